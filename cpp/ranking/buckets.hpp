@@ -1,0 +1,912 @@
+// The fastest exact method: never order what need not be ordered.
+//
+// The rank of a negative is monotone in (j, -s). A bucket of negatives whose first and last member would get the same
+// rank is settled as a whole, unordered. A small sample says beforehand which buckets will be settled, so that a single
+// pass over the scores counts the buckets, writes the gradient of the settled ones, sums the hinge and puts the few
+// others aside. The exact counts then *prove* what the sample guessed (or, rarely, send us over the data once more), and
+// only the negatives put aside are looked at again. Where the scores separate the classes, nearly all negatives lie
+// below every positive: a filter pass keeps the rest, and one search certifies the filter.
+// O(N + P log N) unless the scores are so concentrated that buckets cannot part them; then O(N log N) at worst.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "classic.hpp"
+#include "placement.hpp"
+#include "search.hpp"
+
+namespace maxmargin::ranking {
+
+// Buckets between two scores, numbered from the best score down; the first and the last are open-ended. They are equally
+// wide, or, for scores with heavy tails, equally wide after x -> x / (1 + |x|) around a centre. Every operation rounds
+// monotonically, so the bucket number is monotone in the score, and the error made is a tiny part of a bucket.
+class Buckets {
+  public:
+    Buckets(double top, double bottom, std::int32_t count) : Buckets(top, bottom, count, 0, 0) {}
+    Buckets(double top, double bottom, std::int32_t count, double centre, double spread)
+        : count_(count), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
+          rounding_(8 * std::numeric_limits<double>::epsilon() * (std::fabs(top) + std::fabs(bottom))) {
+        start_ = place(top);
+        scale_ = (count - 2) / (place(bottom) - start_);
+    }
+    bool usable() const { return std::isfinite(scale_) && scale_ > 0 && std::isfinite(1 / scale_); }
+    bool curved() const { return per_spread_ > 0; }
+    std::int32_t count() const { return count_; }
+
+    template <bool Curved>
+    std::int32_t of(double score) const {
+        double t = (Curved ? bend(score) : centre_ - score) - start_;
+        t = t * scale_ + 1.0;
+        t = t > 0 ? t : 0;  // NaN goes to bucket 0; the pass that counts also reports that it met one
+        t = t < count_ - 1 ? t : count_ - 1;
+        return static_cast<std::int32_t>(t);
+    }
+    std::int32_t of(double score) const { return curved() ? of<true>(score) : of<false>(score); }
+
+    // No member of bucket b lies above `highest(b)` or below `lowest(b)`.
+    double highest(std::int32_t b) const { return b == 0 ? std::numeric_limits<double>::infinity() : score_at(b - 1 - 0.02) + rounding_; }
+    double lowest(std::int32_t b) const { return b == count_ - 1 ? -std::numeric_limits<double>::infinity() : score_at(b + 0.02) - rounding_; }
+
+  private:
+    double bend(double score) const {
+        const double x = (centre_ - score) * per_spread_;
+        return std::copysign(1 - 1 / (1 + std::fabs(x)), x);
+    }
+    double place(double score) const { return curved() ? bend(score) : centre_ - score; }
+    double score_at(double t) const {
+        const double y = t / scale_ + start_;
+        if (!curved()) return centre_ - y;
+        if (std::fabs(y) >= 1) return y > 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+        const double x = y / (1 - std::fabs(y)) / per_spread_;
+        return centre_ - x;
+    }
+
+    std::int32_t count_;
+    double centre_, per_spread_, rounding_, start_, scale_;
+};
+
+// Memory that is not cleared: most of it is written exactly once.
+template <class T>
+class Buffer {
+  public:
+    T* data() { return data_.get(); }
+    T& operator[](std::int64_t k) { return data_[static_cast<std::size_t>(k)]; }
+    std::int64_t capacity() const { return capacity_; }
+    void discard() { data_.reset(), capacity_ = 0; }
+    // Room for `size` entries, of which the first `keep` survive.
+    void grow(std::int64_t size, std::int64_t keep) {
+        if (size <= capacity_) return;
+        size = std::max(size, 2 * capacity_);
+        std::unique_ptr<T[]> larger(new T[static_cast<std::size_t>(size)]);
+        if (keep > 0) std::memcpy(larger.get(), data_.get(), static_cast<std::size_t>(keep) * sizeof(T));
+        data_ = std::move(larger);
+        capacity_ = size;
+    }
+
+  private:
+    std::unique_ptr<T[]> data_;
+    std::int64_t capacity_ = 0;
+};
+
+// Negatives that still wait for their rank, grouped: a group holds the ranks first_rank + 1 .. first_rank + size.
+struct Group {
+    std::int64_t begin, end, first_rank;
+    std::int32_t lo, hi;
+    std::int64_t size() const { return end - begin; }
+};
+
+struct Waiting {
+    Buffer<double> score;
+    Buffer<std::int32_t> index;
+    std::vector<Group> groups;  // in rank order
+};
+
+// The sum of such terms is finite only if every score is finite and small enough (some 2^940) that sums of many cannot
+// overflow: one accumulator watches for both.
+inline double guard(double score) { return score * 0x1p64; }
+
+// Bit k says whether s[k] > threshold, for 64 scores.
+template <class T>
+std::uint64_t above_threshold(const T* s, T threshold) {
+    std::uint64_t bits = 0;
+#ifdef __SSE2__
+    if constexpr (sizeof(T) == sizeof(double)) {
+        const __m128d limit = _mm_set1_pd(threshold);
+        for (int k = 0; k < 64; k += 2)
+            bits |= static_cast<std::uint64_t>(_mm_movemask_pd(_mm_cmpgt_pd(_mm_loadu_pd(s + k), limit))) << k;
+    } else {
+        const __m128 limit = _mm_set1_ps(threshold);
+        for (int k = 0; k < 64; k += 4)
+            bits |= static_cast<std::uint64_t>(_mm_movemask_ps(_mm_cmpgt_ps(_mm_loadu_ps(s + k), limit))) << k;
+    }
+#else
+    for (int k = 0; k < 64; ++k) bits |= static_cast<std::uint64_t>(s[k] > threshold) << k;
+#endif
+    return bits;
+}
+
+template <class T>
+class BucketMethod {
+  public:
+    BucketMethod(const Search& search, const T* scores, const std::uint8_t* relevant, std::int64_t n,
+                 const std::vector<std::int32_t>& positives, Placement<T>& placement)
+        : search_(search), scores_(scores), relevant_(relevant), n_(n), positives_(positives), placement_(placement),
+          n_neg_(search.n_neg()), last_(static_cast<std::int32_t>(search.n_pos() + 1)) {}
+
+    // False if a score is not finite or too large to add up; the gradient is then unfinished.
+    bool run() {
+        if (n_neg_ <= kNoSample) {
+            if (!keep_all()) return false;
+            settle_waiting();
+            return true;
+        }
+        if (!draw_sample()) return false;
+        if (coarse_.front() == coarse_.back()) {
+            switch (constant_list()) {
+                case Constant::yes: return true;
+                case Constant::unfit: return false;
+                case Constant::no: break;
+            }
+        }
+        const std::int64_t live = live_fraction();
+        const auto coarse_size = static_cast<std::int64_t>(coarse_.size());
+        if (live * 8 < coarse_size) {
+            bool finite = true;
+            if (filter(live, finite)) {
+                settle_waiting();
+                return finite;
+            }
+            if (!finite) return false;
+        }
+        return bucket_pass(live);
+    }
+
+  private:
+    static constexpr std::int64_t kNoSample = 4096;
+    enum class Constant { yes, no, unfit };
+
+    // A sample of the negatives, four neighbours (one cache line) at evenly spread places with a jitter; `coarse_` is a
+    // sorted part of it. Whatever the sample says is proved later, so a bad one costs time only.
+    bool draw_sample() {
+        constexpr std::int64_t chunk = 4;
+        const std::int64_t places = std::clamp<std::int64_t>(n_neg_ / 64, 512, 16384) / chunk;
+        const double stride = static_cast<double>(n_ - chunk) / static_cast<double>(places);
+        std::uint64_t state = 0x9E3779B97F4A7C15u;
+        sample_.clear();
+        sample_.reserve(static_cast<std::size_t>(places * chunk));
+        double unfit = 0;
+        for (std::int64_t k = 0; k < places; ++k) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            const double jitter = static_cast<double>(state >> 40) * 0x1p-24;
+            const auto from = static_cast<std::int64_t>((static_cast<double>(k) + jitter) * stride);
+            for (std::int64_t at = from; at < from + chunk; ++at) {
+                if (relevant_[at]) continue;
+                const double score = static_cast<double>(scores_[at]);
+                unfit += guard(score);
+                sample_.push_back(score);
+            }
+        }
+        if (sample_.empty()) sample_.push_back(static_cast<double>(scores_[first_negative()]));
+        if (!std::isfinite(unfit)) return false;
+        const std::size_t step = std::max<std::size_t>(1, sample_.size() / 512) | 1;  // odd: not always the same neighbour
+        coarse_.clear();
+        for (std::size_t k = 0; k < sample_.size(); k += step) coarse_.push_back(sample_[k]);
+        std::sort(coarse_.begin(), coarse_.end(), std::greater<>());
+        return true;
+    }
+
+    std::int64_t first_negative() const {
+        std::int64_t at = 0;
+        while (relevant_[at]) ++at;
+        return at;
+    }
+
+    // Call `visit(begin, end)` on every maximal run of negatives.
+    template <class Visit>
+    void for_negatives(const Visit& visit) const {
+        std::int64_t begin = 0;
+        for (const std::int32_t positive : positives_) {
+            if (begin < positive) visit(begin, static_cast<std::int64_t>(positive));
+            begin = positive + 1;
+        }
+        if (begin < n_) visit(begin, n_);
+    }
+
+    // All negatives equal (at w = 0, say): ranks are free inside a tie, so they are dealt out in input order.
+    Constant constant_list() {
+        const T value = static_cast<T>(coarse_.front());
+        bool equal = true;
+        for_negatives([&](std::int64_t begin, std::int64_t end) {
+            if (!equal) return;
+            for (std::int64_t k = begin; k < end && equal; k += 1024) {
+                const std::int64_t stop = std::min(end, k + 1024);
+                int differs = 0;
+                for (std::int64_t i = k; i < stop; ++i) differs |= !(scores_[i] == value);
+                equal = !differs;
+            }
+        });
+        if (!equal) return Constant::no;
+        const auto score = static_cast<double>(value);
+        if (!std::isfinite(guard(score))) return Constant::unfit;
+        // The last position j of every rank, by bisection over j: P searches instead of N.
+        std::vector<std::int64_t> ends(static_cast<std::size_t>(last_) + 1, 0);
+        deal(score, 0, n_neg_, 1, last_, ends);
+        std::int64_t j = 0;
+        std::int32_t rank = 1;
+        for (std::int32_t r = 1; r <= last_; ++r) {
+            const std::int64_t count = ends[static_cast<std::size_t>(r)] - ends[static_cast<std::size_t>(r) - 1];
+            placement_.add_count(r, count);
+            placement_.add_sum(placement_.slope(r) * static_cast<double>(count) * (score - placement_.origin()));
+        }
+        T* gradient = placement_.gradient();
+        for_negatives([&](std::int64_t begin, std::int64_t end) {
+            while (begin < end) {
+                while (ends[static_cast<std::size_t>(rank)] <= j) ++rank;
+                const std::int64_t stop = std::min(end, begin + ends[static_cast<std::size_t>(rank)] - j);
+                // The gradient starts out as zeros.
+                if (rank < last_) std::fill(gradient + begin, gradient + stop, static_cast<T>(placement_.slope(rank)));
+                j += stop - begin;
+                begin = stop;
+            }
+        });
+        return Constant::yes;
+    }
+
+    // ends[r]: how many of `count` negatives of one score, ranked first_rank + 1 onwards, get a rank <= r.
+    void deal(double score, std::int64_t first_rank, std::int64_t count, std::int32_t lo, std::int32_t hi,
+              std::vector<std::int64_t>& ends) const {
+        struct Span {
+            std::int64_t first, last;  // positions
+            std::int32_t lo, hi;
+        };
+        std::vector<Span> spans{{1, count, lo, hi}}, next;
+        std::vector<Query> queries;
+        std::fill(ends.begin() + lo, ends.begin() + hi + 1, 0);
+        std::vector<std::int64_t> counts(static_cast<std::size_t>(hi) + 1, 0);
+        while (!spans.empty()) {
+            queries.clear();
+            next.clear();
+            for (const Span& span : spans) {
+                if (span.lo == span.hi) {
+                    counts[static_cast<std::size_t>(span.lo)] += span.last - span.first + 1;
+                    continue;
+                }
+                next.push_back(span);
+                queries.push_back({score, first_rank + span.first + (span.last - span.first) / 2, span.lo, span.hi, 0});
+            }
+            spans.clear();
+            search_.solve(queries.data(), queries.size());
+            for (std::size_t k = 0; k < next.size(); ++k) {
+                const Span& span = next[k];
+                const std::int64_t middle = span.first + (span.last - span.first) / 2;
+                const std::int32_t rank = queries[k].rank;
+                ++counts[static_cast<std::size_t>(rank)];
+                if (span.first < middle) spans.push_back({span.first, middle - 1, span.lo, rank});
+                if (middle < span.last) spans.push_back({middle + 1, span.last, rank, span.hi});
+            }
+        }
+        std::int64_t seen = 0;
+        for (std::int32_t r = lo; r <= hi; ++r) {
+            seen += counts[static_cast<std::size_t>(r)];
+            ends[static_cast<std::size_t>(r)] = seen;
+        }
+    }
+
+    // A rank that is almost surely not above the true rank of a score with k sampled scores above it.
+    std::int64_t rank_at_least(std::int64_t k, std::int64_t sample_size) const {
+        const double cautious = static_cast<double>(k) - 5 * std::sqrt(static_cast<double>(k) + 1) - 1;
+        return 1 + static_cast<std::int64_t>(std::max(0.0, cautious) / static_cast<double>(sample_size) * static_cast<double>(n_neg_));
+    }
+    std::int64_t rank_at_most(std::int64_t k, std::int64_t sample_size) const {
+        const double cautious = static_cast<double>(k) + 5 * std::sqrt(static_cast<double>(k) + 1) + 1;
+        return std::min(n_neg_, 1 + static_cast<std::int64_t>(cautious / static_cast<double>(sample_size) * static_cast<double>(n_neg_)));
+    }
+
+    // The first k for which a negative of score sorted[k] (and all below) surely stays below every positive.
+    std::int64_t first_dead(const std::vector<double>& sorted, std::int64_t sample_size) const {
+        std::int64_t low = 0, high = static_cast<std::int64_t>(sorted.size());
+        while (low < high) {
+            const std::int64_t middle = low + (high - low) / 2;
+            if (search_.rank(rank_at_least(middle, sample_size), sorted[static_cast<std::size_t>(middle)], 1, last_) == last_) high = middle;
+            else low = middle + 1;
+        }
+        return low;
+    }
+    std::int64_t live_fraction() const { return first_dead(coarse_, static_cast<std::int64_t>(coarse_.size())); }
+
+    // Keep the negatives that are not surely below every positive. False if the certificate fails.
+    bool filter(std::int64_t live, bool& finite) {
+        const auto coarse_size = static_cast<std::int64_t>(coarse_.size());
+        const auto margin = static_cast<std::int64_t>(5 * std::sqrt(static_cast<double>(live) + 1)) + 2;
+        double floor = coarse_[static_cast<std::size_t>(std::min(coarse_size - 1, live + margin))];
+        std::vector<double> upper;
+        for (const double score : sample_)
+            if (score > floor) upper.push_back(score);
+        std::sort(upper.begin(), upper.end(), std::greater<>());
+        const auto dead = static_cast<std::size_t>(first_dead(upper, static_cast<std::int64_t>(sample_.size())));
+        if (dead < upper.size()) floor = upper[dead];
+        const T threshold = static_cast<T>(floor);
+
+        std::int64_t kept = 0;
+        double unfit = 0;
+        for_negatives([&](std::int64_t begin, std::int64_t end) { keep_above(begin, end, threshold, kept, unfit); });
+        finite = std::isfinite(unfit);
+        if (!finite) return false;
+        if (kept < n_neg_ && search_.rank(kept + 1, floor, 1, last_) != last_) return false;
+        placement_.add_count(last_, n_neg_ - kept);
+        waiting_.groups.assign(1, {0, kept, 0, 1, last_});
+        return true;
+    }
+
+    // Lists too short for a sample to pay: all negatives wait as one group.
+    bool keep_all() {
+        waiting_.score.grow(n_neg_, 0);
+        waiting_.index.grow(n_neg_, 0);
+        double unfit = 0;
+        std::int64_t kept = 0;
+        for_negatives([&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                unfit += guard(static_cast<double>(scores_[i]));
+                waiting_.score[kept] = static_cast<double>(scores_[i]);
+                waiting_.index[kept++] = static_cast<std::int32_t>(i);
+            }
+        });
+        waiting_.groups.assign(1, {0, n_neg_, 0, 1, last_});
+        return std::isfinite(unfit);
+    }
+
+    // Survivors are rare: 64 comparisons make a word, and only its set bits are visited.
+    void keep_above(std::int64_t begin, std::int64_t end, T threshold, std::int64_t& kept, double& unfit) {
+        constexpr int word = 64;
+        double lanes[4] = {};
+        std::int64_t i = begin;
+        for (; i + word <= end; i += word) {
+            const T* s = scores_ + i;
+            for (int k = 0; k < word; k += 4)
+                for (int lane = 0; lane < 4; ++lane) lanes[lane] += guard(static_cast<double>(s[k + lane]));
+            std::uint64_t bits = above_threshold(s, threshold);
+            reserve_waiting(kept, word);
+            for (; bits; bits &= bits - 1) {
+                const int k = __builtin_ctzll(bits);
+                waiting_.score[kept] = static_cast<double>(s[k]);
+                waiting_.index[kept++] = static_cast<std::int32_t>(i + k);
+            }
+        }
+        reserve_waiting(kept, word);
+        for (; i < end; ++i) {
+            unfit += guard(static_cast<double>(scores_[i]));
+            waiting_.score[kept] = static_cast<double>(scores_[i]);
+            waiting_.index[kept] = static_cast<std::int32_t>(i);
+            kept += scores_[i] > threshold;
+        }
+        unfit += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+    }
+
+    void reserve_waiting(std::int64_t used, std::int64_t more) {
+        if (used + more <= waiting_.index.capacity()) return;
+        waiting_.score.grow(used + 4096, used);
+        waiting_.index.grow(used + 4096, used);
+    }
+
+    // Which rank a bucket gets as a whole, 0 if it has to be opened.
+    using Plan = std::vector<std::int32_t>;
+
+    // Between which ranks do the members of some buckets lie? `first_rank(b)` and `last_rank(b)` bound the positions of
+    // bucket b. The lower bounds are one monotone search; the lower bound of the bucket after next is an upper bound
+    // too (the slack between neighbours overlaps, hence not the next), and only where the two differ is it sharpened.
+    template <class First, class Last>
+    void bound_buckets(const Buckets& buckets, const std::vector<std::int32_t>& chosen, const First& first_rank, const Last& last_rank,
+                       Plan& lower, Plan& upper) const {
+        const std::size_t count = chosen.size();
+        lower.resize(count);
+        upper.resize(count);
+        search_monotone(search_, static_cast<std::int64_t>(count), [&](std::int64_t k) {
+            const std::int32_t b = chosen[static_cast<std::size_t>(k)];
+            return Query{buckets.highest(b), first_rank(b), 0, 0, 0};
+        }, 1, last_, lower.data());
+        std::vector<Query> sharpen;
+        for (std::size_t k = 0; k < count; ++k) {
+            upper[k] = k + 2 < count ? lower[k + 2] : last_;
+            if (lower[k] != upper[k]) sharpen.push_back({buckets.lowest(chosen[k]), last_rank(chosen[k]), lower[k], upper[k], 0});
+        }
+        search_.solve(sharpen.data(), sharpen.size());
+        std::size_t at = 0;
+        for (std::size_t k = 0; k < count; ++k)
+            if (lower[k] != upper[k]) upper[k] = sharpen[at++].rank;
+    }
+
+    // With k_b sampled scores above bucket b, its ranks are known up to five standard deviations.
+    // Also says which part of the negatives the plan leaves open.
+    Plan plan_from_sample(const Buckets& buckets, double& open_part) const {
+        const auto count = static_cast<std::size_t>(buckets.count());
+        std::vector<std::int64_t> above(count + 1, 0);
+        for (const double score : sample_) ++above[static_cast<std::size_t>(buckets.of(score)) + 1];
+        for (std::size_t b = 0; b < count; ++b) above[b + 1] += above[b];
+        const auto size = static_cast<std::int64_t>(sample_.size());
+        std::vector<std::int32_t> all(count);
+        std::iota(all.begin(), all.end(), 0);
+        Plan lower, upper;
+        bound_buckets(
+            buckets, all, [&](std::int32_t b) { return rank_at_least(above[static_cast<std::size_t>(b)], size); },
+            [&](std::int32_t b) { return rank_at_most(above[static_cast<std::size_t>(b) + 1], size); }, lower, upper);
+        std::int64_t open = 0;
+        for (std::size_t b = 0; b < count; ++b)
+            if (lower[b] != upper[b]) {
+                lower[b] = 0;
+                open += above[b + 1] - above[b];
+            }
+        open_part = static_cast<double>(open) / static_cast<double>(size);
+        return lower;
+    }
+
+    Buckets choose_buckets(std::int64_t live) const {
+        const auto size = static_cast<std::int64_t>(coarse_.size());
+        const auto at = [&](std::int64_t k) { return coarse_[static_cast<std::size_t>(k)]; };
+        const auto margin = static_cast<std::int64_t>(3 * std::sqrt(static_cast<double>(live) + 1)) + 2;
+        const std::int64_t tail = size / 128;
+        double top = std::min(search_.positive(1), at(tail)), bottom = at(std::min(size - 1 - tail, live + margin));
+        // Nearly all negatives above every positive, or nearly all equal.
+        if (!(bottom < top)) top = at(0), bottom = at(size - 1);
+        std::int32_t count = 1024;
+        while (count < 16 * search_.n_pos() && count < 65536 && count * std::int64_t{32} < n_neg_) count *= 2;
+        const double quartiles = at(size / 4) - at(3 * size / 4);
+        if (top - bottom > 8 * quartiles && quartiles > 0) return Buckets(top, bottom, count, at(size / 2), quartiles / 2);
+        return Buckets(top, bottom, count);
+    }
+
+    bool bucket_pass(std::int64_t live) {
+        const Buckets buckets = choose_buckets(live);
+        if (!buckets.usable()) return sort_all();
+        return buckets.curved() ? bucket_pass<true>(buckets) : bucket_pass<false>(buckets);
+    }
+
+    template <bool Curved>
+    bool bucket_pass(const Buckets& buckets) {
+        std::vector<std::int64_t> above;
+        std::vector<Group> opened;
+        Plan plan;
+        bool proved = false;
+        double open_part = 1;
+        // With so many positives the sample is known to be too coarse: its doubt about ranks moves the thresholds by
+        // more than a bucket.
+        if (20 * search_.n_pos() * search_.n_pos() <= n_neg_) plan = plan_from_sample(buckets, open_part);
+        if (open_part <= 0.1) {
+            if (!write_pass<Curved, true>(buckets, plan, above)) return false;
+            proved = prove(buckets, plan, above, opened);
+            if (!proved) placement_.forget();
+        } else if (!count_pass<Curved>(buckets, above)) {
+            return false;
+        }
+        if (!proved) {
+            plan = plan_from_counts(buckets, above, opened);
+            write_pass<Curved, false>(buckets, plan, above);
+        }
+        for (std::size_t b = 0; b < plan.size(); ++b)
+            if (plan[b]) placement_.add_count(plan[b], above[b + 1] - above[b]);
+        open_buckets(buckets, above, opened);
+        settle_waiting();
+        return true;
+    }
+
+    static constexpr std::int64_t kBlock = 256;
+
+    // The bucket numbers of a block; they are computed apart from their use so that the compiler can vectorise this.
+    template <bool Curved>
+    static void number(const Buckets& buckets, const T* s, std::int32_t size, std::int32_t* bucket) {
+        for (std::int32_t k = 0; k < size; ++k) bucket[k] = buckets.of<Curved>(static_cast<double>(s[k]));
+    }
+
+    template <bool Curved>
+    bool count_pass(const Buckets& buckets, std::vector<std::int64_t>& above) {
+        const auto count = static_cast<std::size_t>(buckets.count());
+        std::vector<std::int32_t> tally(2 * count, 0);
+        double unfit = 0;
+        for_negatives([&](std::int64_t begin, std::int64_t end) {
+            std::int32_t bucket[kBlock];
+            for (std::int64_t at = begin; at < end; at += kBlock) {
+                const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
+                const T* s = scores_ + at;
+                number<Curved>(buckets, s, size, bucket);
+                double lanes[4] = {};
+                std::int32_t k = 0;
+                for (; k + 4 <= size; k += 4)
+                    for (int lane = 0; lane < 4; ++lane) lanes[lane] += guard(static_cast<double>(s[k + lane]));
+                for (; k < size; ++k) lanes[0] += guard(static_cast<double>(s[k]));
+                unfit += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+                // Two tables, so that equal neighbours do not wait for each other.
+                for (k = 0; k + 2 <= size; k += 2) {
+                    ++tally[static_cast<std::size_t>(bucket[k])];
+                    ++tally[count + static_cast<std::size_t>(bucket[k + 1])];
+                }
+                if (k < size) ++tally[static_cast<std::size_t>(bucket[k])];
+            }
+        });
+        if (!std::isfinite(unfit)) return false;
+        above.assign(count + 1, 0);
+        for (std::size_t b = 0; b < count; ++b) above[b + 1] = above[b] + tally[b] + tally[count + b];
+        return true;
+    }
+
+    // One pass: count every bucket, write the gradient of those the plan settles, note the members of the others.
+    struct Cell {
+        float below;  // positives below its members; -0.0 marks an open bucket: it adds nothing and shows by its sign
+        std::int32_t members;
+    };
+
+    // With `Count`, the cells are counted and the scores checked on the way; without, both has been done before.
+    template <bool Curved, bool Count>
+    bool write_pass(const Buckets& buckets, const Plan& plan, std::vector<std::int64_t>& above) {
+        const auto count = static_cast<std::size_t>(buckets.count());
+        std::vector<Cell> cells(count);
+        for (std::size_t b = 0; b < count; ++b) cells[b] = {plan[b] ? static_cast<float>(last_ - plan[b]) : -0.0f, 0};
+        n_open_ = 0;
+        double unfit = 0;
+        for_negatives([&](std::int64_t begin, std::int64_t end) { write_run<Curved, Count>(begin, end, buckets, cells.data(), unfit); });
+        if (!Count) return true;
+        if (!std::isfinite(unfit)) return false;
+        above.assign(count + 1, 0);
+        for (std::size_t b = 0; b < count; ++b) above[b + 1] = above[b] + cells[b].members;
+        return true;
+    }
+
+    template <bool Curved, bool Count>
+    void write_run(std::int64_t begin, std::int64_t end, const Buckets& buckets, Cell* cells, double& unfit) {
+        std::int32_t bucket[kBlock];
+        const double origin = placement_.origin(), unit = placement_.unit();
+        T* gradient = placement_.gradient();
+        for (std::int64_t at = begin; at < end; at += kBlock) {
+            const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
+            const T* s = scores_ + at;
+            T* g = gradient + at;
+            number<Curved>(buckets, s, size, bucket);
+            open_index_.grow(n_open_ + kBlock, n_open_);
+            open_score_.grow(n_open_ + kBlock, n_open_);
+            std::int32_t* open = open_index_.data() + n_open_;
+            double sum[2] = {}, bad[2] = {};
+            const auto handle = [&](std::int32_t k, int lane) {
+                Cell& cell = cells[bucket[k]];
+                if (Count) ++cell.members;
+                const float below = cell.below;
+                const double slope = unit * static_cast<double>(below), score = static_cast<double>(s[k]);
+                g[k] = static_cast<T>(slope);
+                sum[lane] += slope * (score - origin);
+                if (Count) bad[lane] += guard(score);
+                *open = static_cast<std::int32_t>(at) + k;
+                std::uint32_t bits;
+                std::memcpy(&bits, &below, sizeof bits);
+                open += bits >> 31;
+            };
+            std::int32_t k = 0;
+            for (; k + 2 <= size; k += 2) handle(k, 0), handle(k + 1, 1);
+            if (k < size) handle(k, 0);
+            // Their scores are still in the cache now; later each would cost a miss.
+            for (; open_index_.data() + n_open_ < open; ++n_open_) open_score_[n_open_] = static_cast<double>(scores_[open_index_[n_open_]]);
+            placement_.add_sum(sum[0] + sum[1]);
+            unfit += bad[0] + bad[1];
+        }
+    }
+
+    // The plan that exact counts give needs no proof. Groups come back with their bucket's number as `begin`.
+    Plan plan_from_counts(const Buckets& buckets, const std::vector<std::int64_t>& above, std::vector<Group>& opened) const {
+        Plan plan(static_cast<std::size_t>(buckets.count()), 0), lower, upper;
+        std::vector<std::int32_t> filled;
+        for (std::int32_t b = 0; b < buckets.count(); ++b)
+            if (above[static_cast<std::size_t>(b)] < above[static_cast<std::size_t>(b) + 1]) filled.push_back(b);
+        bound_buckets(
+            buckets, filled, [&](std::int32_t b) { return above[static_cast<std::size_t>(b)] + 1; },
+            [&](std::int32_t b) { return above[static_cast<std::size_t>(b) + 1]; }, lower, upper);
+        opened.clear();
+        for (std::size_t k = 0; k < filled.size(); ++k) {
+            const auto b = static_cast<std::size_t>(filled[k]);
+            if (lower[k] == upper[k]) plan[b] = lower[k];
+            else opened.push_back({filled[k], filled[k] + 1, above[b], lower[k], upper[k]});
+        }
+        return plan;
+    }
+
+    // With exact counts: is every settled bucket's rank right, and between which ranks do the open ones lie?
+    // Runs of buckets with one rank are proved by their ends.
+    bool prove(const Buckets& buckets, const Plan& plan, const std::vector<std::int64_t>& above, std::vector<Group>& opened) const {
+        struct Run {
+            std::int32_t first, last, rank;
+        };
+        std::vector<Run> runs;
+        for (std::int32_t b = 0; b < buckets.count(); ++b) {
+            if (above[static_cast<std::size_t>(b)] == above[static_cast<std::size_t>(b) + 1]) continue;
+            const std::int32_t rank = plan[static_cast<std::size_t>(b)];
+            if (rank && !runs.empty() && runs.back().rank == rank) runs.back().last = b;
+            else runs.push_back({b, b, rank});
+        }
+        Plan first(runs.size()), last(runs.size());
+        const auto count = static_cast<std::int64_t>(runs.size());
+        search_monotone(search_, count, [&](std::int64_t k) {
+            const std::int32_t b = runs[static_cast<std::size_t>(k)].first;
+            return Query{buckets.highest(b), above[static_cast<std::size_t>(b)] + 1, 0, 0, 0};
+        }, 1, last_, first.data());
+        search_monotone(search_, count, [&](std::int64_t k) {
+            const std::int32_t b = runs[static_cast<std::size_t>(k)].last;
+            return Query{buckets.lowest(b), above[static_cast<std::size_t>(b) + 1], 0, 0, 0};
+        }, 1, last_, last.data());
+        for (std::size_t k = 0; k < runs.size(); ++k) {
+            const Run& run = runs[k];
+            if (run.rank && (first[k] != run.rank || last[k] != run.rank)) return false;
+            if (!run.rank) opened.push_back({run.first, run.first + 1, above[static_cast<std::size_t>(run.first)], first[k], last[k]});
+        }
+        return true;
+    }
+
+    // Collect the members of the open buckets, bucket by bucket.
+    void open_buckets(const Buckets& buckets, const std::vector<std::int64_t>& above, const std::vector<Group>& opened) {
+        std::vector<std::int32_t> group_of(static_cast<std::size_t>(buckets.count()), 0);
+        std::vector<std::int64_t> fill;
+        waiting_.groups.clear();
+        std::int64_t total = 0;
+        for (const Group& bucket : opened) {
+            const auto b = static_cast<std::size_t>(bucket.begin);
+            if (bucket.lo == bucket.hi) {
+                group_of[b] = -bucket.lo;
+                continue;
+            }
+            group_of[b] = static_cast<std::int32_t>(waiting_.groups.size());
+            fill.push_back(total);
+            const std::int64_t size = above[b + 1] - above[b];
+            waiting_.groups.push_back({total, total + size, bucket.first_rank, bucket.lo, bucket.hi});
+            total += size;
+        }
+        waiting_.score.grow(total, 0);
+        waiting_.index.grow(total, 0);
+        double part = 0;
+        for (std::int64_t k = 0; k < n_open_; ++k) {
+            const std::int32_t index = open_index_[k];
+            const double score = open_score_[k];
+            const std::int32_t group = group_of[static_cast<std::size_t>(buckets.of(score))];
+            if (group < 0) {
+                placement_.place(index, score, -group, part);
+                continue;
+            }
+            const std::int64_t slot = fill[static_cast<std::size_t>(group)]++;
+            waiting_.score[slot] = score;
+            waiting_.index[slot] = index;
+        }
+        placement_.add_sum(part);
+        open_index_.discard();
+        open_score_.discard();
+    }
+
+    // Settle what is left: thresholds where two ranks are in question, finer buckets where a group is large, and at
+    // the end a sort of the few that remain.
+    void settle_waiting() {
+        for (int round = 0; round < 6; ++round) {
+            split_by_threshold();
+            if (!split_by_buckets()) break;
+        }
+        split_by_threshold();
+        sort_groups();
+    }
+
+    // Between the ranks l and l+1 the sign of one step decides: a negative of rank j takes l+1 iff its score is at most
+    // threshold(l, j), and thresholds rise with j.
+    void split_by_threshold() {
+        std::vector<Query> ends;
+        std::vector<double> limits;
+        for (int round = 0; round < 3; ++round) {
+            ends.clear();
+            for (const Group& group : waiting_.groups)
+                if (group.hi == group.lo + 1 && group.size() > 0) {
+                    ends.push_back({0, group.first_rank + 1, group.lo, 0, 0});
+                    ends.push_back({0, group.first_rank + group.size(), group.lo, 0, 0});
+                }
+            if (ends.empty()) break;
+            limits.resize(ends.size());
+            search_.thresholds(ends.data(), ends.size(), limits.data());
+            std::size_t at = 0;
+            bool progress = false;
+            for (Group& group : waiting_.groups) {
+                if (group.hi != group.lo + 1 || group.size() == 0) continue;
+                const double low = limits[at], high = limits[at + 1];
+                at += 2;
+                const std::int64_t before = group.size();
+                std::int64_t open = group.begin, first_rank = group.first_rank;
+                double part = 0;
+                for (std::int64_t k = group.begin; k < group.end; ++k) {
+                    const double score = waiting_.score[k];
+                    const std::int32_t index = waiting_.index[k];
+                    if (score > high) {
+                        placement_.place(index, score, group.lo, part);
+                        ++first_rank;
+                    } else if (score <= low) {
+                        placement_.place(index, score, group.hi, part);
+                    } else {
+                        waiting_.score[open] = score;
+                        waiting_.index[open] = index;
+                        ++open;
+                    }
+                }
+                placement_.add_sum(part);
+                group.end = open;
+                group.first_rank = first_rank;
+                progress |= group.size() < before;
+            }
+            if (!progress) break;
+        }
+        drop_empty();
+    }
+
+    void drop_empty() {
+        auto& groups = waiting_.groups;
+        groups.erase(std::remove_if(groups.begin(), groups.end(), [](const Group& g) { return g.size() == 0; }), groups.end());
+    }
+
+    // The answers for points that belong to the groups in order, `points[g]` of them to group g. Each group's ranks are
+    // bounded already; only where batches are dear is it better to search all of them as one sequence.
+    template <class At>
+    void search_groups(const std::vector<std::int64_t>& points, const At& at, Plan& answers) const {
+        if (search_.prefers_batches()) {
+            search_monotone(search_, static_cast<std::int64_t>(answers.size()), at, 1, last_, answers.data());
+            return;
+        }
+        std::int64_t begin = 0;
+        for (std::size_t g = 0; g < points.size(); ++g) {
+            const Group& group = waiting_.groups[g];
+            search_monotone(search_, points[g], [&](std::int64_t k) { return at(begin + k); }, group.lo, group.hi, answers.data() + begin);
+            begin += points[g];
+        }
+    }
+
+    // Cut large groups into finer buckets with exact counts. False if there was none to cut.
+    bool split_by_buckets() {
+        struct Piece {
+            std::int64_t begin, end, first_rank;
+            double highest, lowest;
+        };
+        std::vector<Group> rest;
+        std::vector<Piece> pieces;
+        std::vector<double> score;
+        std::vector<std::int32_t> index, bucket;
+        std::vector<std::int64_t> start, points(waiting_.groups.size());
+        bool cut = false;
+        for (std::size_t g = 0; g < waiting_.groups.size(); ++g) {
+            const Group& group = waiting_.groups[g];
+            points[g] = 1;
+            const std::int64_t size = group.size();
+            const double* begin = waiting_.score.data() + group.begin;
+            Piece whole{group.begin, group.end, group.first_rank, 0, 0};
+            if (size <= 48) {
+                const auto range = std::minmax_element(begin, begin + size);
+                whole.lowest = *range.first, whole.highest = *range.second;
+                pieces.push_back(whole);
+                continue;
+            }
+            // A robust range: heavy tails stay together for the next round.
+                score.assign(begin, begin + size);
+            double highest = score[0], lowest = score[0];
+            for (const double s : score) highest = s > highest ? s : highest, lowest = s < lowest ? s : lowest;
+            whole.lowest = lowest, whole.highest = highest;
+            std::vector<double>& probe = probe_;
+            probe.clear();
+            for (std::int64_t k = 0; k < 64; ++k) probe.push_back(score[static_cast<std::size_t>(k * size / 64)]);
+            std::sort(probe.begin(), probe.end());
+            double bottom = probe[1], top = probe[62];
+            const double spread = top - bottom;
+            bottom = std::max(lowest, bottom - spread / 4), top = std::min(highest, top + spread / 4);
+            std::int32_t count = 16;
+            while (count * std::int64_t{8} < size && count < 8192) count *= 2;
+            const Buckets buckets(top, bottom, count);
+            if (!(bottom < top) || !buckets.usable()) {
+                pieces.push_back(whole);
+                continue;
+            }
+            points[g] = 0;
+            index.assign(waiting_.index.data() + group.begin, waiting_.index.data() + group.end);
+            bucket.resize(static_cast<std::size_t>(size));
+            start.assign(static_cast<std::size_t>(count) + 1, 0);
+            for (std::size_t k = 0; k < bucket.size(); ++k) {
+                bucket[k] = buckets.of(score[k]);
+                ++start[static_cast<std::size_t>(bucket[k]) + 1];
+            }
+            for (std::size_t b = 0; b < static_cast<std::size_t>(count); ++b) {
+                const std::int64_t members = start[b + 1];
+                start[b + 1] += start[b];
+                if (members == 0) continue;
+                const auto bb = static_cast<std::int32_t>(b);
+                ++points[g];
+                pieces.push_back({group.begin + start[b], group.begin + start[b + 1], group.first_rank + start[b],
+                                  std::min(highest, buckets.highest(bb)), std::max(lowest, buckets.lowest(bb))});
+                if (members < size) cut = true;
+            }
+            for (std::size_t k = 0; k < bucket.size(); ++k) {
+                const std::int64_t slot = group.begin + start[static_cast<std::size_t>(bucket[k])]++;
+                waiting_.score[slot] = score[k];
+                waiting_.index[slot] = index[k];
+            }
+        }
+        if (!cut) return false;
+        Plan first(pieces.size()), last(pieces.size());
+        search_groups(points, [&](std::int64_t k) {
+            const Piece& piece = pieces[static_cast<std::size_t>(k)];
+            return Query{piece.highest, piece.first_rank + 1, 0, 0, 0};
+        }, first);
+        search_groups(points, [&](std::int64_t k) {
+            const Piece& piece = pieces[static_cast<std::size_t>(k)];
+            return Query{piece.lowest, piece.first_rank + piece.end - piece.begin, 0, 0, 0};
+        }, last);
+        for (std::size_t k = 0; k < pieces.size(); ++k) {
+            const Piece& piece = pieces[k];
+            if (first[k] < last[k]) {
+                rest.push_back({piece.begin, piece.end, piece.first_rank, first[k], last[k]});
+                continue;
+            }
+            double part = 0;
+            for (std::int64_t i = piece.begin; i < piece.end; ++i) placement_.place(waiting_.index[i], waiting_.score[i], first[k], part);
+            placement_.add_sum(part);
+        }
+        waiting_.groups.swap(rest);
+        return !waiting_.groups.empty();
+    }
+
+    void sort_groups() {
+        std::vector<Scored> sorted, spare;
+        std::vector<std::int64_t> ranks, points;
+        for (const Group& group : waiting_.groups) {
+            points.push_back(group.size());
+            const std::size_t from = sorted.size();
+            for (std::int64_t k = group.begin; k < group.end; ++k) {
+                sorted.push_back({waiting_.score[k], waiting_.index[k]});
+                ranks.push_back(group.first_rank + 1 + k - group.begin);
+            }
+            sort_descending(sorted.data() + from, group.size(), spare);
+        }
+        Plan answers(sorted.size());
+        search_groups(points, [&](std::int64_t k) {
+            return Query{sorted[static_cast<std::size_t>(k)].score, ranks[static_cast<std::size_t>(k)], 0, 0, 0};
+        }, answers);
+        double part = 0;
+        for (std::size_t k = 0; k < sorted.size(); ++k) placement_.place(sorted[k].index, sorted[k].score, answers[k], part);
+        placement_.add_sum(part);
+    }
+
+    // Scores too close together for buckets (a range of a few subnormals, say).
+    bool sort_all() {
+        std::vector<Scored> negatives;
+        negatives.reserve(static_cast<std::size_t>(n_neg_));
+        double unfit = 0;
+        for_negatives([&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                unfit += guard(static_cast<double>(scores_[i]));
+                negatives.push_back({static_cast<double>(scores_[i]), static_cast<std::int32_t>(i)});
+            }
+        });
+        if (!std::isfinite(unfit)) return false;
+        std::vector<std::int32_t> ranks;
+        std::vector<Scored> spare;
+        by_sort(search_, negatives, placement_, ranks, spare);
+        return true;
+    }
+
+    const Search& search_;
+    const T* scores_;
+    const std::uint8_t* relevant_;
+    std::int64_t n_;
+    const std::vector<std::int32_t>& positives_;
+    Placement<T>& placement_;
+    std::int64_t n_neg_;
+    std::int32_t last_;
+    std::vector<double> sample_, coarse_, probe_;
+    Buffer<std::int32_t> open_index_;
+    Buffer<double> open_score_;
+    std::int64_t n_open_ = 0;
+    Waiting waiting_;
+};
+
+}  // namespace maxmargin::ranking

@@ -1,0 +1,117 @@
+// The published procedures, kept as they were described: the quicksort-flavoured divide and conquer of Mohapatra et al.,
+// a full sort followed by a monotone search, and the O(PN) scans of Yue et al. (AP) and Chakrabarti et al. (NDCG).
+// Short lists are served by `sort`, everything is checked against them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "placement.hpp"
+#include "search.hpp"
+
+namespace maxmargin::ranking {
+
+struct Scored {
+    double score;
+    std::int32_t index;
+};
+inline bool better(const Scored& a, const Scored& b) { return a.score > b.score; }
+
+// Descending order. Most lists are spread evenly enough that one deal into buckets nearly sorts them.
+inline void sort_descending(Scored* items, std::int64_t count, std::vector<Scored>& spare) {
+    constexpr std::int64_t most = 1024;
+    double low = items[0].score, high = low;
+    for (std::int64_t k = 1; k < count; ++k) {
+        low = items[k].score < low ? items[k].score : low;
+        high = items[k].score > high ? items[k].score : high;
+    }
+    if (low == high) return;
+    const double scale = static_cast<double>(count - 1) / (high - low);
+    if (count < 24 || count > most || !std::isfinite(scale)) {
+        std::sort(items, items + count, better);
+        return;
+    }
+    std::int32_t start[most + 1] = {};
+    std::int16_t bucket[most];
+    for (std::int64_t k = 0; k < count; ++k) bucket[k] = static_cast<std::int16_t>((high - items[k].score) * scale);
+    for (std::int64_t k = 0; k < count; ++k) ++start[bucket[k] + 1];
+    for (std::int64_t b = 0; b < count; ++b) start[b + 1] += start[b];
+    spare.assign(items, items + count);
+    for (std::int64_t k = 0; k < count; ++k) items[start[bucket[k]]++] = spare[static_cast<std::size_t>(k)];
+    // Insertion, unless a bucket turns out crowded.
+    std::int64_t moves = 16 * count;
+    for (std::int64_t k = 1; k < count; ++k) {
+        const Scored item = items[k];
+        std::int64_t at = k;
+        for (; at > 0 && items[at - 1].score < item.score; --at, --moves) items[at] = items[at - 1];
+        items[at] = item;
+        if (moves < 0) {
+            std::sort(items, items + count, better);
+            return;
+        }
+    }
+}
+
+// Algorithm 4: select the median negative, place it by a scan, recurse on both halves with tighter ranks.
+// Returns the number of explicit searches. O(N log P + P log N).
+template <class T>
+std::int64_t by_quicksort(const Search& search, std::vector<Scored>& negatives, Placement<T>& placement) {
+    struct Part {
+        std::int64_t first, last;
+        std::int32_t lo, hi;
+    };
+    std::int64_t searches = 0;
+    std::vector<Part> parts{{0, static_cast<std::int64_t>(negatives.size()) - 1, 1, static_cast<std::int32_t>(search.n_pos() + 1)}};
+    while (!parts.empty()) {
+        const Part part = parts.back();
+        parts.pop_back();
+        if (part.first > part.last) continue;
+        if (part.lo == part.hi) {
+            for (std::int64_t k = part.first; k <= part.last; ++k) placement.place(negatives[k].index, negatives[k].score, part.lo);
+            continue;
+        }
+        const std::int64_t middle = part.first + (part.last - part.first) / 2;
+        std::nth_element(negatives.begin() + part.first, negatives.begin() + middle, negatives.begin() + part.last + 1, better);
+        const Scored& median = negatives[middle];
+        const std::int32_t rank = search.rank(middle + 1, median.score, part.lo, part.hi);
+        ++searches;
+        placement.place(median.index, median.score, rank);
+        parts.push_back({part.first, middle - 1, part.lo, rank});
+        parts.push_back({middle + 1, part.last, rank, part.hi});
+    }
+    return searches;
+}
+
+// Place negatives that are already in descending order and occupy the ranks first_rank + 1, first_rank + 2, ...
+template <class T>
+void place_sorted(const Search& search, const Scored* sorted, std::int64_t count, std::int64_t first_rank, std::int32_t lo,
+                  std::int32_t hi, Placement<T>& placement, std::vector<std::int32_t>& ranks) {
+    ranks.resize(static_cast<std::size_t>(count));
+    search_monotone(
+        search, count, [&](std::int64_t k) { return Query{sorted[k].score, first_rank + k + 1, 0, 0, 0}; }, lo, hi, ranks.data());
+    double part = 0;
+    for (std::int64_t k = 0; k < count; ++k) placement.place(sorted[k].index, sorted[k].score, ranks[static_cast<std::size_t>(k)], part);
+    placement.add_sum(part);
+}
+
+template <class T>
+void by_sort(const Search& search, std::vector<Scored>& negatives, Placement<T>& placement, std::vector<std::int32_t>& ranks,
+             std::vector<Scored>& spare) {
+    sort_descending(negatives.data(), static_cast<std::int64_t>(negatives.size()), spare);
+    place_sorted(search, negatives.data(), static_cast<std::int64_t>(negatives.size()), 0, 1,
+                 static_cast<std::int32_t>(search.n_pos() + 1), placement, ranks);
+}
+
+// Sort, then let every negative look at every rank.
+template <class Loss, class T>
+void by_greedy(const LossSearch<Loss>& search, std::vector<Scored>& negatives, Placement<T>& placement) {
+    std::sort(negatives.begin(), negatives.end(), better);
+    const auto last = static_cast<std::int32_t>(search.n_pos() + 1);
+    for (std::size_t k = 0; k < negatives.size(); ++k)
+        placement.place(negatives[k].index, negatives[k].score,
+                        search.scan_all(static_cast<std::int64_t>(k) + 1, negatives[k].score, 1, last));
+}
+
+}  // namespace maxmargin::ranking

@@ -1,0 +1,207 @@
+// One list (or many) from scores and relevance to loss, hinge and gradient, by any of the methods.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "buckets.hpp"
+#include "classic.hpp"
+#include "placement.hpp"
+#include "search.hpp"
+
+namespace maxmargin::ranking {
+
+enum class LossName { average_precision, ndcg, auc, reciprocal_rank };
+enum class Method { automatic, buckets, quicksort, sort, greedy };
+
+// A score that is NaN or infinite, by its position.
+struct NotFinite : std::runtime_error {
+    std::int64_t index;
+    explicit NotFinite(std::int64_t at) : std::runtime_error("not finite"), index(at) {}
+};
+
+struct Summary {
+    double loss = 0, hinge = 0;
+    std::int64_t searches = 0;
+};
+
+
+inline std::unique_ptr<Search> make_search(LossName name, const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale) {
+    switch (name) {
+        case LossName::average_precision: return std::make_unique<LossSearch<AveragePrecision>>(positives, n_pos, n_neg, scale);
+        case LossName::ndcg: return std::make_unique<LossSearch<Ndcg>>(positives, n_pos, n_neg, scale);
+        case LossName::auc: return std::make_unique<LossSearch<Auc>>(positives, n_pos, n_neg, scale);
+        case LossName::reciprocal_rank: return std::make_unique<LossSearch<ReciprocalRank>>(positives, n_pos, n_neg, scale);
+    }
+    throw std::logic_error("unknown loss");
+}
+
+// Below this many negatives a sort is quicker than setting up buckets.
+inline constexpr std::int64_t kShortList = 192;
+
+// Works through lists one after the other and keeps its buffers between them.
+template <class T>
+class ListSolver {
+  public:
+    // `relevant` holds 0 and 1; `gradient` comes in as zeros. Indices of the positives, best first, and the negatives
+    // above each are left in `positives()` and `negatives_above()`.
+    template <class MakeSearch>
+    Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient) {
+        find_positives(relevant, n);
+        const auto n_pos = static_cast<std::int64_t>(positives_.size());
+        const std::int64_t n_neg = n - n_pos;
+        if (n_pos == 0 || n_neg == 0) return {};
+        double factor = 1;
+        Summary summary;
+        if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, 1, summary)) {
+            for (std::int64_t i = 0; i < n; ++i)
+                if (!std::isfinite(scores[i])) throw NotFinite(i);
+            // Finite but so large that sums overflow: the problem is the same when scores and loss shrink together.
+            factor = 0x1p-128;
+            std::vector<T> shrunk(scores, scores + n);
+            for (T& score : shrunk) score = static_cast<T>(static_cast<double>(score) * factor);
+            std::fill(gradient, gradient + n, T{0});
+            attempt(shrunk.data(), relevant, n, make, method, loss_scale * factor, gradient, factor, summary);
+        }
+        return summary;
+    }
+    const std::vector<std::int32_t>& positives() const { return ordered_; }
+    const std::vector<std::int64_t>& negatives_above() const { return above_; }
+
+  private:
+    void find_positives(const std::uint8_t* relevant, std::int64_t n) {
+        positives_.clear();
+        std::int64_t i = 0;
+        for (; i + 8 <= n; i += 8) {
+            std::uint64_t word;
+            std::memcpy(&word, relevant + i, 8);
+            if (word == 0) continue;
+            for (int k = 0; k < 8; ++k)
+                if (relevant[i + k]) positives_.push_back(static_cast<std::int32_t>(i + k));
+        }
+        for (; i < n; ++i)
+            if (relevant[i]) positives_.push_back(static_cast<std::int32_t>(i));
+    }
+
+    template <class MakeSearch>
+    bool attempt(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
+                 double factor, Summary& summary) {
+        const auto n_pos = static_cast<std::int64_t>(positives_.size());
+        const std::int64_t n_neg = n - n_pos;
+        double unfit = 0;
+        sorted_.clear();
+        for (const std::int32_t at : positives_) {
+            unfit += guard(static_cast<double>(scores[at]));
+            sorted_.push_back({static_cast<double>(scores[at]), at});
+        }
+        if (!std::isfinite(unfit)) return false;
+        sort_descending(sorted_.data(), n_pos, spare_);
+        positive_scores_.clear();
+        ordered_.clear();
+        for (const Scored& s : sorted_) {
+            positive_scores_.push_back(s.score);
+            ordered_.push_back(s.index);
+        }
+        const std::unique_ptr<Search> search = make(positive_scores_.data(), n_pos, n_neg, loss_scale);
+        Placement<T> placement(gradient, n_pos, n_neg, positive_scores_.back());
+        if (method == Method::automatic) method = n_neg < kShortList ? Method::sort : Method::buckets;
+        if (method == Method::buckets) {
+            BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement);
+            if (!buckets.run()) return false;
+        } else {
+            negatives_.clear();
+            std::size_t next = 0;
+            for (std::int64_t i = 0; i < n; ++i) {
+                if (next < positives_.size() && positives_[next] == i) {
+                    ++next;
+                    continue;
+                }
+                unfit += guard(static_cast<double>(scores[i]));
+                negatives_.push_back({static_cast<double>(scores[i]), static_cast<std::int32_t>(i)});
+            }
+            if (!std::isfinite(unfit)) return false;
+            if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
+            else if (method == Method::quicksort) summary.searches = by_quicksort(*search, negatives_, placement);
+            else greedy(*search, placement);
+        }
+        above_ = placement.negatives_above();
+        CompensatedSum& total = placement.total();
+        for (std::size_t i = 0; i < above_.size(); ++i) {
+            if (above_[i] == 0) continue;
+            const double g = -placement.unit() * static_cast<double>(above_[i]);
+            gradient[ordered_[i]] = static_cast<T>(g);
+            total.add(g * (positive_scores_[i] - placement.origin()));
+        }
+        summary.loss = search->loss(above_.data());
+        // The true ranking violates nothing, so the maximum is never negative; rounding may say otherwise.
+        summary.hinge = std::max(0.0, total.value() / factor + loss_scale / factor * summary.loss);
+        return true;
+    }
+
+    void greedy(const Search& search, Placement<T>& placement) {
+        auto with = [&](auto* known) {
+            if (!known) return false;
+            by_greedy(*known, negatives_, placement);
+            return true;
+        };
+        if (with(dynamic_cast<const LossSearch<AveragePrecision>*>(&search)) || with(dynamic_cast<const LossSearch<Ndcg>*>(&search)) ||
+            with(dynamic_cast<const LossSearch<Auc>*>(&search)) || with(dynamic_cast<const LossSearch<ReciprocalRank>*>(&search)))
+            return;
+        // A loss from outside: all queries at once, over all ranks.
+        std::sort(negatives_.begin(), negatives_.end(), better);
+        std::vector<Query> queries;
+        for (std::size_t k = 0; k < negatives_.size(); ++k)
+            queries.push_back({negatives_[k].score, static_cast<std::int64_t>(k) + 1, 1, static_cast<std::int32_t>(search.n_pos() + 1), 0});
+        search.solve(queries.data(), queries.size());
+        for (std::size_t k = 0; k < negatives_.size(); ++k) placement.place(negatives_[k].index, negatives_[k].score, queries[k].rank);
+    }
+
+    std::vector<std::int32_t> positives_, ordered_, ranks_;
+    std::vector<double> positive_scores_;
+    std::vector<Scored> sorted_, negatives_, spare_;
+    std::vector<std::int64_t> above_;
+};
+
+// Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads.
+template <class T>
+void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, LossName name,
+                 double loss_scale, int n_threads, T* gradient, double* loss, double* hinge) {
+    std::atomic<std::int64_t> next{0};
+    std::atomic<std::int64_t> bad{-1};
+    const std::int64_t chunk = std::max<std::int64_t>(1, n_lists / (8 * n_threads));
+    auto work = [&] {
+        ListSolver<T> solver;
+        const auto make = [&](const double* p, std::int64_t np, std::int64_t nn, double scale) { return make_search(name, p, np, nn, scale); };
+        for (std::int64_t first; (first = next.fetch_add(chunk)) < n_lists && bad < 0;)
+            for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
+                const std::int64_t begin = offsets[q];
+                try {
+                    const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make,
+                                                         Method::automatic, loss_scale, gradient + begin);
+                    loss[q] = summary.loss;
+                    hinge[q] = summary.hinge;
+                } catch (const NotFinite& error) {
+                    bad = begin + error.index;
+                    return;
+                }
+            }
+    };
+    if (n_threads <= 1) {
+        work();
+    } else {
+        std::vector<std::thread> threads;
+        for (int t = 1; t < n_threads; ++t) threads.emplace_back(work);
+        work();
+        for (std::thread& thread : threads) thread.join();
+    }
+    if (bad >= 0) throw NotFinite(bad);
+}
+
+}  // namespace maxmargin::ranking

@@ -1,0 +1,83 @@
+// Where the answers go: every negative's interleaving rank turns into its entry of the gradient, a count per rank and
+// a term of the hinge. The gradient carries the ranks too (they are one integer multiple of 2/(PN) apart), so no second
+// array of labels is written.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace maxmargin::ranking {
+
+// Neumaier's compensated sum: the hinge of 1e7 terms is right to the last digits.
+class CompensatedSum {
+  public:
+    void add(double x) {
+        const double t = sum_ + x;
+        if (std::fabs(sum_) >= std::fabs(x)) lost_ += (sum_ - t) + x;
+        else lost_ += (x - t) + sum_;
+        sum_ = t;
+    }
+    double value() const { return sum_ + lost_; }
+
+  private:
+    double sum_ = 0, lost_ = 0;
+};
+
+template <class T>
+class Placement {
+  public:
+    // `origin` is subtracted from every score before it is summed: the coefficients of the hinge add up to zero, so it
+    // does not change the value, and with the lowest positive as origin nothing large has to cancel.
+    Placement(T* gradient, std::int64_t n_pos, std::int64_t n_neg, double origin)
+        : gradient_(gradient), n_pos_(n_pos), origin_(origin),
+          unit_(2.0 / (static_cast<double>(n_pos) * static_cast<double>(n_neg))),
+          counts_(static_cast<std::size_t>(n_pos) + 2, 0) {}
+
+    // dJ/ds of a negative with `rank - 1` positives above it.
+    double slope(std::int32_t rank) const { return unit_ * static_cast<double>(n_pos_ + 1 - rank); }
+    double unit() const { return unit_; }
+    double origin() const { return origin_; }
+
+    // Record one negative; its term of the hinge goes into `part`, which the caller hands over with add_sum.
+    void place(std::int64_t index, double score, std::int32_t rank, double& part) {
+        ++counts_[static_cast<std::size_t>(rank)];
+        const double g = slope(rank);
+        gradient_[index] = static_cast<T>(g);
+        part += g * (score - origin_);
+    }
+    void place(std::int64_t index, double score, std::int32_t rank) {
+        double part = 0;
+        place(index, score, rank, part);
+        total_.add(part);
+    }
+    void add_count(std::int32_t rank, std::int64_t count) { counts_[static_cast<std::size_t>(rank)] += count; }
+    void add_sum(double part) { total_.add(part); }
+    T* gradient() { return gradient_; }
+
+    void forget() {
+        total_ = {};
+        std::fill(counts_.begin(), counts_.end(), 0);
+    }
+
+    // negatives_above[i]: how many negatives precede the (i+1)-th positive.
+    std::vector<std::int64_t> negatives_above() const {
+        std::vector<std::int64_t> above(static_cast<std::size_t>(n_pos_));
+        std::int64_t seen = 0;
+        for (std::int64_t i = 0; i < n_pos_; ++i) {
+            seen += counts_[static_cast<std::size_t>(i) + 1];
+            above[static_cast<std::size_t>(i)] = seen;
+        }
+        return above;
+    }
+    CompensatedSum& total() { return total_; }
+
+  private:
+    T* gradient_;
+    std::int64_t n_pos_;
+    double origin_, unit_;
+    std::vector<std::int64_t> counts_;
+    CompensatedSum total_;
+};
+
+}  // namespace maxmargin::ranking

@@ -1,0 +1,58 @@
+"""Max-margin learning of rankings and structured outputs, with certified duality gaps.
+
+The names below are what most people need; everything else may move. They are loaded when first used, so that
+``import maxmargin`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# name -> the module that defines it
+_HOMES = {
+    "RankingSVM": "maxmargin.estimators",
+    "ViolatingRanking": "maxmargin.inference",
+    "ViolatingRankings": "maxmargin.inference",
+    "most_violating_ranking": "maxmargin.inference",
+    "most_violating_rankings": "maxmargin.inference",
+}
+_MODULES = ("estimators", "inference", "losses", "metrics", "solvers")
+
+__all__ = [
+    "RankingSVM",
+    "ViolatingRanking",
+    "ViolatingRankings",
+    "__version__",
+    "estimators",
+    "inference",
+    "losses",
+    "metrics",
+    "most_violating_ranking",
+    "most_violating_rankings",
+    "solvers",
+]
+
+if TYPE_CHECKING:
+    from maxmargin import estimators, inference, losses, metrics, solvers
+    from maxmargin.estimators import RankingSVM
+    from maxmargin.inference import (
+        ViolatingRanking,
+        ViolatingRankings,
+        most_violating_ranking,
+        most_violating_rankings,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"maxmargin.{name}")
+    raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

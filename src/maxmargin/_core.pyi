@@ -1,0 +1,23 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+def solve_list(
+    scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: object, method: str, loss_scale: float
+) -> tuple[
+    float,
+    float,
+    NDArray[np.floating[Any]],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    int,
+]: ...
+def solve_lists(
+    scores: NDArray[np.floating[Any]],
+    relevant: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    loss: str,
+    loss_scale: float,
+    n_threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.floating[Any]]]: ...

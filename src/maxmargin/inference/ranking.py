@@ -1,0 +1,249 @@
+"""The ranking that violates the margin most, exactly.
+
+For scores ``s`` the structured hinge of a rank loss is ``J = max over rankings R of delta(R) + F(R) - F(R*)``, with
+``F(R)`` the mean over (positive, negative) pairs of the score difference, signed by their order in R (thesis chapter 3).
+The maximiser is found in less time than sorting the scores takes; see ``cpp/ranking/buckets.hpp`` for how.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin import _core
+from maxmargin._validation import check_both_classes, check_relevant, check_scores, query_offsets
+from maxmargin.inference._exhaustive import solve_exhaustively
+from maxmargin.losses import RankingLoss, ranking_loss
+
+Method = Literal["auto", "quicksort", "sort", "greedy", "exhaustive"]
+
+
+class ViolatingRanking:
+    """The most violating ranking of one list.
+
+    Attributes
+    ----------
+    loss : float
+        Its loss ``delta``, between 0 and 1 for the built-in losses.
+    hinge : float
+        ``J >= loss of the ranking by score``; convex in the scores.
+    gradient : array of shape (n,)
+        A subgradient ``dJ/dscores`` in input order, of the scores' floating type; it sums to zero.
+    n_pos, n_neg : int
+        Sizes of the two classes.
+    """
+
+    def __init__(
+        self,
+        loss: float,
+        hinge: float,
+        gradient: NDArray[np.floating[Any]],
+        scores: NDArray[np.floating[Any]],
+        positives: NDArray[np.int32],
+        negatives_above: NDArray[np.int64],
+    ) -> None:
+        self.loss = loss
+        self.hinge = hinge
+        self.gradient = gradient
+        self.n_pos = len(positives)
+        self.n_neg = len(scores) - len(positives)
+        self._scores = scores
+        self._positives = positives
+        self._negatives_above = negatives_above
+
+    @cached_property
+    def interleaving(self) -> NDArray[np.int64]:
+        """For every sample in input order: one plus the number of samples of the other class above it, shape (n,)."""
+        # The gradient of a negative is 2/(PN) for every positive below it.
+        below = np.rint(self.gradient.astype(np.float64) * (0.5 * self.n_pos * self.n_neg)).astype(np.int64)
+        ranks: NDArray[np.int64] = self.n_pos + 1 - below
+        ranks[self._positives] = self._negatives_above + 1
+        return ranks
+
+    def ranking(self) -> NDArray[np.intp]:
+        """Indices of the samples from first to last in the most violating ranking, shape (n,).
+
+        Each class is in descending order of score; ties are in input order.
+        """
+        is_negative = np.ones(len(self._scores), dtype=bool)
+        is_negative[self._positives] = False
+        # A negative of interleaving rank r comes right before the r-th positive.
+        group = self.interleaving.copy()
+        group[self._positives] = np.arange(1, self.n_pos + 1)
+        return np.lexsort((-self._scores, ~is_negative, group))
+
+    def __repr__(self) -> str:
+        return f"ViolatingRanking(loss={self.loss:.6g}, hinge={self.hinge:.6g}, n_pos={self.n_pos}, n_neg={self.n_neg})"
+
+
+def most_violating_ranking(
+    scores: ArrayLike,
+    relevant: ArrayLike,
+    loss: str | RankingLoss = "ap",
+    *,
+    method: Method = "auto",
+) -> ViolatingRanking:
+    """Find the ranking that violates the margin most.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        Finite scores, higher is better. float32 and float64 are used as they are.
+    relevant : array of shape (n,)
+        Booleans (or zeros and ones): the positives.
+    loss : str or RankingLoss
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object. It must be QS-suitable
+        (:func:`maxmargin.losses.check_qs_suitable`); otherwise the result is not the maximum.
+    method : {"auto", "quicksort", "sort", "greedy", "exhaustive"}
+        All are exact. ``"auto"`` is the fastest; the others are the published procedures, for comparison:
+        quicksort-flavoured divide and conquer, a full sort with monotone search, the O(PN) scan, and the enumeration of
+        all rankings (short lists only).
+
+    Returns
+    -------
+    ViolatingRanking
+
+    Notes
+    -----
+    Where several places of a negative are equally good it takes the lowest; tied negatives are interchangeable.
+    ``"auto"`` takes O(N + P log N) time unless nearly all scores coincide without being equal.
+
+    Examples
+    --------
+    >>> found = most_violating_ranking([2.0, 1.0, 0.5, 0.0], [True, False, True, False], "ap")
+    >>> found.interleaving
+    array([1, 2, 2, 3])
+    >>> round(found.loss, 6), round(found.hinge, 6)
+    (0.166667, 0.416667)
+    >>> found.ranking()
+    array([0, 1, 2, 3])
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(map(repr, get_args(Method)))}")
+    loss = ranking_loss(loss)
+    values = check_scores(scores)
+    truth = check_relevant(relevant, len(values))
+    check_both_classes(truth)
+    if method == "exhaustive":
+        return ViolatingRanking(*solve_exhaustively(values, truth, loss))
+    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, loss.native_name() or loss, method, 1.0)
+    return ViolatingRanking(delta, hinge, gradient, values, positives, above)
+
+
+class ViolatingRankings:
+    """The most violating rankings of many queries.
+
+    Attributes
+    ----------
+    qid : array of shape (q,)
+        Query ids in order of first appearance.
+    loss, hinge : arrays of shape (q,)
+        As for one list; zero for queries that were skipped.
+    gradient : array of shape (n,)
+        ``dJ_query/dscores`` in input order.
+    skipped : boolean array of shape (q,)
+        Queries without a positive or without a negative: every ranking of them is right.
+    """
+
+    def __init__(
+        self,
+        qid: NDArray[Any],
+        loss: NDArray[np.float64],
+        hinge: NDArray[np.float64],
+        gradient: NDArray[np.floating[Any]],
+        relevant: NDArray[np.uint8],
+        query: NDArray[np.int64],
+    ) -> None:
+        self.qid = qid
+        self.loss = loss
+        self.hinge = hinge
+        self.gradient = gradient
+        self._relevant = relevant
+        self._query = query
+        self._n_pos = np.bincount(query, weights=relevant, minlength=len(qid)).astype(np.int64)
+        self._n_neg = np.bincount(query, minlength=len(qid)) - self._n_pos
+        self.skipped = (self._n_pos == 0) | (self._n_neg == 0)
+
+    @cached_property
+    def interleaving(self) -> NDArray[np.int64]:
+        """One plus the number of samples of the other class above each sample of its query, shape (n,)."""
+        n_pos, n_neg = self._n_pos[self._query], self._n_neg[self._query]
+        pairs = np.rint(self.gradient.astype(np.float64) * (0.5 * n_pos * n_neg)).astype(np.int64)
+        return np.where(self._relevant == 1, 1 - pairs, n_pos + 1 - pairs)
+
+    def __len__(self) -> int:
+        return len(self.qid)
+
+    def __repr__(self) -> str:
+        return f"ViolatingRankings({len(self)} queries, {int(self.skipped.sum())} skipped, mean hinge={self.hinge.mean():.6g})"
+
+
+def most_violating_rankings(
+    scores: ArrayLike,
+    relevant: ArrayLike,
+    qid: ArrayLike,
+    loss: str | RankingLoss = "ap",
+    *,
+    n_jobs: int | None = None,
+) -> ViolatingRankings:
+    """Find the most violating ranking of every query, on all cores.
+
+    Parameters
+    ----------
+    scores, relevant : arrays of shape (n,)
+        As in :func:`most_violating_ranking`.
+    qid : array of shape (n,)
+        The query each sample belongs to, numbers or strings, in any order.
+    loss : str or RankingLoss
+        A loss written in Python is solved query by query on one core.
+    n_jobs : int, optional
+        Threads; all available cores by default (also for -1).
+
+    Returns
+    -------
+    ViolatingRankings
+
+    Examples
+    --------
+    >>> found = most_violating_rankings([2.0, 1.0, 0.5, 3.0], [1, 0, 1, 1], ["a", "a", "a", "b"])
+    >>> found.qid, found.skipped
+    (array(['a', 'b'], dtype='<U1'), array([False,  True]))
+    >>> found.interleaving
+    array([1, 2, 2, 1])
+    """
+    loss = ranking_loss(loss)
+    values = check_scores(scores)
+    truth = check_relevant(relevant, len(values))
+    ids, offsets, order = query_offsets(qid, len(values))
+    if values.dtype == np.float32 and np.diff(offsets).max() > 2**22:
+        # Beyond that float32 cannot tell two interleaving ranks apart.
+        values = values.astype(np.float64)
+    query = np.repeat(np.arange(len(ids)), np.diff(offsets))
+    ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
+    name = loss.native_name()
+    if name is not None:
+        delta, hinge, gradient = _core.solve_lists(ordered, ordered_truth, offsets, name, 1.0, thread_count(n_jobs))
+    else:
+        delta, hinge = np.zeros(len(ids)), np.zeros(len(ids))
+        gradient = np.zeros_like(ordered)
+        for k, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+            part = slice(begin, end)
+            delta[k], hinge[k], gradient[part], *_ = _core.solve_list(ordered[part], ordered_truth[part], loss, "auto", 1.0)
+    if order is not None:
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        gradient, query = gradient[back], query[back]
+    return ViolatingRankings(ids, delta, hinge, gradient, truth, query)
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Number of threads behind the usual ``n_jobs``."""
+    if n_jobs is None or n_jobs == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs={n_jobs} must be a positive number of threads, or -1 for all cores")
+    return n_jobs
