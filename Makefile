@@ -1,0 +1,37 @@
+# Two commands: `make demo` and `make test`. Both make their own virtual environment in .venv and leave nothing elsewhere.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src cpp -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.plot
+	$(BIN)/maxmargin demo
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.ranking_inference
+
+# Installed anew whenever a source changes; pip removes the previous copy.
+$(VENV)/.plot: $(VENV)/bin/python $(SOURCES)
+	$(BIN)/pip install --quiet '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python $(SOURCES)
+	$(BIN)/pip install --quiet '.[test]'
+	@touch $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+clean:
+	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

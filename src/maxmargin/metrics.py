@@ -1,0 +1,257 @@
+"""Ranking metrics as evaluation campaigns define them, for one list or for the mean over queries.
+
+All take ``(relevance, scores)``; with ``qid`` the metric of every query is averaged (so ``average_precision`` becomes MAP
+and ``reciprocal_rank`` MRR). Samples with tied scores are put in the least favourable order, so a constant scorer never
+looks good; evaluation tools that know document names break ties by name. A query without relevant samples scores 0, as
+in ``trec_eval``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin._validation import check_scores, query_offsets
+
+__all__ = ["auc", "average_precision", "evaluate", "ndcg", "per_query", "precision", "reciprocal_rank"]
+
+Floats = NDArray[np.float64]
+Gains = Literal["linear", "exponential"]
+
+
+class _Lists:
+    """Samples sorted by query and descending score, ties with the less relevant first."""
+
+    def __init__(self, relevance: ArrayLike, scores: ArrayLike, qid: ArrayLike | None) -> None:
+        values = check_scores(scores)
+        if not np.isfinite(values).all():
+            raise ValueError("scores must be finite, but contains NaN or infinite values")
+        grades = np.asarray(relevance)
+        if grades.shape != values.shape:
+            raise ValueError(f"relevance has shape {grades.shape}, but scores has shape {values.shape}; they must be equal")
+        if grades.dtype.kind not in "fiub":
+            raise TypeError(f"relevance must be numbers or booleans, but has dtype {grades.dtype}")
+        grades = grades.astype(np.float64)
+        if not np.isfinite(grades).all():
+            raise ValueError("relevance must be finite, but contains NaN or infinite values")
+        if qid is None:
+            self.qid: NDArray[Any] = np.array([""])
+            offsets = np.array([0, len(values)], dtype=np.int64)
+        else:
+            self.qid, offsets, order = query_offsets(qid, len(values))
+            if order is not None:
+                values, grades = values[order], grades[order]
+        sizes = np.diff(offsets)
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        order = np.lexsort((grades, -values, query))
+        self.scores = values[order]
+        self.grades = grades[order]
+        self.query = query
+        self.starts = offsets[:-1]
+        self.n_queries = len(sizes)
+        self.position = np.arange(1, len(values) + 1) - np.repeat(self.starts, sizes)
+
+    def per_query(self, values: NDArray[Any]) -> Floats:
+        """Sum over each query."""
+        return np.bincount(self.query, weights=values, minlength=self.n_queries)
+
+    def seen(self, values: NDArray[Any]) -> Floats:
+        """Running sum inside each query."""
+        running = np.cumsum(values, dtype=np.float64)
+        before = running[self.starts] - values[self.starts]
+        return running - np.repeat(before, np.bincount(self.query, minlength=self.n_queries))
+
+
+def average_precision(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:
+    """Mean over the relevant samples of the precision at their position; MAP with ``qid``.
+
+    Parameters
+    ----------
+    relevance : array of shape (n,)
+        Grades or booleans; relevant means greater than zero.
+    scores : array of shape (n,)
+        Finite, higher is better.
+    qid : array of shape (n,), optional
+        Query of each sample; without it all samples form one list.
+
+    Examples
+    --------
+    >>> average_precision([1, 0, 0, 0, 1], [5, 4, 3, 2, 1])
+    0.7
+    """
+    return float(_average_precision(_Lists(relevance, scores, qid)).mean())
+
+
+def reciprocal_rank(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:
+    """One over the position of the first relevant sample; MRR with ``qid``. Arguments as in :func:`average_precision`.
+
+    >>> reciprocal_rank([0, 0, 1], [3, 2, 1])
+    0.3333333333333333
+    """
+    return float(_reciprocal_rank(_Lists(relevance, scores, qid)).mean())
+
+
+def precision(relevance: ArrayLike, scores: ArrayLike, *, k: int, qid: ArrayLike | None = None) -> float:
+    """Relevant samples among the first ``k``, divided by ``k`` (also where a list is shorter).
+
+    >>> precision([1, 0, 1, 0], [4, 3, 2, 1], k=2)
+    0.5
+    """
+    return float(_precision(_Lists(relevance, scores, qid), k).mean())
+
+
+def auc(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:
+    """Fraction of (relevant, irrelevant) pairs in the right order, ties counting one half; 0 without such pairs.
+
+    >>> auc([1, 0, 1, 0], [4, 3, 2, 1])
+    0.75
+    """
+    return float(_auc(_Lists(relevance, scores, qid)).mean())
+
+
+def ndcg(
+    relevance: ArrayLike,
+    scores: ArrayLike,
+    *,
+    k: int | None = None,
+    gains: Gains = "linear",
+    qid: ArrayLike | None = None,
+) -> float:
+    """Normalised discounted cumulative gain with the discount ``1 / log2(1 + position)``.
+
+    Parameters
+    ----------
+    relevance : array of shape (n,)
+        Grades; those of zero or less gain nothing.
+    scores, qid
+        As in :func:`average_precision`.
+    k : int, optional
+        Count only the first k positions (NDCG@k), in the ideal ranking too.
+    gains : {"linear", "exponential"}
+        The grade itself (as ``trec_eval`` and scikit-learn) or ``2**grade - 1`` (as LETOR, LightGBM and XGBoost).
+
+    Examples
+    --------
+    >>> round(ndcg([1, 0, 0, 0, 1], [5, 4, 3, 2, 1]), 6)
+    0.850345
+    """
+    return float(_ndcg(_Lists(relevance, scores, qid), k, gains).mean())
+
+
+DEFAULT_METRICS = ("map", "mrr", "ndcg", "ndcg@10", "p@10", "auc")
+
+
+def evaluate(
+    relevance: ArrayLike,
+    scores: ArrayLike,
+    *,
+    qid: ArrayLike | None = None,
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    gains: Gains = "linear",
+) -> dict[str, float]:
+    """Several metrics by name: ``map`` (or ``ap``), ``mrr``, ``ndcg``, ``ndcg@K``, ``p@K``, ``auc``.
+
+    Examples
+    --------
+    >>> evaluate([1, 0, 1, 0], [4, 3, 2, 1], metrics=["map", "p@1"])
+    {'map': 0.8333333333333334, 'p@1': 1.0}
+    """
+    values, _ = per_query(relevance, scores, qid=qid, metrics=metrics, gains=gains)
+    return {name: float(value.mean()) for name, value in values.items()}
+
+
+def per_query(
+    relevance: ArrayLike,
+    scores: ArrayLike,
+    *,
+    qid: ArrayLike | None = None,
+    metrics: Iterable[str] = DEFAULT_METRICS,
+    gains: Gains = "linear",
+) -> tuple[dict[str, Floats], NDArray[Any]]:
+    """The metrics of every query, and the query ids in the same order (that of first appearance).
+
+    Examples
+    --------
+    >>> values, queries = per_query([1, 0, 0, 1], [4, 3, 2, 1], qid=["a", "a", "b", "b"], metrics=["ap"])
+    >>> values["ap"], queries
+    (array([1. , 0.5]), array(['a', 'b'], dtype='<U1'))
+    """
+    wanted = {name: _by_name(name, gains) for name in metrics}
+    lists = _Lists(relevance, scores, qid)
+    return {name: metric(lists) for name, metric in wanted.items()}, lists.qid
+
+
+def _by_name(name: str, gains: Gains) -> Callable[[_Lists], Floats]:
+    plain, at, cut = name.lower().partition("@")
+    k = int(cut) if cut.isdigit() and int(cut) > 0 else None
+    if not at or k is not None:
+        if plain == "ndcg":
+            return lambda lists: _ndcg(lists, k, gains)
+        if plain in ("p", "precision") and k is not None:
+            return lambda lists: _precision(lists, k)
+        if plain in _WHOLE_LIST and not at:
+            return _WHOLE_LIST[plain]
+    known = ", ".join([*_WHOLE_LIST, "ndcg", "ndcg@K", "p@K"])
+    raise ValueError(f"metric {name!r} is unknown; choose from {known}")
+
+
+def _average_precision(lists: _Lists) -> Floats:
+    relevant = lists.grades > 0
+    precision_here = lists.seen(relevant) / lists.position
+    return _ratio(lists.per_query(precision_here * relevant), lists.per_query(relevant))
+
+
+def _reciprocal_rank(lists: _Lists) -> Floats:
+    relevant = lists.grades > 0
+    first = relevant & (lists.seen(relevant) == 1)
+    return lists.per_query(first / lists.position)
+
+
+def _precision(lists: _Lists, k: int) -> Floats:
+    _check_k(k)
+    return lists.per_query((lists.grades > 0) & (lists.position <= k)) / k
+
+
+def _auc(lists: _Lists) -> Floats:
+    relevant = lists.grades > 0
+    # Ties stand with the irrelevant first: give back half of what that costs.
+    tied = np.concatenate(([False], (lists.scores[1:] == lists.scores[:-1]) & (lists.query[1:] == lists.query[:-1])))
+    block = np.cumsum(~tied) - 1
+    in_block = np.bincount(block, weights=~relevant)[block]
+    irrelevant_above = lists.seen(~relevant) - 0.5 * in_block
+    n_pos, n_neg = lists.per_query(relevant), lists.per_query(~relevant)
+    wrong = lists.per_query(irrelevant_above * relevant)
+    return _ratio(n_pos * n_neg - wrong, n_pos * n_neg)
+
+
+def _ndcg(lists: _Lists, k: int | None, gains: Gains) -> Floats:
+    _check_k(k)
+    if gains not in ("linear", "exponential"):
+        raise ValueError(f"gains={gains!r} is unknown; choose 'linear' or 'exponential'")
+    grades = np.maximum(lists.grades, 0)
+    gain = np.exp2(grades) - 1 if gains == "exponential" else grades
+    weight = 1 / np.log2(1.0 + lists.position)
+    if k is not None:
+        weight = weight * (lists.position <= k)
+    ideal = gain[np.lexsort((-gain, lists.query))]
+    return _ratio(lists.per_query(gain * weight), lists.per_query(ideal * weight))
+
+
+_WHOLE_LIST: dict[str, Callable[[_Lists], Floats]] = {
+    "ap": _average_precision,
+    "map": _average_precision,
+    "mrr": _reciprocal_rank,
+    "auc": _auc,
+}
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def _check_k(k: int | None) -> None:
+    if k is not None and k < 1:
+        raise ValueError(f"k={k} must be at least 1, or None for the whole list")

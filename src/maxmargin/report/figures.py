@@ -1,0 +1,74 @@
+"""Figures with matplotlib, which is imported only when one is drawn (``pip install maxmargin[plot]``)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from maxmargin.solvers import History
+
+
+def _new_axes(figsize: tuple[float, float] = (6.0, 4.0)) -> Axes:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib; install it with: pip install 'maxmargin[plot]'") from error
+    return Figure(figsize=figsize, layout="constrained").add_subplot()
+
+
+def plot_history(history: History, ax: Axes | None = None) -> Axes:
+    """Primal objective above, dual objective below, the certified gap between them."""
+    ax = ax if ax is not None else _new_axes()
+    ax.plot(history.iteration, history.primal, label="primal (upper bound)")
+    ax.plot(history.iteration, history.dual, label="dual (lower bound)")
+    ax.fill_between(history.iteration, history.dual, history.primal, alpha=0.15, label="gap")
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("objective")
+    ax.legend()
+    return ax
+
+
+def precision_recall(relevant: NDArray[Any], scores: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Recall and precision after each sample of the ranking, best first."""
+    order = np.lexsort((relevant, -scores))
+    hits = np.cumsum(relevant[order])
+    return hits / hits[-1], hits / np.arange(1, len(hits) + 1)
+
+
+def plot_precision_recall(curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]], title: str, ax: Axes | None = None) -> Axes:
+    """One precision-recall curve per name, from ``(relevant, scores)``; the dotted line is a random ranking."""
+    ax = ax if ax is not None else _new_axes((6.4, 4.8))
+    chance = 0.0
+    for name, (relevant, scores) in curves.items():
+        recall, precision = precision_recall(relevant, scores)
+        ax.plot(recall, precision, label=name, linewidth=1.6)
+        chance = float(np.mean(relevant))
+    ax.axhline(chance, linestyle=":", color="0.5", label="random")
+    ax.set(xlabel="recall", ylabel="precision", title=title, xlim=(0, 1), ylim=(0, 1.02))
+    ax.grid(alpha=0.3)
+    ax.legend(loc="lower left")
+    return ax
+
+
+def save_figure(ax: Axes, path: Path) -> None:
+    """Write the figure in one step: an interrupted run leaves no broken file."""
+    figure: Figure = ax.figure  # type: ignore[assignment]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=path.suffix)
+    os.close(handle)
+    try:
+        figure.savefig(temporary, dpi=150)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
