@@ -84,11 +84,11 @@ class PythonSearch final : public Search {
         const std::vector<double> step = steps(j, i);
         std::size_t at = 0;
         for (std::size_t q = 0; q < count; ++q) {
-            double value = 0, best = 0;
+            double ahead = 0;
             queries[q].rank = queries[q].lo;
             for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) {
-                value += positive(k) - queries[q].s + step[at++];
-                if (value >= best) best = value, queries[q].rank = k + 1;
+                ahead += positive(k) - queries[q].s + step[at++];
+                if (ahead >= 0) ahead = 0, queries[q].rank = k + 1;
             }
         }
     }

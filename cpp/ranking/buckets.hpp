@@ -714,7 +714,9 @@ class BucketMethod {
             bool progress = false;
             for (Group& group : waiting_.groups) {
                 if (group.hi != group.lo + 1 || group.size() == 0) continue;
-                const double low = limits[at], high = limits[at + 1];
+                // Scores within rounding of a threshold stay open; sorted, they are compared without this loss.
+                const double rounding = 4 * std::numeric_limits<double>::epsilon() * std::max(std::fabs(limits[at + 1]), std::fabs(search_.positive(group.lo)));
+                const double low = limits[at] - rounding, high = limits[at + 1] + rounding;
                 at += 2;
                 const std::int64_t before = group.size();
                 std::int64_t open = group.begin, first_rank = group.first_rank;

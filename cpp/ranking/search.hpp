@@ -37,7 +37,7 @@ class Search {
     virtual void solve(Query* queries, std::size_t count) const = 0;
     // The unscaled loss of a ranking, from the number of negatives above each positive (best positive first).
     virtual double loss(const std::int64_t* negatives_above) const = 0;
-    // For i = lo of each query: the score at or below which the j-th negative prefers the rank i+1 to i.
+    // For i = lo of each query: the score at or below which the j-th negative prefers the rank i+1 to i, up to rounding.
     virtual void thresholds(const Query* queries, std::size_t count, double* scores) const = 0;
     // True where a query is dear and batches are cheap: then trees are searched level by level.
     virtual bool prefers_batches() const { return false; }
@@ -188,42 +188,43 @@ class LossSearch final : public Search {
     }
     double loss(const std::int64_t* above) const override { return loss_.loss(above, n_pos_); }
     void thresholds(const Query* queries, std::size_t count, double* scores) const override {
-        for (std::size_t q = 0; q < count; ++q) scores[q] = threshold(queries[q].lo, queries[q].j);
+        for (std::size_t q = 0; q < count; ++q) scores[q] = positive(queries[q].lo) + scale_ * loss_.step(queries[q].lo, queries[q].j);
     }
 
     // The plain procedure: every step from lo to hi, each computed from its definition.
     std::int32_t scan_all(std::int64_t j, double s, std::int32_t lo, std::int32_t hi) const {
-        double value = 0, best = 0;
-        std::int32_t arg = lo;
+        double ahead = 0;
+        std::int32_t best = lo;
         for (std::int32_t i = lo; i < hi; ++i) {
-            value += positive(i) - s + scale_ * plain_step(loss_, i, j, 0);
-            if (value >= best) best = value, arg = i + 1;
+            ahead += positive(i) - s + scale_ * plain_step(loss_, i, j, 0);
+            if (ahead >= 0) ahead = 0, best = i + 1;
         }
-        return arg;
+        return best;
     }
 
   private:
-    double threshold(std::int32_t i, std::int64_t j) const { return positive(i) + scale_ * loss_.step(i, j); }
+    double gain(std::int32_t i, std::int64_t j, double s) const { return positive(i) - s + scale_ * loss_.step(i, j); }
 
     void answer(Query& q) const {
         std::int32_t start = q.lo;
-        double value = 0, best = 0;
         q.rank = q.lo;
         if constexpr (Loss::concave_up_to_j) {
             const auto concave = static_cast<std::int32_t>(std::min<std::int64_t>(q.hi, std::max<std::int64_t>(q.lo, q.j + 1)));
             std::int32_t low = q.lo, high = concave;
             while (low < high) {
                 const std::int32_t middle = low + (high - low + 1) / 2;
-                if (threshold(middle - 1, q.j) - q.s >= 0) low = middle;
+                if (gain(middle - 1, q.j, q.s) >= 0) low = middle;
                 else high = middle - 1;
             }
             q.rank = low;
             if (concave == q.hi) return;
             start = low;
         }
+        // How far f_j(i+1) is ahead of the best so far; counted from there, a huge early gain swallows no later one.
+        double ahead = 0;
         for (std::int32_t i = start; i < q.hi; ++i) {
-            value += positive(i) - q.s + scale_ * loss_.step(i, q.j);
-            if (value >= best) best = value, q.rank = i + 1;
+            ahead += gain(i, q.j, q.s);
+            if (ahead >= 0) ahead = 0, q.rank = i + 1;
         }
     }
 

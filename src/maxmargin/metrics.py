@@ -56,13 +56,13 @@ class _Lists:
 
     def per_query(self, values: NDArray[Any]) -> Floats:
         """Sum over each query."""
-        return np.bincount(self.query, weights=values, minlength=self.n_queries)
+        return np.bincount(self.query, weights=values, minlength=self.n_queries).astype(np.float64, copy=False)
 
     def seen(self, values: NDArray[Any]) -> Floats:
         """Running sum inside each query."""
-        running = np.cumsum(values, dtype=np.float64)
+        running: Floats = np.cumsum(values, dtype=np.float64)
         before = running[self.starts] - values[self.starts]
-        return running - np.repeat(before, np.bincount(self.query, minlength=self.n_queries))
+        return np.asarray(running - np.repeat(before, np.bincount(self.query, minlength=self.n_queries)))
 
 
 def average_precision(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:

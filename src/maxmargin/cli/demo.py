@@ -6,6 +6,7 @@ separates from the rest. There the two aims disagree, and it shows what training
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from sklearn.svm import LinearSVC
 
 from maxmargin.cli.evaluate import format_table
 from maxmargin.estimators import RankingSVM
+from maxmargin.figures import plot_precision_recall, save_figure
 from maxmargin.metrics import average_precision, ndcg
 
 _DIGIT = 8
@@ -28,7 +30,7 @@ _FOLDS, _INNER_FOLDS = 5, 4
 
 # What is trained, and the values of C to choose from. The hinge of a list is a mean and that of LinearSVC a sum over
 # samples, hence the different ranges.
-_METHODS: dict[str, tuple[Callable[[float], Any], NDArray[np.float64]]] = {
+_METHODS: dict[str, tuple[Callable[[float], Any], NDArray[Any]]] = {
     "RankingSVM, AP": (lambda C: RankingSVM("ap", C), 10.0 ** np.arange(0, 5)),
     "RankingSVM, NDCG": (lambda C: RankingSVM("ndcg", C), 10.0 ** np.arange(0, 5)),
     "LinearSVC, 0-1 hinge": (lambda C: LinearSVC(loss="hinge", C=C, max_iter=100_000), 10.0 ** np.arange(-3, 2)),
@@ -37,11 +39,9 @@ _METHODS: dict[str, tuple[Callable[[float], Any], NDArray[np.float64]]] = {
 
 def run(output: Path, seed: int) -> None:
     """Cross-validate, print the table, write the figure."""
-    try:
-        from maxmargin.report.figures import plot_precision_recall, save_figure
-        import matplotlib  # noqa: F401  (asked for before the work, not after it)
-    except ImportError as error:
-        raise click.ClickException("the demo draws a figure and needs matplotlib: pip install 'maxmargin[plot]'") from error
+    # Asked before the work, not after it.
+    if importlib.util.find_spec("matplotlib") is None:
+        raise click.ClickException("the demo draws a figure and needs matplotlib: pip install 'maxmargin[plot]'")
     X, digit = load_digits(return_X_y=True)
     X, relevant = X / 16.0, digit == _DIGIT
     click.echo(f"{len(X)} handwritten digits, {int(relevant.sum())} of them an eight. Find the eights.")
@@ -59,7 +59,7 @@ def run(output: Path, seed: int) -> None:
 
 
 def _cross_validate(
-    name: str, make: Callable[[float], Any], grid: NDArray[np.float64], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int
+    name: str, make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int
 ) -> tuple[NDArray[np.float64], list[tuple[float, float, float, float]]]:
     """Held-out scores of all samples, and (AP, NDCG, relative gap, seconds) of every fold."""
     held_out = np.empty(len(X))
@@ -80,7 +80,7 @@ def _cross_validate(
 
 
 def _best_C(
-    make: Callable[[float], Any], grid: NDArray[np.float64], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int
+    make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int
 ) -> float:
     quality = np.zeros(len(grid))
     for train, test in _split(_INNER_FOLDS, X, relevant, seed):

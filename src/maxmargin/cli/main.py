@@ -14,7 +14,7 @@ _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maxmargin")
 def main() -> None:
-    """Learn rankings by the metric you report, with a certified duality gap.
+    r"""Learn rankings by the metric you report, with a certified duality gap.
 
     \b
     maxmargin demo                                    two minutes with real data
@@ -33,7 +33,7 @@ def main() -> None:
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of the cross-validation folds.")
 def demo(output: Path, seed: int) -> None:
-    """Train for AP, for NDCG and for accuracy on handwritten digits, and compare.
+    r"""Train for AP, for NDCG and for accuracy on handwritten digits, and compare.
 
     \b
     Example: maxmargin demo -o curves.svg
@@ -64,7 +64,7 @@ def evaluate(
     per_query: bool,
     as_json: bool,
 ) -> None:
-    """Ranking metrics of scored samples.
+    r"""Ranking metrics of scored samples.
 
     DATA is a table (.csv or .tsv, perhaps .gz) with a header and columns for relevance, score and, if there are several
     queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Metrics are means over the queries.

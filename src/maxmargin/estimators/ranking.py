@@ -55,6 +55,8 @@ class RankingSVM(BaseEstimator):
         Inference calls.
     history_ : History
         Primal, dual and seconds after each; ``history_.plot()`` draws it.
+    relevance_threshold_ : float
+        Labels above it count as relevant.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -91,7 +93,7 @@ class RankingSVM(BaseEstimator):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Train on one list.
 
         Parameters
@@ -111,7 +113,8 @@ class RankingSVM(BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True
         )
-        relevant = y > max(0.0, float(y.min()))
+        self.relevance_threshold_ = max(0.0, float(y.min()))
+        relevant = y > self.relevance_threshold_
         if not relevant.any():
             raise ValueError(
                 f"y must contain relevant and irrelevant samples, but holds only one class (labels from {y.min():g} to "
@@ -151,25 +154,24 @@ class RankingSVM(BaseEstimator):
     def score(self, X: Any, y: ArrayLike) -> float:
         """The metric that was trained for (AP, NDCG, AUC or MRR; 1 - loss for other losses) on new data."""
         scores = self.decision_function(X)
-        y = column_or_1d(y)
-        check_consistent_length(scores, y)
+        relevant = np.asarray(column_or_1d(y)) > self.relevance_threshold_
+        check_consistent_length(scores, relevant)
         loss = ranking_loss(self.loss)
         # By exact type, like inference: a subclass may mean something else.
         metric = {AveragePrecision: metrics.average_precision, AUC: metrics.auc, ReciprocalRank: metrics.reciprocal_rank}
         if loss.native_name() == "ndcg":
-            return metrics.ndcg(y > 0, scores)
+            return metrics.ndcg(relevant, scores)
         if type(loss) in metric:
-            return metric[type(loss)](y > 0, scores)
-        return 1.0 - _loss_of_ranking(loss, y > 0, scores)
+            return metric[type(loss)](relevant, scores)
+        return 1.0 - _loss_of_ranking(loss, relevant, scores)
 
     def _check_parameters(self) -> None:
-        for name in ("C", "tol"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not 0 < value < np.inf:
+        for name, value in (("C", self.C), ("tol", self.tol)):
+            if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
                 raise ValueError(f"{name}={value!r} must be a positive number")
         if not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer")
-        if self.time_limit is not None and not (isinstance(self.time_limit, numbers.Real) and self.time_limit > 0):
+        if self.time_limit is not None and not (isinstance(self.time_limit, numbers.Real) and float(self.time_limit) > 0):
             raise ValueError(f"time_limit={self.time_limit!r} must be a positive number of seconds, or None")
 
     def __sklearn_tags__(self) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -230,7 +231,7 @@ def most_violating_rankings(
     else:
         delta, hinge = np.zeros(len(ids)), np.zeros(len(ids))
         gradient = np.zeros_like(ordered)
-        for k, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for k, (begin, end) in enumerate(pairwise(offsets)):
             part = slice(begin, end)
             delta[k], hinge[k], gradient[part], *_ = _core.solve_list(ordered[part], ordered_truth[part], loss, "auto", 1.0)
     if order is not None:

@@ -93,11 +93,13 @@ class AveragePrecision(RankingLoss):
     _native = "ap"
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
+        """``-i / ((i + j) (i + j - 1)) / P``."""
         position = np.asarray(i + j, dtype=np.float64)
         # The printed difference lacks 1/P; this form has no cancellation.
         return np.asarray(-i / (position * (position - 1)) / n_pos, dtype=np.float64)
 
     def value(self, negatives_above: Ints, n_neg: int) -> float:
+        """Mean over the positives of the share of negatives down to their position."""
         above = np.asarray(negatives_above, dtype=np.float64)
         return float(np.mean(above / (np.arange(1, len(above) + 1) + above)))
 
@@ -108,9 +110,11 @@ class AUC(RankingLoss):
     _native = "auc"
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
+        """``-1 / (P N)``: one pair less in the wrong order."""
         return np.full(np.shape(j), -1.0 / (n_pos * n_neg))
 
     def value(self, negatives_above: Ints, n_neg: int) -> float:
+        """Wrong pairs over all pairs."""
         return float(np.mean(negatives_above) / n_neg)
 
 
@@ -120,10 +124,12 @@ class ReciprocalRank(RankingLoss):
     _native = "mrr"
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
+        """``1 / (j + 1) - 1 / j`` for the first positive, zero for the others."""
         rank = np.asarray(j, dtype=np.float64)
         return np.where(np.asarray(i) == 1, -1.0 / (rank * (rank + 1)), 0.0)
 
     def value(self, negatives_above: Ints, n_neg: int) -> float:
+        """From the negatives above the first positive alone."""
         first = float(negatives_above[0])
         return first / (first + 1)
 
@@ -159,10 +165,12 @@ class Discounted(RankingLoss):
         return self._ideal_of[1]
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
+        """Difference of the discounts of two neighbouring positions, over the ideal sum."""
         position = np.asarray(i + j)
         return (self._at(position) - self._at(position - 1)) / self._ideal(n_pos)
 
     def value(self, negatives_above: Ints, n_neg: int) -> float:
+        """What the positives lose by not being at the top."""
         best = np.arange(1, len(negatives_above) + 1)
         lost = self._at(best) - self._at(best + np.asarray(negatives_above))
         return float(np.sum(lost) / self._ideal(len(best)))
@@ -178,6 +186,7 @@ class NDCG(Discounted):
         self.discount = discount if discount is not None else logarithmic_discount
 
     def native_name(self) -> str | None:
+        """Compiled for the logarithmic discount."""
         return "ndcg" if type(self) is NDCG and self.discount is logarithmic_discount else None
 
     def __repr__(self) -> str:

@@ -70,7 +70,7 @@ class SimplexQP:
     def solve(self) -> Floats:
         """Solve from the last solution on; returns the variables, shape (m,)."""
         gram, linear, a = self.gram, self.linear, self.solution
-        support = list(np.flatnonzero(a > 0))
+        support = [int(k) for k in np.flatnonzero(a > 0)]
         scale = max(float(np.max(np.abs(linear))), float(np.max(np.abs(np.diagonal(gram)))) * self.total, 1e-300)
         # A ridge far below rounding of the result: duplicates of a cut would make the system singular.
         ridge = 1e-13 * max(float(np.max(np.diagonal(gram))), 1e-300)
@@ -110,6 +110,7 @@ class SimplexQP:
         system[m, m] = 0.0
         right = np.append(self.linear[support], weight * self.total)
         try:
-            return np.linalg.solve(system, right)[:m]
+            solution = np.linalg.solve(system, right)
         except np.linalg.LinAlgError:
-            return np.linalg.lstsq(system, right, rcond=None)[0][:m]
+            solution = np.linalg.lstsq(system, right, rcond=None)[0]
+        return np.asarray(solution[:m], dtype=np.float64)

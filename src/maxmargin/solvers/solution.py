@@ -47,7 +47,7 @@ class History:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Primal and dual objective over the iterations; needs matplotlib."""
-        from maxmargin.report.figures import plot_history
+        from maxmargin.figures import plot_history
 
         return plot_history(self, ax)
 
@@ -89,4 +89,5 @@ class Solution:
 
     @property
     def gap(self) -> float:
+        """How far the objective can be from the optimum."""
         return self.primal - self.dual

@@ -1,0 +1,66 @@
+"""Losses from their definitions and the maximum over all rankings: slow, obvious, independent of the library."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+
+def loss_by_definition(name, is_positive):
+    """Loss of a ranking given as booleans from first to last."""
+    is_positive = np.asarray(is_positive, dtype=bool)
+    positions = np.flatnonzero(is_positive) + 1
+    n_pos, n_neg = len(positions), int((~is_positive).sum())
+    if name == "ap":
+        return 1 - np.mean([np.mean(is_positive[:p]) for p in positions])
+    if name == "ndcg":
+        ideal = sum(1 / np.log2(1 + k) for k in range(1, n_pos + 1))
+        return 1 - sum(1 / np.log2(1 + p) for p in positions) / ideal
+    if name == "auc":
+        wrong = sum(not is_positive[a] and is_positive[b] for a in range(len(is_positive)) for b in range(a))
+        return 1 - wrong / (n_pos * n_neg)
+    if name == "mrr":
+        return 1 - 1 / positions[0]
+    raise KeyError(name)
+
+
+def largest_hinge(name, scores, relevant):
+    """max over all rankings of delta + F - F*, from the pairwise definition of F, without rounding."""
+    exact = [Fraction(float(s)) for s in scores]
+    positives = sorted((s for s, r in zip(exact, relevant, strict=True) if r), reverse=True)
+    negatives = sorted((s for s, r in zip(exact, relevant, strict=True) if not r), reverse=True)
+    n_pos, n_neg = len(positives), len(negatives)
+    truth = sum(p - q for p in positives for q in negatives)
+    best = None
+    for pattern in combinations(range(n_pos + n_neg), n_pos):
+        is_positive = np.isin(np.arange(n_pos + n_neg), pattern)
+        where_pos, where_neg = np.flatnonzero(is_positive), np.flatnonzero(~is_positive)
+        pairs = [(i, j) for i in range(n_pos) for j in range(n_neg)]
+        # A pair counts +1 where the positive stands above the negative.
+        value = sum((positives[i] - negatives[j]) * (1 if where_pos[i] < where_neg[j] else -1) for i, j in pairs)
+        hinge = Fraction(loss_by_definition(name, is_positive)) + (value - truth) / (n_pos * n_neg)
+        best = hinge if best is None else max(best, hinge)
+    return float(best)
+
+
+def sort_and_scan(name, scores, relevant):
+    """The O(PN) table of every negative at every rank: hinge and the largest maximiser of each sorted negative."""
+    scores, relevant = np.asarray(scores, dtype=float), np.asarray(relevant, dtype=bool)
+    positives = np.sort(scores[relevant])[::-1]
+    negatives = np.sort(scores[~relevant])[::-1]
+    n_pos, n_neg = len(positives), len(negatives)
+    j = np.arange(1.0, n_neg + 1)[:, None]
+    i = np.arange(1.0, n_pos + 1)[None, :]
+    if name == "ap":
+        step = ((j - 1) / (j + i - 1) - j / (j + i)) / n_pos
+    elif name == "ndcg":
+        ideal = np.sum(1 / np.log2(1 + np.arange(1, n_pos + 1)))
+        step = (1 / np.log2(1 + i + j) - 1 / np.log2(i + j)) / ideal
+    elif name == "auc":
+        step = np.full((n_neg, n_pos), -1 / (n_pos * n_neg))
+    else:
+        step = np.where(i == 1, -1 / (j * (j + 1)), 0.0)
+    gains = 2 * (positives[None, :] - negatives[:, None]) / (n_pos * n_neg) + step
+    value = np.concatenate([np.zeros((n_neg, 1)), np.cumsum(gains, axis=1)], axis=1)
+    ranks = n_pos + 1 - np.argmax(value[:, ::-1], axis=1)
+    return float(np.sum(value.max(axis=1) - value[:, -1])), ranks

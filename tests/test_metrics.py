@@ -1,0 +1,82 @@
+"""Metrics against trec_eval (through pytrec_eval) and scikit-learn."""
+
+import numpy as np
+import pytest
+import pytrec_eval
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
+
+from maxmargin import metrics
+
+
+def trec(relevance, scores, qid, names):
+    """trec_eval's values per query; documents are named so that ties fall the way ours do, relevant ones last."""
+    qrels, run = {}, {}
+    for k, (r, s, q) in enumerate(zip(relevance, scores, qid, strict=True)):
+        document = f"{9 - int(r)}-{k:06d}"  # trec_eval puts the larger name first among equal scores
+        qrels.setdefault(str(q), {})[document] = int(r)
+        run.setdefault(str(q), {})[document] = float(s)
+    return pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(run)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_to_trec_eval(seed, tied):
+    rng = np.random.default_rng(seed)
+    qid = rng.integers(0, 30, 700)
+    relevance = rng.choice([0, 0, 0, 1, 2, 4], 700)
+    relevance[qid == 3] = 0
+    scores = rng.normal(size=700) + 0.3 * relevance
+    if tied:
+        scores = scores.round(0)
+    names = {"map": "map", "mrr": "recip_rank", "ndcg": "ndcg", "ndcg@5": "ndcg_cut_5", "ndcg@10": "ndcg_cut_10", "p@5": "P_5"}
+    expected = trec(relevance, scores, qid, names.values())
+    found, queries = metrics.per_query(relevance, scores, qid=qid, metrics=names)
+    assert 3 in queries
+    for ours, theirs in names.items():
+        for value, query in zip(found[ours], queries, strict=True):
+            if ours.startswith("ndcg") and tied:
+                # Documents with equal scores but different positive grades: trec_eval sees only our names.
+                continue
+            assert value == pytest.approx(expected[str(query)][theirs], abs=1e-12)
+    means = metrics.evaluate(relevance, scores, qid=qid, metrics=["map"])
+    assert means["map"] == pytest.approx(np.mean([v["map"] for v in expected.values()]), abs=1e-12)
+
+
+def test_equal_to_scikit_learn():
+    rng = np.random.default_rng(0)
+    y, scores = rng.random(500) < 0.2, rng.normal(size=500)
+    assert metrics.average_precision(y, scores) == pytest.approx(average_precision_score(y, scores), abs=1e-12)
+    assert metrics.auc(y, scores) == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
+    assert metrics.auc(y, scores.round()) == pytest.approx(roc_auc_score(y, scores.round()), abs=1e-12)
+    grades = rng.integers(0, 5, 500)
+    for k in (None, 7):
+        assert metrics.ndcg(grades, scores, k=k) == pytest.approx(ndcg_score([grades], [scores], k=k), abs=1e-12)
+        exponential = metrics.ndcg(grades, scores, k=k, gains="exponential")
+        assert exponential == pytest.approx(ndcg_score([2.0**grades - 1], [scores], k=k), abs=1e-12)
+
+
+def test_reference_values():
+    assert metrics.average_precision([1, 0, 0, 0, 1], [5, 4, 3, 2, 1]) == pytest.approx(0.7)
+    assert metrics.ndcg([1, 0, 0, 0, 1], [5, 4, 3, 2, 1]) == pytest.approx(0.850345, abs=1e-6)
+    assert metrics.precision([1, 1, 0, 0, 0], [5, 4, 3, 2, 1], k=5) == 0.4
+    assert metrics.average_precision([0, 0, 1], [1, 1, 1]) == pytest.approx(1 / 3)
+    assert metrics.precision([1], [0.0], k=10) == 0.1
+    assert metrics.reciprocal_rank([0, 0], [1, 2]) == 0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="relevance has shape"):
+        metrics.average_precision([1, 0], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="scores must be finite"):
+        metrics.ndcg([1, 0], [1.0, np.nan])
+    with pytest.raises(ValueError, match="relevance must be finite"):
+        metrics.ndcg([1, np.inf], [1.0, 2.0])
+    with pytest.raises(TypeError, match="relevance must be numbers"):
+        metrics.auc(["a", "b"], [1.0, 2.0])
+    with pytest.raises(ValueError, match="k=0"):
+        metrics.precision([1, 0], [1.0, 2.0], k=0)
+    with pytest.raises(ValueError, match="gains='log'"):
+        metrics.ndcg([1, 0], [1.0, 2.0], gains="log")
+    for name in ("ap@3", "foo", "p", "ndcg@0", "ndcg@x"):
+        with pytest.raises(ValueError, match="is unknown; choose from"):
+            metrics.evaluate([1, 0], [1.0, 2.0], metrics=[name])
