@@ -15,7 +15,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #ifdef __SSE2__
@@ -40,7 +39,11 @@ class Buckets {
         start_ = place(top);
         scale_ = (count - 2) / (place(bottom) - start_);
     }
-    bool usable() const { return std::isfinite(scale_) && scale_ > 0 && std::isfinite(1 / scale_); }
+    // Wide enough that, rounding included, no two buckets that are not neighbours overlap.
+    bool usable() const {
+        const double narrowest = curved() ? 1 / scale_ / per_spread_ : 1 / scale_;
+        return std::isfinite(scale_) && scale_ > 0 && std::isfinite(narrowest) && 0.9 * narrowest > 2 * rounding_;
+    }
     bool curved() const { return per_spread_ > 0; }
     std::int32_t count() const { return count_; }
 
@@ -402,28 +405,38 @@ class BucketMethod {
     // Which rank a bucket gets as a whole, 0 if it has to be opened.
     using Plan = std::vector<std::int32_t>;
 
-    // Between which ranks do the members of some buckets lie? `first_rank(b)` and `last_rank(b)` bound the positions of
-    // bucket b. The lower bounds are one monotone search; the lower bound of the bucket after next is an upper bound
-    // too (the slack between neighbours overlaps, hence not the next), and only where the two differ is it sharpened.
-    template <class First, class Last>
-    void bound_buckets(const Buckets& buckets, const std::vector<std::int32_t>& chosen, const First& first_rank, const Last& last_rank,
-                       Plan& lower, Plan& upper) const {
-        const std::size_t count = chosen.size();
+    // Some negatives that are consecutive in the order by score: their exact positions, a bound of their scores on both sides,
+    // and the largest rank they can have.
+    struct Piece {
+        std::int64_t first_rank, last_rank;
+        double highest, lowest;
+        std::int32_t hi;
+    };
+
+    // Between which ranks do the members of each piece lie? The lower bounds are one monotone search. The lower bound of
+    // the piece after next is an upper bound too (neighbours overlap by rounding, hence not of the next), and only where
+    // the two differ is it sharpened. `points[g]` pieces belong to group g; no groups: all pieces are one sequence.
+    void bound_pieces(const std::vector<Piece>& pieces, const std::vector<std::int64_t>* points, Plan& lower, Plan& upper) const {
+        const std::size_t count = pieces.size();
         lower.resize(count);
         upper.resize(count);
-        search_monotone(search_, static_cast<std::int64_t>(count), [&](std::int64_t k) {
-            const std::int32_t b = chosen[static_cast<std::size_t>(k)];
-            return Query{buckets.highest(b), first_rank(b), 0, 0, 0};
-        }, 1, last_, lower.data());
+        const auto first = [&](std::int64_t k) {
+            const Piece& piece = pieces[static_cast<std::size_t>(k)];
+            return Query{piece.highest, piece.first_rank, 0, 0, 0};
+        };
+        if (points) search_groups(*points, first, lower);
+        else search_monotone(search_, static_cast<std::int64_t>(count), first, 1, last_, lower.data());
         std::vector<Query> sharpen;
         for (std::size_t k = 0; k < count; ++k) {
-            upper[k] = k + 2 < count ? lower[k + 2] : last_;
-            if (lower[k] != upper[k]) sharpen.push_back({buckets.lowest(chosen[k]), last_rank(chosen[k]), lower[k], upper[k], 0});
+            const Piece& piece = pieces[k];
+            const bool bounded = k + 2 < count && pieces[k + 2].highest <= piece.lowest;
+            upper[k] = bounded ? std::min(piece.hi, lower[k + 2]) : piece.hi;
+            if (lower[k] < upper[k]) sharpen.push_back({piece.lowest, piece.last_rank, lower[k], upper[k], 0});
         }
-        search_.solve(sharpen.data(), sharpen.size());
+        if (!sharpen.empty()) search_.solve(sharpen.data(), sharpen.size());
         std::size_t at = 0;
         for (std::size_t k = 0; k < count; ++k)
-            if (lower[k] != upper[k]) upper[k] = sharpen[at++].rank;
+            if (lower[k] < upper[k]) upper[k] = sharpen[at++].rank;
     }
 
     // With k_b sampled scores above bucket b, its ranks are known up to five standard deviations.
@@ -434,12 +447,13 @@ class BucketMethod {
         for (const double score : sample_) ++above[static_cast<std::size_t>(buckets.of(score)) + 1];
         for (std::size_t b = 0; b < count; ++b) above[b + 1] += above[b];
         const auto size = static_cast<std::int64_t>(sample_.size());
-        std::vector<std::int32_t> all(count);
-        std::iota(all.begin(), all.end(), 0);
-        Plan lower, upper;
-        bound_buckets(
-            buckets, all, [&](std::int32_t b) { return rank_at_least(above[static_cast<std::size_t>(b)], size); },
-            [&](std::int32_t b) { return rank_at_most(above[static_cast<std::size_t>(b) + 1], size); }, lower, upper);
+        Plan lower(count), upper(count);
+        search_monotone(search_, buckets.count(), [&](std::int64_t b) {
+            return Query{buckets.highest(static_cast<std::int32_t>(b)), rank_at_least(above[static_cast<std::size_t>(b)], size), 0, 0, 0};
+        }, 1, last_, lower.data());
+        search_monotone(search_, buckets.count(), [&](std::int64_t b) {
+            return Query{buckets.lowest(static_cast<std::int32_t>(b)), rank_at_most(above[static_cast<std::size_t>(b) + 1], size), 0, 0, 0};
+        }, 1, last_, upper.data());
         std::int64_t open = 0;
         for (std::size_t b = 0; b < count; ++b)
             if (lower[b] != upper[b]) {
@@ -601,11 +615,14 @@ class BucketMethod {
     Plan plan_from_counts(const Buckets& buckets, const std::vector<std::int64_t>& above, std::vector<Group>& opened) const {
         Plan plan(static_cast<std::size_t>(buckets.count()), 0), lower, upper;
         std::vector<std::int32_t> filled;
-        for (std::int32_t b = 0; b < buckets.count(); ++b)
-            if (above[static_cast<std::size_t>(b)] < above[static_cast<std::size_t>(b) + 1]) filled.push_back(b);
-        bound_buckets(
-            buckets, filled, [&](std::int32_t b) { return above[static_cast<std::size_t>(b)] + 1; },
-            [&](std::int32_t b) { return above[static_cast<std::size_t>(b) + 1]; }, lower, upper);
+        std::vector<Piece> pieces;
+        for (std::int32_t b = 0; b < buckets.count(); ++b) {
+            const std::int64_t before = above[static_cast<std::size_t>(b)], after = above[static_cast<std::size_t>(b) + 1];
+            if (before == after) continue;
+            filled.push_back(b);
+            pieces.push_back({before + 1, after, buckets.highest(b), buckets.lowest(b), last_});
+        }
+        bound_pieces(pieces, nullptr, lower, upper);
         opened.clear();
         for (std::size_t k = 0; k < filled.size(); ++k) {
             const auto b = static_cast<std::size_t>(filled[k]);
@@ -768,93 +785,82 @@ class BucketMethod {
 
     // Cut large groups into finer buckets with exact counts. False if there was none to cut.
     bool split_by_buckets() {
-        struct Piece {
-            std::int64_t begin, end, first_rank;
-            double highest, lowest;
-        };
-        std::vector<Group> rest;
         std::vector<Piece> pieces;
-        std::vector<double> score;
-        std::vector<std::int32_t> index, bucket;
-        std::vector<std::int64_t> start, points(waiting_.groups.size());
+        std::vector<std::int64_t> begins, points(waiting_.groups.size());
         bool cut = false;
         for (std::size_t g = 0; g < waiting_.groups.size(); ++g) {
-            const Group& group = waiting_.groups[g];
-            points[g] = 1;
-            const std::int64_t size = group.size();
-            const double* begin = waiting_.score.data() + group.begin;
-            Piece whole{group.begin, group.end, group.first_rank, 0, 0};
-            if (size <= 48) {
-                const auto range = std::minmax_element(begin, begin + size);
-                whole.lowest = *range.first, whole.highest = *range.second;
-                pieces.push_back(whole);
-                continue;
-            }
-            // A robust range: heavy tails stay together for the next round.
-                score.assign(begin, begin + size);
-            double highest = score[0], lowest = score[0];
-            for (const double s : score) highest = s > highest ? s : highest, lowest = s < lowest ? s : lowest;
-            whole.lowest = lowest, whole.highest = highest;
-            std::vector<double>& probe = probe_;
-            probe.clear();
-            for (std::int64_t k = 0; k < 64; ++k) probe.push_back(score[static_cast<std::size_t>(k * size / 64)]);
-            std::sort(probe.begin(), probe.end());
-            double bottom = probe[1], top = probe[62];
-            const double spread = top - bottom;
-            bottom = std::max(lowest, bottom - spread / 4), top = std::min(highest, top + spread / 4);
-            std::int32_t count = 16;
-            while (count * std::int64_t{8} < size && count < 8192) count *= 2;
-            const Buckets buckets(top, bottom, count);
-            if (!(bottom < top) || !buckets.usable()) {
-                pieces.push_back(whole);
-                continue;
-            }
-            points[g] = 0;
-            index.assign(waiting_.index.data() + group.begin, waiting_.index.data() + group.end);
-            bucket.resize(static_cast<std::size_t>(size));
-            start.assign(static_cast<std::size_t>(count) + 1, 0);
-            for (std::size_t k = 0; k < bucket.size(); ++k) {
-                bucket[k] = buckets.of(score[k]);
-                ++start[static_cast<std::size_t>(bucket[k]) + 1];
-            }
-            for (std::size_t b = 0; b < static_cast<std::size_t>(count); ++b) {
-                const std::int64_t members = start[b + 1];
-                start[b + 1] += start[b];
-                if (members == 0) continue;
-                const auto bb = static_cast<std::int32_t>(b);
-                ++points[g];
-                pieces.push_back({group.begin + start[b], group.begin + start[b + 1], group.first_rank + start[b],
-                                  std::min(highest, buckets.highest(bb)), std::max(lowest, buckets.lowest(bb))});
-                if (members < size) cut = true;
-            }
-            for (std::size_t k = 0; k < bucket.size(); ++k) {
-                const std::int64_t slot = group.begin + start[static_cast<std::size_t>(bucket[k])]++;
-                waiting_.score[slot] = score[k];
-                waiting_.index[slot] = index[k];
-            }
+            const std::size_t before = pieces.size();
+            cut |= cut_group(waiting_.groups[g], pieces, begins);
+            points[g] = static_cast<std::int64_t>(pieces.size() - before);
         }
         if (!cut) return false;
-        Plan first(pieces.size()), last(pieces.size());
-        search_groups(points, [&](std::int64_t k) {
-            const Piece& piece = pieces[static_cast<std::size_t>(k)];
-            return Query{piece.highest, piece.first_rank + 1, 0, 0, 0};
-        }, first);
-        search_groups(points, [&](std::int64_t k) {
-            const Piece& piece = pieces[static_cast<std::size_t>(k)];
-            return Query{piece.lowest, piece.first_rank + piece.end - piece.begin, 0, 0, 0};
-        }, last);
+        Plan lower, upper;
+        bound_pieces(pieces, &points, lower, upper);
+        std::vector<Group> rest;
         for (std::size_t k = 0; k < pieces.size(); ++k) {
-            const Piece& piece = pieces[k];
-            if (first[k] < last[k]) {
-                rest.push_back({piece.begin, piece.end, piece.first_rank, first[k], last[k]});
+            const std::int64_t begin = begins[k], end = begin + pieces[k].last_rank - pieces[k].first_rank + 1;
+            if (lower[k] < upper[k]) {
+                rest.push_back({begin, end, pieces[k].first_rank - 1, lower[k], upper[k]});
                 continue;
             }
             double part = 0;
-            for (std::int64_t i = piece.begin; i < piece.end; ++i) placement_.place(waiting_.index[i], waiting_.score[i], first[k], part);
+            for (std::int64_t i = begin; i < end; ++i) placement_.place(waiting_.index[i], waiting_.score[i], lower[k], part);
             placement_.add_sum(part);
         }
         waiting_.groups.swap(rest);
         return !waiting_.groups.empty();
+    }
+
+    // The pieces of one group, with the place where each begins. False if it stays in one piece.
+    bool cut_group(const Group& group, std::vector<Piece>& pieces, std::vector<std::int64_t>& begins) {
+        const std::int64_t size = group.size();
+        double* score = waiting_.score.data() + group.begin;
+        std::int32_t* index = waiting_.index.data() + group.begin;
+        double highest = score[0], lowest = score[0];
+        for (std::int64_t k = 1; k < size; ++k) {
+            highest = score[k] > highest ? score[k] : highest;
+            lowest = score[k] < lowest ? score[k] : lowest;
+        }
+        const auto whole = [&] {
+            pieces.push_back({group.first_rank + 1, group.first_rank + size, highest, lowest, group.hi});
+            begins.push_back(group.begin);
+            return false;
+        };
+        if (size <= 48 || lowest == highest) return whole();
+        // A robust range: heavy tails stay together for the next round.
+        double probe[64];
+        for (std::int64_t k = 0; k < 64; ++k) probe[k] = score[k * size / 64];
+        std::sort(probe, probe + 64);
+        const double spread = probe[62] - probe[1];
+        const double bottom = std::max(lowest, probe[1] - spread / 4), top = std::min(highest, probe[62] + spread / 4);
+        std::int32_t count = 16;
+        while (count * std::int64_t{8} < size && count < 8192) count *= 2;
+        const Buckets buckets(top, bottom, count);
+        if (!(bottom < top) || !buckets.usable()) return whole();
+
+        score_copy_.assign(score, score + size);
+        index_copy_.assign(index, index + size);
+        bucket_.resize(static_cast<std::size_t>(size));
+        for (std::size_t k = 0; k < bucket_.size(); ++k) bucket_[k] = buckets.of<false>(score_copy_[k]);
+        std::vector<std::int64_t> start(static_cast<std::size_t>(count) + 1, 0);
+        for (const std::int32_t b : bucket_) ++start[static_cast<std::size_t>(b) + 1];
+        std::int64_t largest = 0;
+        for (std::int32_t b = 0; b < count; ++b) {
+            const auto at = static_cast<std::size_t>(b);
+            const std::int64_t members = start[at + 1];
+            start[at + 1] += start[at];
+            if (members == 0) continue;
+            largest = std::max(largest, members);
+            const std::int64_t first_rank = group.first_rank + start[at];
+            pieces.push_back({first_rank + 1, first_rank + members, std::min(highest, buckets.highest(b)), std::max(lowest, buckets.lowest(b)), group.hi});
+            begins.push_back(group.begin + start[at]);
+        }
+        for (std::size_t k = 0; k < bucket_.size(); ++k) {
+            const std::int64_t slot = start[static_cast<std::size_t>(bucket_[k])]++;
+            score[slot] = score_copy_[k];
+            index[slot] = index_copy_[k];
+        }
+        return largest < size;
     }
 
     void sort_groups() {
@@ -904,7 +910,8 @@ class BucketMethod {
     Placement<T>& placement_;
     std::int64_t n_neg_;
     std::int32_t last_;
-    std::vector<double> sample_, coarse_, probe_;
+    std::vector<double> sample_, coarse_, score_copy_;
+    std::vector<std::int32_t> index_copy_, bucket_;
     Buffer<std::int32_t> open_index_;
     Buffer<double> open_score_;
     std::int64_t n_open_ = 0;

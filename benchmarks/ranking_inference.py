@@ -1,0 +1,196 @@
+"""Loss-augmented ranking against ``np.sort``: ratios, scaling, memory. ``python -m benchmarks.ranking_inference``."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import maxmargin as mm
+from benchmarks.timing import best_times, best_wall_time, cpu_seconds_of, exponent, markdown, write_report
+from maxmargin.losses import RankingLoss
+
+KINDS = ["overlapping", "separated", "cauchy", "rounded", "equal", "ascending", "descending"]
+LIMITS = {"overlapping": 0.7, "separated": 0.35}  # of np.sort, at N = 1e6; 0.9 for the others
+
+
+def make(kind, n_neg, n_pos, seed=0):
+    """Scores and relevance; negatives N(0,1) and positives N(1,1) unless the name says otherwise."""
+    rng = np.random.default_rng(seed)
+    negatives, positives = rng.normal(size=n_neg), rng.normal(size=n_pos) + 1
+    if kind == "separated":
+        negatives, positives = negatives - 2, 2 + 0.5 * rng.normal(size=n_pos)
+    elif kind == "cauchy":
+        negatives, positives = rng.standard_cauchy(n_neg), rng.standard_cauchy(n_pos) + 1
+    elif kind == "rounded":
+        negatives, positives = negatives.round(2), positives.round(2)
+    elif kind == "equal":
+        negatives, positives = np.zeros(n_neg), np.zeros(n_pos)
+    scores = np.concatenate([positives, negatives])
+    order = rng.permutation(len(scores))
+    if kind in ("ascending", "descending"):
+        order = np.argsort(scores if kind == "ascending" else -scores)
+    return scores[order], order < n_pos
+
+
+def against_sort(n_neg, n_pos, kinds, loss, repeats):
+    """Times of the call, of np.sort of as many normal deviates, and of np.sum of them."""
+    deviates = np.random.default_rng(1).normal(size=n_neg)
+    tasks = {"sort": lambda: np.sort(deviates), "sum": lambda: np.sum(deviates)}
+    for kind in kinds:
+        scores, relevant = make(kind, n_neg, n_pos)
+        tasks[kind] = lambda s=scores, r=relevant: mm.most_violating_ranking(s, r, loss)
+    return best_times(tasks, repeats)
+
+
+def ratio_section(loss, positives, repeats):
+    rows, misses = [], []
+    for n_pos in positives:
+        times = against_sort(1_000_000, n_pos, KINDS, loss, repeats)
+        cells = []
+        for kind in KINDS:
+            ratio = times[kind] / times["sort"]
+            cells.append(f"{ratio:.2f} ({times[kind] / times['sum']:.0f})")
+            if n_pos in (100, 1000) and ratio > LIMITS.get(kind, 0.9):
+                misses.append(f"{kind} at P = {n_pos}: {ratio:.2f} > {LIMITS.get(kind, 0.9)}")
+        rows.append([f"{n_pos:,}", f"{times['sort'] * 1e3:.1f} ms", *cells])
+        print(rows[-1], flush=True)
+    verdict = "Limits (0.7 overlapping, 0.35 separated, 0.9 others; P = 100 and 1,000): "
+    verdict += "all kept." if not misses else "missed: " + "; ".join(misses) + "."
+    return (
+        f"## {loss}, N = 1,000,000, one thread: time / `np.sort` of N normal deviates (in brackets / `np.sum`)\n\n"
+        + markdown(["P", "np.sort", *KINDS], rows)
+        + ("\n\n" + verdict if loss == "ap" else "")
+    )
+
+
+def scaling_section(sizes, repeats):
+    kinds = ["overlapping", "separated", "cauchy", "rounded", "equal"]
+    seconds = {kind: [] for kind in kinds}
+    rows = []
+    for n_neg in sizes:
+        times = against_sort(n_neg, 100, kinds, "ap", max(3, min(repeats * 20, repeats * 1_000_000 // n_neg)))
+        rows.append([f"{n_neg:,}", f"{times['sort'] * 1e3:.3g}", *(f"{times[k] * 1e3:.3g} ({times[k] / times['sort']:.2f})" for k in kinds)])
+        print(rows[-1], flush=True)
+        for kind in kinds:
+            seconds[kind].append(times[kind])
+    large = [k for k, n in enumerate(sizes) if n >= 100_000]
+    fitted = [f"{exponent([sizes[k] for k in large], [seconds[kind][k] for k in large]):.3f}" for kind in kinds]
+    rows.append(["exponent from 1e5", "", *fitted])
+    return "## ap, P = 100: milliseconds (in brackets / `np.sort`)\n\n" + markdown(["N", "np.sort", *kinds], rows)
+
+
+def classic_section(repeats):
+    scores, relevant = make("overlapping", 3120, 227)
+    rows = []
+    for loss in ("ap", "ndcg"):
+        methods = ["auto", "quicksort", "sort", "greedy"]
+        times = best_times({m: lambda m=m, loss=loss: mm.most_violating_ranking(scores, relevant, loss, method=m) for m in methods}, repeats * 5)
+        rows.append([loss, *(f"{times[m] * 1e6:.0f} us" for m in methods), f"{times['greedy'] / times['auto']:.0f}"])
+        print(rows[-1], flush=True)
+    return (
+        "## The paper's size: P = 227, N = 3,120 (the paper reports 11 for AP and 129 for NDCG)\n\n"
+        + markdown(["loss", *methods, "greedy / auto"], rows)
+        + "\n\nGreedy evaluates the loss from its definition at every place (for NDCG two logarithms), as its authors describe it."
+    )
+
+
+class UserAP(RankingLoss):
+    """Average precision as a user would write it."""
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return -i / ((i + j) * (i + j - 1.0)) / n_pos
+
+    def value(self, negatives_above, n_neg):
+        return float(np.mean(negatives_above / (np.arange(1, len(negatives_above) + 1) + negatives_above)))
+
+
+def small_section(repeats):
+    rng = np.random.default_rng(0)
+    scores, relevant, qid = rng.normal(size=100_000), rng.random(100_000) < 0.1, np.repeat(np.arange(1000), 100)
+    rows = []
+    for loss in ("ap", "ndcg"):
+        for jobs in (1, None):
+            seconds = best_wall_time(lambda loss=loss, jobs=jobs: mm.most_violating_rankings(scores, relevant, qid, loss, n_jobs=jobs), repeats * 5)
+            rows.append([f"{loss}, {'all cores' if jobs is None else 'one thread'}", f"{seconds * 1e3:.2f} ms"])
+    scores, relevant = make("overlapping", 1_000_000, 100)
+    times = best_times({"built in": lambda: mm.most_violating_ranking(scores, relevant, "ap"), "user": lambda: mm.most_violating_ranking(scores, relevant, UserAP())}, repeats)  # fmt: skip
+    narrow = scores.astype(np.float32)
+    single = best_times({"float32": lambda: mm.most_violating_ranking(narrow, relevant, "ap")}, repeats)["float32"]
+    rows += [
+        ["N = 1e6: a loss written in Python / built in", f"{times['user'] / times['built in']:.2f}"],
+        ["N = 1e6: float32 scores / float64", f"{single / times['built in']:.2f}"],
+    ]
+    print(rows, flush=True)
+    return "## 1,000 queries of 100 documents in one call, and other figures\n\n" + markdown(["what", "value"], rows)
+
+
+MEMORY_PROBE = """
+import sys, numpy as np, maxmargin as mm
+from benchmarks.ranking_inference import make
+scores, relevant = make({kind!r}, {n}, {p})
+mm.most_violating_ranking(scores[:5000], np.arange(5000) < 10)
+def peak():
+    return int(next(l for l in open('/proc/self/status') if l.startswith('VmHWM')).split()[1]) * 1024
+def now():
+    return int(next(l for l in open('/proc/self/status') if l.startswith('VmRSS')).split()[1]) * 1024
+open('/proc/self/clear_refs', 'w').write('5')
+before = now()
+mm.most_violating_ranking(scores, relevant)
+print((peak() - before) / (8 * {n}))
+"""
+
+
+def memory_section():
+    if not Path("/proc/self/clear_refs").exists():
+        return "## Memory\n\nNot measured: this system does not report peak memory."
+    rows = []
+    for n_pos in (100, 1000, 10_000):
+        cells = []
+        for kind in KINDS:
+            out = subprocess.run([sys.executable, "-c", MEMORY_PROBE.format(kind=kind, n=4_000_000, p=n_pos)], check=True, capture_output=True, text=True)
+            cells.append(f"{float(out.stdout):.2f}")
+        rows.append([f"{n_pos:,}", *cells])
+        print(rows[-1], flush=True)
+    text = "## Peak extra memory, N = 4,000,000, in arrays of N float64 (the returned gradient is one of them)\n\n"
+    return text + markdown(["P", *KINDS], rows)
+
+
+def start_section():
+    bare = cpu_seconds_of([sys.executable, "-c", "pass"], 10)
+    imported = cpu_seconds_of([sys.executable, "-c", "import maxmargin"], 10)
+    helped = cpu_seconds_of([sys.executable, "-m", "maxmargin", "--help"], 10)
+    used = cpu_seconds_of([sys.executable, "-c", "import maxmargin; maxmargin.most_violating_ranking"], 10)
+    rows = [
+        ["interpreter alone", f"{bare:.3f}"],
+        ["import maxmargin", f"{imported:.3f}"],
+        ["maxmargin --help", f"{helped:.3f}"],
+        ["import maxmargin; maxmargin.most_violating_ranking", f"{used:.3f}"],
+    ]
+    print(rows, flush=True)
+    return "## Start-up, processor seconds of the whole process\n\n" + markdown(["command", "seconds"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=25, help="timings per entry; the best counts")
+    parser.add_argument("--largest", type=float, default=1e7, help="longest list of the scaling table")
+    options = parser.parse_args()
+    sizes = [n for n in (1000, 10_000, 100_000, 1_000_000, 10_000_000) if n <= options.largest]
+    sections = [
+        ratio_section("ap", [10, 100, 1000, 10_000], options.repeats),
+        ratio_section("ndcg", [10, 100, 1000, 10_000], options.repeats),
+        scaling_section(sizes, options.repeats),
+        classic_section(options.repeats),
+        small_section(options.repeats),
+        memory_section(),
+        start_section(),
+    ]
+    write_report(Path(__file__).parent / "results" / "ranking_inference.md", "Exact loss-augmented ranking", sections)
+
+
+if __name__ == "__main__":
+    main()
