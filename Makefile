@@ -10,7 +10,7 @@ demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --pyargs tests README.md docs maxmargin
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

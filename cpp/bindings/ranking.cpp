@@ -22,7 +22,8 @@ namespace {
 template <class T>
 using Input = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// Zeroed memory owned by the array; large blocks come straight from the system and cost nothing until written.
+// Zeroed memory owned by the array. Large blocks come straight from the system and cost nothing until written; in huge
+// pages they cost a third (60 against 20 ms for 1e7 numbers). Smaller ones are recycled by the allocator.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> zeros(std::size_t size, T** data) {
     const std::size_t bytes = std::max<std::size_t>(1, size) * sizeof(T);
@@ -30,7 +31,7 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> zeros(std::size_t size, T** data) {
     if (!memory) throw std::bad_alloc();
 #ifdef __linux__
     constexpr std::size_t huge = std::size_t{1} << 21;
-    if (bytes >= 2 * huge) {
+    if (bytes >= 16 * huge) {
         const auto from = (reinterpret_cast<std::uintptr_t>(memory) + huge - 1) / huge * huge;
         const auto to = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / huge * huge;
         if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);

@@ -14,130 +14,15 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <vector>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
+#include "bucket_map.hpp"
 #include "classic.hpp"
 #include "placement.hpp"
 #include "search.hpp"
+#include "settle.hpp"
 
 namespace maxmargin::ranking {
-
-// Buckets between two scores, numbered from the best score down; the first and the last are open-ended. They are equally
-// wide, or, for scores with heavy tails, equally wide after x -> x / (1 + |x|) around a centre. Every operation rounds
-// monotonically, so the bucket number is monotone in the score, and the error made is a tiny part of a bucket.
-class Buckets {
-  public:
-    Buckets(double top, double bottom, std::int32_t count) : Buckets(top, bottom, count, 0, 0) {}
-    Buckets(double top, double bottom, std::int32_t count, double centre, double spread)
-        : count_(count), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
-          rounding_(8 * std::numeric_limits<double>::epsilon() * (std::fabs(top) + std::fabs(bottom))) {
-        start_ = place(top);
-        scale_ = (count - 2) / (place(bottom) - start_);
-    }
-    // Wide enough that, rounding included, no two buckets that are not neighbours overlap.
-    bool usable() const {
-        const double narrowest = curved() ? 1 / scale_ / per_spread_ : 1 / scale_;
-        return std::isfinite(scale_) && scale_ > 0 && std::isfinite(narrowest) && 0.9 * narrowest > 2 * rounding_;
-    }
-    bool curved() const { return per_spread_ > 0; }
-    std::int32_t count() const { return count_; }
-
-    template <bool Curved>
-    std::int32_t of(double score) const {
-        double t = (Curved ? bend(score) : centre_ - score) - start_;
-        t = t * scale_ + 1.0;
-        t = t > 0 ? t : 0;  // NaN goes to bucket 0; the pass that counts also reports that it met one
-        t = t < count_ - 1 ? t : count_ - 1;
-        return static_cast<std::int32_t>(t);
-    }
-    std::int32_t of(double score) const { return curved() ? of<true>(score) : of<false>(score); }
-
-    // No member of bucket b lies above `highest(b)` or below `lowest(b)`.
-    double highest(std::int32_t b) const { return b == 0 ? std::numeric_limits<double>::infinity() : score_at(b - 1 - 0.02) + rounding_; }
-    double lowest(std::int32_t b) const { return b == count_ - 1 ? -std::numeric_limits<double>::infinity() : score_at(b + 0.02) - rounding_; }
-
-  private:
-    double bend(double score) const {
-        const double x = (centre_ - score) * per_spread_;
-        return std::copysign(1 - 1 / (1 + std::fabs(x)), x);
-    }
-    double place(double score) const { return curved() ? bend(score) : centre_ - score; }
-    double score_at(double t) const {
-        const double y = t / scale_ + start_;
-        if (!curved()) return centre_ - y;
-        if (std::fabs(y) >= 1) return y > 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-        const double x = y / (1 - std::fabs(y)) / per_spread_;
-        return centre_ - x;
-    }
-
-    std::int32_t count_;
-    double centre_, per_spread_, rounding_, start_, scale_;
-};
-
-// Memory that is not cleared: most of it is written exactly once.
-template <class T>
-class Buffer {
-  public:
-    T* data() { return data_.get(); }
-    T& operator[](std::int64_t k) { return data_[static_cast<std::size_t>(k)]; }
-    std::int64_t capacity() const { return capacity_; }
-    void discard() { data_.reset(), capacity_ = 0; }
-    // Room for `size` entries, of which the first `keep` survive.
-    void grow(std::int64_t size, std::int64_t keep) {
-        if (size <= capacity_) return;
-        size = std::max(size, 2 * capacity_);
-        std::unique_ptr<T[]> larger(new T[static_cast<std::size_t>(size)]);
-        if (keep > 0) std::memcpy(larger.get(), data_.get(), static_cast<std::size_t>(keep) * sizeof(T));
-        data_ = std::move(larger);
-        capacity_ = size;
-    }
-
-  private:
-    std::unique_ptr<T[]> data_;
-    std::int64_t capacity_ = 0;
-};
-
-// Negatives that still wait for their rank, grouped: a group holds the ranks first_rank + 1 .. first_rank + size.
-struct Group {
-    std::int64_t begin, end, first_rank;
-    std::int32_t lo, hi;
-    std::int64_t size() const { return end - begin; }
-};
-
-struct Waiting {
-    Buffer<double> score;
-    Buffer<std::int32_t> index;
-    std::vector<Group> groups;  // in rank order
-};
-
-// The sum of such terms is finite only if every score is finite and small enough (some 2^940) that sums of many cannot
-// overflow: one accumulator watches for both.
-inline double guard(double score) { return score * 0x1p64; }
-
-// Bit k says whether s[k] > threshold, for 64 scores.
-template <class T>
-std::uint64_t above_threshold(const T* s, T threshold) {
-    std::uint64_t bits = 0;
-#ifdef __SSE2__
-    if constexpr (sizeof(T) == sizeof(double)) {
-        const __m128d limit = _mm_set1_pd(threshold);
-        for (int k = 0; k < 64; k += 2)
-            bits |= static_cast<std::uint64_t>(_mm_movemask_pd(_mm_cmpgt_pd(_mm_loadu_pd(s + k), limit))) << k;
-    } else {
-        const __m128 limit = _mm_set1_ps(threshold);
-        for (int k = 0; k < 64; k += 4)
-            bits |= static_cast<std::uint64_t>(_mm_movemask_ps(_mm_cmpgt_ps(_mm_loadu_ps(s + k), limit))) << k;
-    }
-#else
-    for (int k = 0; k < 64; ++k) bits |= static_cast<std::uint64_t>(s[k] > threshold) << k;
-#endif
-    return bits;
-}
 
 template <class T>
 class BucketMethod {
@@ -145,13 +30,13 @@ class BucketMethod {
     BucketMethod(const Search& search, const T* scores, const std::uint8_t* relevant, std::int64_t n,
                  const std::vector<std::int32_t>& positives, Placement<T>& placement)
         : search_(search), scores_(scores), relevant_(relevant), n_(n), positives_(positives), placement_(placement),
-          n_neg_(search.n_neg()), last_(static_cast<std::int32_t>(search.n_pos() + 1)) {}
+          settler_(search, placement), n_neg_(search.n_neg()), last_(static_cast<std::int32_t>(search.n_pos() + 1)) {}
 
     // False if a score is not finite or too large to add up; the gradient is then unfinished.
     bool run() {
         if (n_neg_ <= kNoSample) {
             if (!keep_all()) return false;
-            settle_waiting();
+            settler_.settle();
             return true;
         }
         if (!draw_sample()) return false;
@@ -167,7 +52,7 @@ class BucketMethod {
         if (live * 8 < coarse_size) {
             bool finite = true;
             if (filter(live, finite)) {
-                settle_waiting();
+                settler_.settle();
                 return finite;
             }
             if (!finite) return false;
@@ -348,24 +233,24 @@ class BucketMethod {
         if (!finite) return false;
         if (kept < n_neg_ && search_.rank(kept + 1, floor, 1, last_) != last_) return false;
         placement_.add_count(last_, n_neg_ - kept);
-        waiting_.groups.assign(1, {0, kept, 0, 1, last_});
+        settler_.waiting.groups.assign(1, {0, kept, 0, 1, last_});
         return true;
     }
 
     // Lists too short for a sample to pay: all negatives wait as one group.
     bool keep_all() {
-        waiting_.score.grow(n_neg_, 0);
-        waiting_.index.grow(n_neg_, 0);
+        settler_.waiting.score.grow(n_neg_, 0);
+        settler_.waiting.index.grow(n_neg_, 0);
         double unfit = 0;
         std::int64_t kept = 0;
         for_negatives([&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {
                 unfit += guard(static_cast<double>(scores_[i]));
-                waiting_.score[kept] = static_cast<double>(scores_[i]);
-                waiting_.index[kept++] = static_cast<std::int32_t>(i);
+                settler_.waiting.score[kept] = static_cast<double>(scores_[i]);
+                settler_.waiting.index[kept++] = static_cast<std::int32_t>(i);
             }
         });
-        waiting_.groups.assign(1, {0, n_neg_, 0, 1, last_});
+        settler_.waiting.groups.assign(1, {0, n_neg_, 0, 1, last_});
         return std::isfinite(unfit);
     }
 
@@ -382,62 +267,28 @@ class BucketMethod {
             reserve_waiting(kept, word);
             for (; bits; bits &= bits - 1) {
                 const int k = __builtin_ctzll(bits);
-                waiting_.score[kept] = static_cast<double>(s[k]);
-                waiting_.index[kept++] = static_cast<std::int32_t>(i + k);
+                settler_.waiting.score[kept] = static_cast<double>(s[k]);
+                settler_.waiting.index[kept++] = static_cast<std::int32_t>(i + k);
             }
         }
         reserve_waiting(kept, word);
         for (; i < end; ++i) {
             unfit += guard(static_cast<double>(scores_[i]));
-            waiting_.score[kept] = static_cast<double>(scores_[i]);
-            waiting_.index[kept] = static_cast<std::int32_t>(i);
+            settler_.waiting.score[kept] = static_cast<double>(scores_[i]);
+            settler_.waiting.index[kept] = static_cast<std::int32_t>(i);
             kept += scores_[i] > threshold;
         }
         unfit += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
     }
 
     void reserve_waiting(std::int64_t used, std::int64_t more) {
-        if (used + more <= waiting_.index.capacity()) return;
-        waiting_.score.grow(used + 4096, used);
-        waiting_.index.grow(used + 4096, used);
+        if (used + more <= settler_.waiting.index.capacity()) return;
+        settler_.waiting.score.grow(used + 4096, used);
+        settler_.waiting.index.grow(used + 4096, used);
     }
 
     // Which rank a bucket gets as a whole, 0 if it has to be opened.
     using Plan = std::vector<std::int32_t>;
-
-    // Some negatives that are consecutive in the order by score: their exact positions, a bound of their scores on both sides,
-    // and the largest rank they can have.
-    struct Piece {
-        std::int64_t first_rank, last_rank;
-        double highest, lowest;
-        std::int32_t hi;
-    };
-
-    // Between which ranks do the members of each piece lie? The lower bounds are one monotone search. The lower bound of
-    // the piece after next is an upper bound too (neighbours overlap by rounding, hence not of the next), and only where
-    // the two differ is it sharpened. `points[g]` pieces belong to group g; no groups: all pieces are one sequence.
-    void bound_pieces(const std::vector<Piece>& pieces, const std::vector<std::int64_t>* points, Plan& lower, Plan& upper) const {
-        const std::size_t count = pieces.size();
-        lower.resize(count);
-        upper.resize(count);
-        const auto first = [&](std::int64_t k) {
-            const Piece& piece = pieces[static_cast<std::size_t>(k)];
-            return Query{piece.highest, piece.first_rank, 0, 0, 0};
-        };
-        if (points) search_groups(*points, first, lower);
-        else search_monotone(search_, static_cast<std::int64_t>(count), first, 1, last_, lower.data());
-        std::vector<Query> sharpen;
-        for (std::size_t k = 0; k < count; ++k) {
-            const Piece& piece = pieces[k];
-            const bool bounded = k + 2 < count && pieces[k + 2].highest <= piece.lowest;
-            upper[k] = bounded ? std::min(piece.hi, lower[k + 2]) : piece.hi;
-            if (lower[k] < upper[k]) sharpen.push_back({piece.lowest, piece.last_rank, lower[k], upper[k], 0});
-        }
-        if (!sharpen.empty()) search_.solve(sharpen.data(), sharpen.size());
-        std::size_t at = 0;
-        for (std::size_t k = 0; k < count; ++k)
-            if (lower[k] < upper[k]) upper[k] = sharpen[at++].rank;
-    }
 
     // With k_b sampled scores above bucket b, its ranks are known up to five standard deviations.
     // Also says which part of the negatives the plan leaves open.
@@ -509,7 +360,7 @@ class BucketMethod {
         for (std::size_t b = 0; b < plan.size(); ++b)
             if (plan[b]) placement_.add_count(plan[b], above[b + 1] - above[b]);
         open_buckets(buckets, above, opened);
-        settle_waiting();
+        settler_.settle();
         return true;
     }
 
@@ -586,6 +437,7 @@ class BucketMethod {
             number<Curved>(buckets, s, size, bucket);
             open_index_.grow(n_open_ + kBlock, n_open_);
             open_score_.grow(n_open_ + kBlock, n_open_);
+            open_bucket_.grow(n_open_ + kBlock, n_open_);
             std::int32_t* open = open_index_.data() + n_open_;
             double sum[2] = {}, bad[2] = {};
             const auto handle = [&](std::int32_t k, int lane) {
@@ -605,7 +457,11 @@ class BucketMethod {
             for (; k + 2 <= size; k += 2) handle(k, 0), handle(k + 1, 1);
             if (k < size) handle(k, 0);
             // Their scores are still in the cache now; later each would cost a miss.
-            for (; open_index_.data() + n_open_ < open; ++n_open_) open_score_[n_open_] = static_cast<double>(scores_[open_index_[n_open_]]);
+            for (; open_index_.data() + n_open_ < open; ++n_open_) {
+                const std::int64_t inside = open_index_[n_open_] - at;
+                open_score_[n_open_] = static_cast<double>(s[inside]);
+                open_bucket_[n_open_] = bucket[inside];
+            }
             placement_.add_sum(sum[0] + sum[1]);
             unfit += bad[0] + bad[1];
         }
@@ -615,14 +471,14 @@ class BucketMethod {
     Plan plan_from_counts(const Buckets& buckets, const std::vector<std::int64_t>& above, std::vector<Group>& opened) const {
         Plan plan(static_cast<std::size_t>(buckets.count()), 0), lower, upper;
         std::vector<std::int32_t> filled;
-        std::vector<Piece> pieces;
+        std::vector<typename Settler<T>::Piece> pieces;
         for (std::int32_t b = 0; b < buckets.count(); ++b) {
             const std::int64_t before = above[static_cast<std::size_t>(b)], after = above[static_cast<std::size_t>(b) + 1];
             if (before == after) continue;
             filled.push_back(b);
             pieces.push_back({before + 1, after, buckets.highest(b), buckets.lowest(b), last_});
         }
-        bound_pieces(pieces, nullptr, lower, upper);
+        settler_.bound_pieces(pieces, nullptr, lower, upper);
         opened.clear();
         for (std::size_t k = 0; k < filled.size(); ++k) {
             const auto b = static_cast<std::size_t>(filled[k]);
@@ -663,225 +519,71 @@ class BucketMethod {
         return true;
     }
 
-    // Collect the members of the open buckets, bucket by bucket.
+    // Go once through the members of the open buckets. Where two ranks are in question a threshold decides nearly all of
+    // them on the spot; the rest is collected bucket by bucket.
     void open_buckets(const Buckets& buckets, const std::vector<std::int64_t>& above, const std::vector<Group>& opened) {
-        std::vector<std::int32_t> group_of(static_cast<std::size_t>(buckets.count()), 0);
-        std::vector<std::int64_t> fill;
-        waiting_.groups.clear();
-        std::int64_t total = 0;
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        struct Side {
+            typename Settler<T>::Limits limits;
+            std::int32_t lo, hi;
+            std::int64_t taken, left;
+        };
+        std::vector<std::int32_t> side_of(static_cast<std::size_t>(buckets.count()), 0);
+        std::vector<Side> sides;
+        std::vector<Query> ends;
         for (const Group& bucket : opened) {
             const auto b = static_cast<std::size_t>(bucket.begin);
-            if (bucket.lo == bucket.hi) {
-                group_of[b] = -bucket.lo;
-                continue;
+            side_of[b] = static_cast<std::int32_t>(sides.size());
+            // One rank: all are low. Several: none is decided.
+            sides.push_back({{bucket.lo == bucket.hi ? infinity : -infinity, infinity}, bucket.lo, bucket.hi, 0, 0});
+            if (bucket.hi == bucket.lo + 1) {
+                ends.push_back({0, bucket.first_rank + 1, bucket.lo, 0, 0});
+                ends.push_back({0, bucket.first_rank + above[b + 1] - above[b], bucket.lo, 0, 0});
             }
-            group_of[b] = static_cast<std::int32_t>(waiting_.groups.size());
-            fill.push_back(total);
-            const std::int64_t size = above[b + 1] - above[b];
-            waiting_.groups.push_back({total, total + size, bucket.first_rank, bucket.lo, bucket.hi});
-            total += size;
         }
-        waiting_.score.grow(total, 0);
-        waiting_.index.grow(total, 0);
+        const std::vector<typename Settler<T>::Limits> limits = settler_.limits_between(ends);
+        std::size_t next = 0;
+        for (Side& side : sides)
+            if (side.hi == side.lo + 1) side.limits = limits[next++];
+
+        std::int64_t kept = 0;
         double part = 0;
         for (std::int64_t k = 0; k < n_open_; ++k) {
             const std::int32_t index = open_index_[k];
             const double score = open_score_[k];
-            const std::int32_t group = group_of[static_cast<std::size_t>(buckets.of(score))];
-            if (group < 0) {
-                placement_.place(index, score, -group, part);
-                continue;
-            }
-            const std::int64_t slot = fill[static_cast<std::size_t>(group)]++;
-            waiting_.score[slot] = score;
-            waiting_.index[slot] = index;
+            const std::int32_t bucket = open_bucket_[k];
+            Side& side = sides[static_cast<std::size_t>(side_of[static_cast<std::size_t>(bucket)])];
+            // No branches: which side it is cannot be predicted.
+            const int high = score > side.limits.high, low = score <= side.limits.low, undecided = 1 - high - low;
+            placement_.place_if(1 - undecided, index, score, side.hi - high, part);
+            side.taken += high;
+            side.left += undecided;
+            open_index_[kept] = index;
+            open_score_[kept] = score;
+            open_bucket_[kept] = bucket;
+            kept += undecided;
         }
         placement_.add_sum(part);
+
+        settler_.waiting.groups.clear();
+        std::vector<std::int64_t> fill(sides.size());
+        std::int64_t total = 0;
+        for (std::size_t k = 0; k < sides.size(); ++k) {
+            fill[k] = total;
+            if (sides[k].left > 0)
+                settler_.waiting.groups.push_back({total, total + sides[k].left, opened[k].first_rank + sides[k].taken, sides[k].lo, sides[k].hi});
+            total += sides[k].left;
+        }
+        settler_.waiting.score.grow(total, 0);
+        settler_.waiting.index.grow(total, 0);
+        for (std::int64_t k = 0; k < kept; ++k) {
+            const std::int64_t slot = fill[static_cast<std::size_t>(side_of[static_cast<std::size_t>(open_bucket_[k])])]++;
+            settler_.waiting.score[slot] = open_score_[k];
+            settler_.waiting.index[slot] = open_index_[k];
+        }
         open_index_.discard();
         open_score_.discard();
-    }
-
-    // Settle what is left: thresholds where two ranks are in question, finer buckets where a group is large, and at
-    // the end a sort of the few that remain.
-    void settle_waiting() {
-        for (int round = 0; round < 6; ++round) {
-            split_by_threshold();
-            if (!split_by_buckets()) break;
-        }
-        split_by_threshold();
-        sort_groups();
-    }
-
-    // Between the ranks l and l+1 the sign of one step decides: a negative of rank j takes l+1 iff its score is at most
-    // threshold(l, j), and thresholds rise with j.
-    void split_by_threshold() {
-        std::vector<Query> ends;
-        std::vector<double> limits;
-        for (int round = 0; round < 3; ++round) {
-            ends.clear();
-            for (const Group& group : waiting_.groups)
-                if (group.hi == group.lo + 1 && group.size() > 0) {
-                    ends.push_back({0, group.first_rank + 1, group.lo, 0, 0});
-                    ends.push_back({0, group.first_rank + group.size(), group.lo, 0, 0});
-                }
-            if (ends.empty()) break;
-            limits.resize(ends.size());
-            search_.thresholds(ends.data(), ends.size(), limits.data());
-            std::size_t at = 0;
-            bool progress = false;
-            for (Group& group : waiting_.groups) {
-                if (group.hi != group.lo + 1 || group.size() == 0) continue;
-                // Scores within rounding of a threshold stay open; sorted, they are compared without this loss.
-                const double rounding = 4 * std::numeric_limits<double>::epsilon() * std::max(std::fabs(limits[at + 1]), std::fabs(search_.positive(group.lo)));
-                const double low = limits[at] - rounding, high = limits[at + 1] + rounding;
-                at += 2;
-                const std::int64_t before = group.size();
-                std::int64_t open = group.begin, first_rank = group.first_rank;
-                double part = 0;
-                for (std::int64_t k = group.begin; k < group.end; ++k) {
-                    const double score = waiting_.score[k];
-                    const std::int32_t index = waiting_.index[k];
-                    if (score > high) {
-                        placement_.place(index, score, group.lo, part);
-                        ++first_rank;
-                    } else if (score <= low) {
-                        placement_.place(index, score, group.hi, part);
-                    } else {
-                        waiting_.score[open] = score;
-                        waiting_.index[open] = index;
-                        ++open;
-                    }
-                }
-                placement_.add_sum(part);
-                group.end = open;
-                group.first_rank = first_rank;
-                progress |= group.size() < before;
-            }
-            if (!progress) break;
-        }
-        drop_empty();
-    }
-
-    void drop_empty() {
-        auto& groups = waiting_.groups;
-        groups.erase(std::remove_if(groups.begin(), groups.end(), [](const Group& g) { return g.size() == 0; }), groups.end());
-    }
-
-    // The answers for points that belong to the groups in order, `points[g]` of them to group g. Each group's ranks are
-    // bounded already; only where batches are dear is it better to search all of them as one sequence.
-    template <class At>
-    void search_groups(const std::vector<std::int64_t>& points, const At& at, Plan& answers) const {
-        if (search_.prefers_batches()) {
-            search_monotone(search_, static_cast<std::int64_t>(answers.size()), at, 1, last_, answers.data());
-            return;
-        }
-        std::int64_t begin = 0;
-        for (std::size_t g = 0; g < points.size(); ++g) {
-            const Group& group = waiting_.groups[g];
-            search_monotone(search_, points[g], [&](std::int64_t k) { return at(begin + k); }, group.lo, group.hi, answers.data() + begin);
-            begin += points[g];
-        }
-    }
-
-    // Cut large groups into finer buckets with exact counts. False if there was none to cut.
-    bool split_by_buckets() {
-        std::vector<Piece> pieces;
-        std::vector<std::int64_t> begins, points(waiting_.groups.size());
-        bool cut = false;
-        for (std::size_t g = 0; g < waiting_.groups.size(); ++g) {
-            const std::size_t before = pieces.size();
-            cut |= cut_group(waiting_.groups[g], pieces, begins);
-            points[g] = static_cast<std::int64_t>(pieces.size() - before);
-        }
-        if (!cut) return false;
-        Plan lower, upper;
-        bound_pieces(pieces, &points, lower, upper);
-        std::vector<Group> rest;
-        for (std::size_t k = 0; k < pieces.size(); ++k) {
-            const std::int64_t begin = begins[k], end = begin + pieces[k].last_rank - pieces[k].first_rank + 1;
-            if (lower[k] < upper[k]) {
-                rest.push_back({begin, end, pieces[k].first_rank - 1, lower[k], upper[k]});
-                continue;
-            }
-            double part = 0;
-            for (std::int64_t i = begin; i < end; ++i) placement_.place(waiting_.index[i], waiting_.score[i], lower[k], part);
-            placement_.add_sum(part);
-        }
-        waiting_.groups.swap(rest);
-        return !waiting_.groups.empty();
-    }
-
-    // The pieces of one group, with the place where each begins. False if it stays in one piece.
-    bool cut_group(const Group& group, std::vector<Piece>& pieces, std::vector<std::int64_t>& begins) {
-        const std::int64_t size = group.size();
-        double* score = waiting_.score.data() + group.begin;
-        std::int32_t* index = waiting_.index.data() + group.begin;
-        double highest = score[0], lowest = score[0];
-        for (std::int64_t k = 1; k < size; ++k) {
-            highest = score[k] > highest ? score[k] : highest;
-            lowest = score[k] < lowest ? score[k] : lowest;
-        }
-        const auto whole = [&] {
-            pieces.push_back({group.first_rank + 1, group.first_rank + size, highest, lowest, group.hi});
-            begins.push_back(group.begin);
-            return false;
-        };
-        if (size <= 48 || lowest == highest) return whole();
-        // A robust range: heavy tails stay together for the next round.
-        double probe[64];
-        for (std::int64_t k = 0; k < 64; ++k) probe[k] = score[k * size / 64];
-        std::sort(probe, probe + 64);
-        const double spread = probe[62] - probe[1];
-        const double bottom = std::max(lowest, probe[1] - spread / 4), top = std::min(highest, probe[62] + spread / 4);
-        std::int32_t count = 16;
-        while (count * std::int64_t{8} < size && count < 8192) count *= 2;
-        const Buckets buckets(top, bottom, count);
-        if (!(bottom < top) || !buckets.usable()) return whole();
-
-        score_copy_.assign(score, score + size);
-        index_copy_.assign(index, index + size);
-        bucket_.resize(static_cast<std::size_t>(size));
-        for (std::size_t k = 0; k < bucket_.size(); ++k) bucket_[k] = buckets.of<false>(score_copy_[k]);
-        std::vector<std::int64_t> start(static_cast<std::size_t>(count) + 1, 0);
-        for (const std::int32_t b : bucket_) ++start[static_cast<std::size_t>(b) + 1];
-        std::int64_t largest = 0;
-        for (std::int32_t b = 0; b < count; ++b) {
-            const auto at = static_cast<std::size_t>(b);
-            const std::int64_t members = start[at + 1];
-            start[at + 1] += start[at];
-            if (members == 0) continue;
-            largest = std::max(largest, members);
-            const std::int64_t first_rank = group.first_rank + start[at];
-            pieces.push_back({first_rank + 1, first_rank + members, std::min(highest, buckets.highest(b)), std::max(lowest, buckets.lowest(b)), group.hi});
-            begins.push_back(group.begin + start[at]);
-        }
-        for (std::size_t k = 0; k < bucket_.size(); ++k) {
-            const std::int64_t slot = start[static_cast<std::size_t>(bucket_[k])]++;
-            score[slot] = score_copy_[k];
-            index[slot] = index_copy_[k];
-        }
-        return largest < size;
-    }
-
-    void sort_groups() {
-        std::vector<Scored> sorted, spare;
-        std::vector<std::int64_t> ranks, points;
-        for (const Group& group : waiting_.groups) {
-            points.push_back(group.size());
-            const std::size_t from = sorted.size();
-            for (std::int64_t k = group.begin; k < group.end; ++k) {
-                sorted.push_back({waiting_.score[k], waiting_.index[k]});
-                ranks.push_back(group.first_rank + 1 + k - group.begin);
-            }
-            sort_descending(sorted.data() + from, group.size(), spare);
-        }
-        Plan answers(sorted.size());
-        search_groups(points, [&](std::int64_t k) {
-            return Query{sorted[static_cast<std::size_t>(k)].score, ranks[static_cast<std::size_t>(k)], 0, 0, 0};
-        }, answers);
-        double part = 0;
-        for (std::size_t k = 0; k < sorted.size(); ++k) placement_.place(sorted[k].index, sorted[k].score, answers[k], part);
-        placement_.add_sum(part);
+        open_bucket_.discard();
     }
 
     // Scores too close together for buckets (a range of a few subnormals, say).
@@ -908,14 +610,13 @@ class BucketMethod {
     std::int64_t n_;
     const std::vector<std::int32_t>& positives_;
     Placement<T>& placement_;
+    Settler<T> settler_;
     std::int64_t n_neg_;
     std::int32_t last_;
-    std::vector<double> sample_, coarse_, score_copy_;
-    std::vector<std::int32_t> index_copy_, bucket_;
-    Buffer<std::int32_t> open_index_;
+    std::vector<double> sample_, coarse_;
+    Buffer<std::int32_t> open_index_, open_bucket_;
     Buffer<double> open_score_;
     std::int64_t n_open_ = 0;
-    Waiting waiting_;
 };
 
 }  // namespace maxmargin::ranking

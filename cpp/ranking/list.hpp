@@ -45,6 +45,8 @@ inline std::unique_ptr<Search> make_search(LossName name, const double* positive
 
 // Below this many negatives a sort is quicker than setting up buckets.
 inline constexpr std::int64_t kShortList = 192;
+// Buckets count positives in floats, which are exact up to here.
+inline constexpr std::int64_t kManyPositives = std::int64_t{1} << 24;
 
 // Works through lists one after the other and keeps its buffers between them.
 template <class T>
@@ -111,7 +113,7 @@ class ListSolver {
         }
         const std::unique_ptr<Search> search = make(positive_scores_.data(), n_pos, n_neg, loss_scale);
         Placement<T> placement(gradient, n_pos, n_neg, positive_scores_.back());
-        if (method == Method::automatic) method = n_neg < kShortList ? Method::sort : Method::buckets;
+        if (method == Method::automatic) method = n_neg < kShortList || n_pos > kManyPositives ? Method::sort : Method::buckets;
         if (method == Method::buckets) {
             BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement);
             if (!buckets.run()) return false;

@@ -157,7 +157,7 @@ def evaluate(
     Examples
     --------
     >>> evaluate([1, 0, 1, 0], [4, 3, 2, 1], metrics=["map", "p@1"])
-    {'map': 0.8333333333333334, 'p@1': 1.0}
+    {'map': 0.8333333333333333, 'p@1': 1.0}
     """
     values, _ = per_query(relevance, scores, qid=qid, metrics=metrics, gains=gains)
     return {name: float(value.mean()) for name, value in values.items()}

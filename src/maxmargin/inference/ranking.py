@@ -157,24 +157,28 @@ class ViolatingRankings:
         hinge: NDArray[np.float64],
         gradient: NDArray[np.floating[Any]],
         relevant: NDArray[np.uint8],
-        query: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        order: NDArray[np.intp] | None,
     ) -> None:
         self.qid = qid
         self.loss = loss
         self.hinge = hinge
         self.gradient = gradient
         self._relevant = relevant
-        self._query = query
-        self._n_pos = np.bincount(query, weights=relevant, minlength=len(qid)).astype(np.int64)
-        self._n_neg = np.bincount(query, minlength=len(qid)) - self._n_pos
+        self._offsets = offsets
+        self._order = order
+        ordered = relevant if order is None else relevant[order]
+        self._n_pos = np.add.reduceat(ordered, offsets[:-1], dtype=np.int64)
+        self._n_neg = np.diff(offsets) - self._n_pos
         self.skipped = (self._n_pos == 0) | (self._n_neg == 0)
 
     @cached_property
     def interleaving(self) -> NDArray[np.int64]:
         """One plus the number of samples of the other class above each sample of its query, shape (n,)."""
-        n_pos, n_neg = self._n_pos[self._query], self._n_neg[self._query]
+        sizes = np.diff(self._offsets)
+        n_pos, n_neg = (_in_input_order(np.repeat(count, sizes), self._order) for count in (self._n_pos, self._n_neg))
         pairs = np.rint(self.gradient.astype(np.float64) * (0.5 * n_pos * n_neg)).astype(np.int64)
-        return np.where(self._relevant == 1, 1 - pairs, n_pos + 1 - pairs)
+        return np.asarray(np.where(self._relevant == 1, 1 - pairs, n_pos + 1 - pairs), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.qid)
@@ -223,7 +227,6 @@ def most_violating_rankings(
     if values.dtype == np.float32 and np.diff(offsets).max() > 2**22:
         # Beyond that float32 cannot tell two interleaving ranks apart.
         values = values.astype(np.float64)
-    query = np.repeat(np.arange(len(ids)), np.diff(offsets))
     ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
     name = loss.native_name()
     if name is not None:
@@ -234,11 +237,16 @@ def most_violating_rankings(
         for k, (begin, end) in enumerate(pairwise(offsets)):
             part = slice(begin, end)
             delta[k], hinge[k], gradient[part], *_ = _core.solve_list(ordered[part], ordered_truth[part], loss, "auto", 1.0)
-    if order is not None:
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        gradient, query = gradient[back], query[back]
-    return ViolatingRankings(ids, delta, hinge, gradient, truth, query)
+    return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
+
+
+def _in_input_order(values: NDArray[Any], order: NDArray[np.intp] | None) -> NDArray[Any]:
+    """Undo an ordering of the rows."""
+    if order is None:
+        return values
+    result = np.empty_like(values)
+    result[order] = values
+    return result
 
 
 def thread_count(n_jobs: int | None) -> int:

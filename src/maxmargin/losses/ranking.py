@@ -26,7 +26,7 @@ class RankingLoss(ABC):
 
     Examples
     --------
-    The fraction of positives that are not at the very top, weighted by how far they fell (AUC, written again):
+    AUC, written again:
 
     >>> import numpy as np
     >>> class MyAUC(RankingLoss):
@@ -36,7 +36,7 @@ class RankingLoss(ABC):
     ...         return negatives_above.mean() / n_neg
     >>> from maxmargin import most_violating_ranking
     >>> most_violating_ranking([0.5, 0.2, 0.1], [1, 0, 1], MyAUC()).hinge
-    0.7
+    0.8
     """
 
     # The compiled twin of this class, if it has one. A subclass does not inherit it: its derivative may differ.
@@ -147,6 +147,7 @@ class Discounted(RankingLoss):
     --------
     Rank-biased precision with persistence 0.8:
 
+    >>> from maxmargin.losses import check_qs_suitable
     >>> loss = Discounted(lambda position: 0.8 ** position)
     >>> bool(check_qs_suitable(loss))
     True

@@ -1,0 +1,117 @@
+// Scores to buckets, and the few tools that passes over scores share.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace maxmargin::ranking {
+
+// Buckets between two scores, numbered from the best score down; the first and the last are open-ended. They are equally
+// wide, or, for scores with heavy tails, equally wide after x -> x / (1 + |x|) around a centre. Every operation rounds
+// monotonically, so the bucket number is monotone in the score, and the error made is a tiny part of a bucket.
+class Buckets {
+  public:
+    Buckets(double top, double bottom, std::int32_t count) : Buckets(top, bottom, count, 0, 0) {}
+    Buckets(double top, double bottom, std::int32_t count, double centre, double spread)
+        : count_(count), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
+          rounding_(8 * std::numeric_limits<double>::epsilon() * (std::fabs(top) + std::fabs(bottom))) {
+        start_ = place(top);
+        scale_ = (count - 2) / (place(bottom) - start_);
+        width_ = 1 / scale_;
+    }
+    // Wide enough that, rounding included, no two buckets that are not neighbours overlap.
+    bool usable() const {
+        const double narrowest = curved() ? width_ / per_spread_ : width_;
+        return std::isfinite(scale_) && scale_ > 0 && std::isfinite(narrowest) && 0.9 * narrowest > 2 * rounding_;
+    }
+    bool curved() const { return per_spread_ > 0; }
+    std::int32_t count() const { return count_; }
+
+    template <bool Curved>
+    std::int32_t of(double score) const {
+        double t = (Curved ? bend(score) : centre_ - score) - start_;
+        t = t * scale_ + 1.0;
+        t = t > 0 ? t : 0;  // NaN goes to bucket 0; the pass that counts also reports that it met one
+        t = t < count_ - 1 ? t : count_ - 1;
+        return static_cast<std::int32_t>(t);
+    }
+    std::int32_t of(double score) const { return curved() ? of<true>(score) : of<false>(score); }
+
+    // No member of bucket b lies above `highest(b)` or below `lowest(b)`.
+    double highest(std::int32_t b) const { return b == 0 ? std::numeric_limits<double>::infinity() : score_at(b - 1 - 0.02) + rounding_; }
+    double lowest(std::int32_t b) const { return b == count_ - 1 ? -std::numeric_limits<double>::infinity() : score_at(b + 0.02) - rounding_; }
+
+  private:
+    double bend(double score) const {
+        const double x = (centre_ - score) * per_spread_;
+        return std::copysign(1 - 1 / (1 + std::fabs(x)), x);
+    }
+    double place(double score) const { return curved() ? bend(score) : centre_ - score; }
+    double score_at(double t) const {
+        const double y = t * width_ + start_;
+        if (!curved()) return centre_ - y;
+        if (std::fabs(y) >= 1) return y > 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+        const double x = y / (1 - std::fabs(y)) / per_spread_;
+        return centre_ - x;
+    }
+
+    std::int32_t count_;
+    double centre_, per_spread_, rounding_, start_, scale_, width_;
+};
+
+// Memory that is not cleared: most of it is written exactly once.
+template <class T>
+class Buffer {
+  public:
+    T* data() { return data_.get(); }
+    T& operator[](std::int64_t k) { return data_[static_cast<std::size_t>(k)]; }
+    std::int64_t capacity() const { return capacity_; }
+    void discard() { data_.reset(), capacity_ = 0; }
+    // Room for `size` entries, of which the first `keep` survive.
+    void grow(std::int64_t size, std::int64_t keep) {
+        if (size <= capacity_) return;
+        size = std::max(size, 2 * capacity_);
+        std::unique_ptr<T[]> larger(new T[static_cast<std::size_t>(size)]);
+        if (keep > 0) std::memcpy(larger.get(), data_.get(), static_cast<std::size_t>(keep) * sizeof(T));
+        data_ = std::move(larger);
+        capacity_ = size;
+    }
+
+  private:
+    std::unique_ptr<T[]> data_;
+    std::int64_t capacity_ = 0;
+};
+
+// The sum of such terms is finite only if every score is finite and small enough (some 2^940) that sums of many cannot
+// overflow: one accumulator watches for both.
+inline double guard(double score) { return score * 0x1p64; }
+
+// Bit k says whether s[k] > threshold, for 64 scores.
+template <class T>
+std::uint64_t above_threshold(const T* s, T threshold) {
+    std::uint64_t bits = 0;
+#ifdef __SSE2__
+    if constexpr (sizeof(T) == sizeof(double)) {
+        const __m128d limit = _mm_set1_pd(threshold);
+        for (int k = 0; k < 64; k += 2)
+            bits |= static_cast<std::uint64_t>(_mm_movemask_pd(_mm_cmpgt_pd(_mm_loadu_pd(s + k), limit))) << k;
+    } else {
+        const __m128 limit = _mm_set1_ps(threshold);
+        for (int k = 0; k < 64; k += 4)
+            bits |= static_cast<std::uint64_t>(_mm_movemask_ps(_mm_cmpgt_ps(_mm_loadu_ps(s + k), limit))) << k;
+    }
+#else
+    for (int k = 0; k < 64; ++k) bits |= static_cast<std::uint64_t>(s[k] > threshold) << k;
+#endif
+    return bits;
+}
+
+}  // namespace maxmargin::ranking
