@@ -68,22 +68,27 @@ def ratio_section(loss, positives, repeats):
     )
 
 
-def scaling_section(sizes, repeats):
-    kinds = ["overlapping", "separated", "cauchy", "rounded", "equal"]
-    seconds = {name: [] for name in ["sort", "sum", *kinds]}
-    rows = []
+def scaling_section(sizes, positives, repeats):
+    """Every length, number of positives and distribution, and how the time grows from 1e5 on."""
+    tables, seconds = [], {}
     for n_neg in sizes:
-        times = against_sort(n_neg, 100, kinds, "ap", max(3, min(repeats * 20, repeats * 1_000_000 // n_neg)))
-        cells = [f"{times[k] * 1e3:.3g} ({times[k] / times['sort']:.2f})" for k in kinds]
-        rows.append([f"{n_neg:,}", f"{times['sort'] * 1e3:.3g}", f"{times['sum'] * 1e3:.3g}", *cells])
-        print(rows[-1], flush=True)
-        for name, values in seconds.items():
-            values.append(times[name])
+        rows = []
+        for n_pos in positives:
+            times = against_sort(n_neg, n_pos, KINDS, "ap", max(3, min(repeats, repeats * 1_000_000 // n_neg)))
+            cells = [f"{times[k] * 1e3:.3g} ({times[k] / times['sort']:.2f})" for k in KINDS]
+            rows.append([f"{n_pos:,}", f"{times['sort'] * 1e3:.3g}", *cells])
+            print(n_neg, rows[-1], flush=True)
+            for name, value in times.items():
+                seconds.setdefault((n_pos, name), []).append(value)
+        tables.append(f"N = {n_neg:,}\n\n" + markdown(["P", "np.sort", *KINDS], rows))
     large = [k for k, n in enumerate(sizes) if n >= 100_000]
-    fitted = [f"{exponent([sizes[k] for k in large], [values[k] for k in large]):.3f}" for values in seconds.values()]
-    rows.append(["exponent from 1e5", *fitted])
-    text = "## ap, P = 100: milliseconds (in brackets / `np.sort`)\n\n" + markdown(["N", "np.sort", "np.sum", *kinds], rows)
-    return text + "\n\nWhere an exponent is above 1, compare `np.sum`: 1e5 scores fit into the cache, 1e7 do not."
+    rows = []
+    for n_pos in positives:
+        times = [[seconds[n_pos, name][k] for k in large] for name in ["sort", "sum", *KINDS]]
+        rows.append([f"{n_pos:,}", *(f"{exponent([sizes[k] for k in large], column):.3f}" for column in times)])
+    tables.append("Exponent of the time in N from 1e5 on\n\n" + markdown(["P", "np.sort", "np.sum", *KINDS], rows))
+    tables.append("Where an exponent is above 1.05, compare `np.sum`: 1e5 scores fit into the cache, 1e7 do not.")
+    return "\n\n".join(["## ap, milliseconds (in brackets / `np.sort`)", *tables])
 
 
 def classic_section(repeats):
@@ -195,7 +200,7 @@ def main() -> None:
     sections = [
         ratio_section("ap", [10, 100, 1000, 10_000], options.repeats),
         ratio_section("ndcg", [10, 100, 1000, 10_000], options.repeats),
-        scaling_section(sizes, options.repeats),
+        scaling_section(sizes, [10, 100, 1000, 10_000], options.repeats),
         classic_section(options.repeats),
         small_section(options.repeats),
         memory_section(),

@@ -83,6 +83,24 @@ def test_extreme_scales_equal_enumeration(name, data):
         assert found.hinge == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(["normal", "separated", "reversed", "cauchy", "rounded", "equal", "two values", "ascending"]),
+    n_pos=st.integers(1, 500),
+    n_neg=st.integers(1, 10_000),
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.sampled_from([1e-6, 1.0, 100.0]),
+)
+def test_methods_agree_on_long_lists(name, kind, n_pos, n_neg, seed, scale):
+    scores, relevant = sample(kind, n_pos, n_neg, np.random.default_rng(seed))
+    auto, *others = (
+        mm.most_violating_ranking(scores * scale, relevant, name, method=method).hinge for method in ("auto", "sort", "quicksort")
+    )
+    for other in others:
+        assert auto == pytest.approx(other, rel=1e-12, abs=1e-14 * scale)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n_pos", "n_neg"), [(1, 1), (1, 700), (40, 60), (300, 200), (30, 5000), (200, 6000), (2, 20000)])
