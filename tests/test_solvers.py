@@ -1,167 +1,476 @@
-"""The small QP and the cutting plane against general-purpose optimisation."""
+"""Every solver on every model reaches the optimum of a reference QP, and what it reports on the way is true."""
 
-from itertools import combinations, permutations
+from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
 
 from maxmargin.cuts import Cut
 from maxmargin.losses import ranking_loss
-from maxmargin.models import RankingModel
-from maxmargin.solvers import OneSlackCuttingPlane, SimplexQP
-
-
-def simplex_gap(qp):
-    """How far the solution is from optimal: the Frank-Wolfe gap, a rigorous bound."""
-    gradient = qp.gram @ qp.solution - qp.linear
-    return float(gradient @ qp.solution - qp.total * gradient.min())
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    size=st.integers(1, 40),
-    rank=st.integers(1, 12),
-    total=st.sampled_from([1e-3, 1.0, 1e4]),
-    copies=st.booleans(),
+from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, RankingModel, StructuredModel, UserProblem
+from maxmargin.solvers import (
+    BCFW,
+    ExponentiatedGradient,
+    FrankWolfe,
+    InexactOracleWarning,
+    NSlackCuttingPlane,
+    OneSlackCuttingPlane,
+    PartialLinearization,
+    Solver,
+    Subgradient,
 )
-def test_simplex_qp_is_optimal(seed, size, rank, total, copies):
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(size, rank))
-    if copies and size > 1:
-        points[1:] = points[rng.integers(0, size, size - 1)]
-    linear = rng.normal(size=size)
-    if copies and size > 1:
-        linear[-1] = linear[0]
-    qp = SimplexQP(total)
-    for k in range(size):
-        qp.add(points[: k + 1] @ points[k], linear[k])
-        alpha = qp.solve()
-        assert (alpha >= 0).all() and alpha.sum() == pytest.approx(total)
-    assert simplex_gap(qp) <= 1e-9 * max(1.0, total**2) * (1 + np.abs(qp.gram).max())
+from maxmargin.solvers.dual import Dual
 
 
-def test_simplex_qp_against_slsqp():
-    rng = np.random.default_rng(2)
-    points, linear = rng.normal(size=(8, 4)), rng.normal(size=8)
-    gram = points @ points.T
-    qp = SimplexQP(2.0)
-    for k in range(8):
-        qp.add(gram[k, : k + 1], linear[k])
-    qp.solve()
-    reference = minimize(
-        lambda a: 0.5 * a @ gram @ a - linear @ a,
-        np.full(8, 0.25),
-        jac=lambda a: gram @ a - linear,
-        bounds=[(0, None)] * 8,
-        constraints={"type": "eq", "fun": lambda a: a.sum() - 2},
+class Classes(StructuredModel):
+    """Multi-class, as a user would write it."""
+
+    def joint_feature(self, x, y):
+        return np.outer(np.eye(3)[y], x).ravel()
+
+    def loss(self, truth, y):
+        return float(truth != y)
+
+    def loss_augmented(self, x, truth, weights):
+        return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
+
+
+@lru_cache
+def data():
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(10, 4)), rng.integers(0, 3, 10)
+
+
+def make_model(name):
+    X, y = data()
+    if name == "multiclass":
+        return MulticlassModel(X, y, 3)
+    if name == "costs":
+        return MulticlassModel(sparse.csr_array(X), y, 3, [[0, 1, 2], [0.5, 0, 1], [3, 0.1, 0]])
+    if name == "binary":
+        return BinaryModel(X, np.where(y == 0, 1, -1))
+    if name == "user":
+        return UserProblem(Classes(), list(X), list(y))
+    if name == "ranking":
+        return RankingModel(X, np.array([1, 0, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool), ranking_loss("ap"), np.array([0, 3, 6, 10]))
+    rng = np.random.default_rng(1)
+    psi = [np.vstack([np.zeros(5), rng.normal(size=(c, 5))]) for c in (1, 4, 2, 6, 3)]
+    loss = [np.concatenate([[0.0], rng.random(len(p) - 1)]) for p in psi]
+    return EnumeratedModel(psi, loss)
+
+
+MODELS = ["enumerated", "multiclass", "costs", "binary", "user", "ranking"]
+LAM = 0.1
+
+
+def all_corners(name):
+    """(psi, loss) of every output of every block, from definitions."""
+    model = make_model(name)
+    X, y = data()
+    if name == "enumerated":
+        return list(zip(model.psi, model.loss, strict=True))
+    if name in ("multiclass", "costs", "user"):
+        costs = getattr(model, "costs", 1 - np.eye(3))
+        eye = np.eye(3)
+        return [(np.array([np.outer(eye[t] - eye[k], x).ravel() for k in range(3)]), costs[t]) for x, t in zip(X, y, strict=True)]
+    if name == "binary":
+        return [(np.array([0 * x, s * x]), np.array([0.0, 1.0])) for x, s in zip(X, model.y, strict=True)]
+    corners = []
+    for begin, end in zip(model.offsets[:-1], model.offsets[1:], strict=True):
+        corners.append(ranking_corners(X[begin:end], model.relevant[begin:end], model.loss))
+    return corners
+
+
+def ranking_corners(X, relevant, loss):
+    from itertools import permutations
+
+    n_pos, n_neg = int(relevant.sum()), int((~relevant).sum())
+    psis, losses = [], []
+    for order in permutations(range(len(X))):
+        ranked = relevant[list(order)]
+        above = np.cumsum(~ranked)[ranked]
+        psi = np.zeros(X.shape[1])
+        for a, i in enumerate(order):
+            for j in order[a + 1 :]:
+                if not relevant[i] and relevant[j]:
+                    psi += X[j] - X[i]
+        psis.append(2 * psi / (n_pos * n_neg))
+        losses.append(loss.value(above, n_neg))
+    return np.array(psis), np.array(losses)
+
+
+@lru_cache
+def reference(name, bounds):
+    """Optimal value of the QP with every constraint written out."""
+    corners = all_corners(name)
+    n, d = len(corners), corners[0][0].shape[1]
+    table = np.vstack([np.column_stack([p, np.repeat(np.eye(n)[[i]], len(p), axis=0)]) for i, (p, _) in enumerate(corners)])
+    losses = np.concatenate([values for _, values in corners])
+    start = np.concatenate([np.zeros(d) if bounds is None else np.clip(np.zeros(d), *bounds), np.full(n, losses.max() + 1)])
+    result = minimize(
+        lambda z: LAM / 2 * z[:d] @ z[:d] + z[d:].mean(),
+        start,
+        jac=lambda z: np.concatenate([LAM * z[:d], np.full(n, 1 / n)]),
+        bounds=None if bounds is None else [bounds] * d + [(None, None)] * n,
+        constraints={"type": "ineq", "fun": lambda z: table @ z - losses, "jac": lambda z: table},
         method="SLSQP",
-        options={"ftol": 1e-14},
+        options={"ftol": 1e-12, "maxiter": 1000},
     )
-    assert -qp.value == pytest.approx(reference.fun, abs=1e-9)
-    kept = np.flatnonzero(qp.solution > 0)
-    value = qp.value
-    qp.keep(kept)
-    assert len(qp) == len(kept) and qp.value == pytest.approx(value)
+    assert result.success or result.status == 8
+    return result.fun
 
 
-def all_cuts(X, relevant, loss):
-    """Every ranking's (psi, loss), from the pairwise definition."""
-    positives, negatives = X[relevant], X[~relevant]
-    n_pos, n_neg = len(positives), len(negatives)
-    psis, deltas = [], []
-    # All matrices of inverted pairs that come from a ranking: permutations of signs and of both classes.
-    for pattern in combinations(range(n_pos + n_neg), n_pos):
-        above = np.array(pattern) - np.arange(n_pos)
-        for order_pos in permutations(range(n_pos)):
-            for order_neg in permutations(range(n_neg)):
-                psi = np.zeros(X.shape[1])
-                for i, a in enumerate(above):
-                    psi += sum(positives[order_pos[i]] - negatives[order_neg[j]] for j in range(a))
-                psis.append(2 * psi / (n_pos * n_neg))
-                deltas.append(loss.value(above, n_neg))
-    return np.array(psis), np.array(deltas)
+SOLVERS = {
+    "subgradient": Subgradient(tol=1e-2, max_passes=5000),
+    "fw": FrankWolfe(tol=1e-2, max_passes=5000),
+    "one-slack": OneSlackCuttingPlane(tol=1e-5),
+    "n-slack": NSlackCuttingPlane(tol=1e-4),
+    "bcfw": BCFW(tol=1e-2),
+    "bcfw uniform": BCFW(tol=1e-2, sampling="uniform"),
+    "bcfw permutation": BCFW(tol=1e-2, sampling="permutation"),
+    "bcfw hybrid": BCFW(tol=1e-2, hybrid=True),
+    "pairwise": BCFW(tol=1e-5, steps="pairwise"),
+    "away": BCFW(tol=1e-3, steps="away"),
+    "all, cache": BCFW(tol=1e-4, steps="all", cache=10),
+    "fw, cache": BCFW(tol=1e-2, cache=5),
+    "bcpl": PartialLinearization(tol=1e-4, temperature=0.1, max_passes=5000),
+    "pl": PartialLinearization(tol=2e-3, temperature=0.1, block=False, max_passes=5000),
+    "bcpl at zero": PartialLinearization(tol=1e-2, temperature=0, max_passes=5000),
+    "eg": ExponentiatedGradient(tol=1e-3, temperature=0.5, max_passes=20_000),
+    "eg batch": ExponentiatedGradient(tol=3e-2, temperature=1.0, online=False, max_passes=20_000),
+}
+AVERAGING = ("bcpl", "pl", "bcpl at zero", "eg", "eg batch")
 
 
-@pytest.mark.parametrize("name", ["ap", "ndcg", "auc", "mrr"])
-@pytest.mark.parametrize("C", [0.1, 3.0, 100.0])
-def test_optimum_equals_the_qp_over_all_rankings(name, C):
-    rng = np.random.default_rng(11)
-    X, relevant = rng.normal(size=(6, 3)), np.array([1, 0, 0, 1, 0, 0], dtype=bool)
-    loss = ranking_loss(name)
-    psis, deltas = all_cuts(X, relevant, loss)
-    table = np.column_stack([psis, np.ones(len(psis))])
-    # Reference: minimise 1/2 |w|^2 + C xi subject to every constraint, in (w, xi).
-    reference = minimize(
-        lambda z: 0.5 * z[:3] @ z[:3] / C + z[3],
-        np.array([0, 0, 0, deltas.max()]),
-        jac=lambda z: np.append(z[:3] / C, 1.0),
-        constraints={"type": "ineq", "fun": lambda z: table @ z - deltas, "jac": lambda z: table},
-        method="SLSQP",
-        options={"ftol": 1e-13, "maxiter": 1000},
-    )
-    assert reference.success
-    solution = OneSlackCuttingPlane(tol=1e-9).solve(RankingModel(X, relevant, loss), C)
-    assert solution.converged and solution.certified
-    assert solution.primal == pytest.approx(C * reference.fun, rel=1e-6)
-    assert solution.dual <= solution.primal * (1 + 1e-12)
+@pytest.mark.parametrize("bounds", [None, (-0.15, 0.3), (0.0, np.inf), (0.01, 0.08)])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_trains_every_model(solver, model, bounds):
+    problem = make_model(model)
+    if solver in AVERAGING and model in ("user", "ranking"):
+        with pytest.raises(TypeError, match="cannot average over outputs"):
+            SOLVERS[solver].solve(problem, LAM, bounds=bounds)
+        return
+    solution = SOLVERS[solver].solve(problem, LAM, bounds=bounds)
+    optimum = reference(model, bounds)
+    assert solution.converged and solution.certified, solution
+    assert solution.gap <= SOLVERS[solver].tol * solution.primal
+    assert solution.dual - 1e-7 <= optimum <= solution.primal + 1e-7
+    assert solution.primal - optimum <= solution.gap + 1e-7
+    # The objective, computed from all outputs.
+    hinges = [np.max(loss - psi @ solution.weights) for psi, loss in all_corners(model)]
+    expected = LAM / 2 * solution.weights @ solution.weights + np.mean(hinges)
+    assert solution.primal == pytest.approx(expected, rel=1e-10)
+    if bounds is not None:
+        assert (solution.weights >= bounds[0]).all() and (solution.weights <= bounds[1]).all()
 
 
-class Distance:
-    """max_k |w - c_k|_1 style hinge: max over a fixed set of cuts."""
+@pytest.mark.parametrize("bounds", [None, (-0.15, 0.3)])
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in ("subgradient", "eg", "eg batch")])
+def test_dual_never_falls(solver, bounds):
+    problem = make_model("multiclass")
+    duals = []
 
-    exact = True
+    class Watched(Dual):
+        def shift(self, *args):
+            super().shift(*args)
+            duals.append(self.value)
 
-    def __init__(self, psis, losses):
-        self.psis, self.losses, self.n_features = psis, losses, psis.shape[1]
+    import maxmargin.solvers.bcfw as bcfw
+    import maxmargin.solvers.partial_linearization as pl
 
-    def cut(self, weights):
-        values = self.losses - self.psis @ weights
-        k = int(np.argmax(values))
-        return Cut(self.psis[k], float(self.losses[k]), float(values[k]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bcfw, "Dual", Watched)
+        patch.setattr(pl, "Dual", Watched)
+        history = SOLVERS[solver].solve(problem, LAM, bounds=bounds).history
+    if solver not in ("bcfw hybrid", "pl"):  # there many blocks move in one step
+        assert (np.diff(duals) >= -1e-12).all()
+    assert (np.diff(history.dual) >= -1e-12).all() and (np.diff(history.primal) <= 0).all()
+    assert min(history.gap) >= -1e-10
 
 
-def make_problem(seed=0, cuts=400, d=10):
-    rng = np.random.default_rng(seed)
-    return Distance(rng.normal(size=(cuts, d)), np.abs(rng.normal(size=cuts)))
+def test_gap_identities_at_random_dual_points():
+    rng = np.random.default_rng(0)
+    corners = all_corners("enumerated")
+    n, d = len(corners), 5
+    for bounds in (None, (np.full(d, -0.1), np.full(d, 0.2))):
+        for lam in (10, 1, 0.1, 0.01):
+            dual = Dual(n, d, lam, bounds)
+            alphas = [rng.dirichlet(np.ones(len(loss))) for _, loss in corners]
+            for i, (psi, loss) in enumerate(corners):
+                dual.shift(i, alphas[i] @ psi / (lam * n), alphas[i] @ loss / n)
+            w = dual.weights
+            gaps, primal = [], lam / 2 * w @ w
+            for i, (psi, loss) in enumerate(corners):
+                hinges = loss - psi @ w
+                best = int(np.argmax(hinges))
+                primal += hinges[best] / n
+                gaps.append(dual.block_gap(i, w, *dual.corner(Cut(psi[best], loss[best]))))
+                assert gaps[-1] == pytest.approx((hinges[best] - alphas[i] @ hinges) / n, abs=1e-12)
+            assert min(gaps) >= -1e-12
+            assert sum(gaps) == pytest.approx(primal - dual.value, abs=1e-11)
+            if bounds is not None:
+                # The closed form equals the dual with the best multipliers, and no others do better.
+                upper, lower = np.maximum(dual.v - bounds[1], 0), np.maximum(bounds[0] - dual.v, 0)
+                for u, low in [(upper, lower), *((rng.random(d), rng.random(d)) for _ in range(20))]:
+                    value = dual.l - lam / 2 * np.sum((dual.v - u + low) ** 2) - lam * (u @ bounds[1] - low @ bounds[0])
+                    assert value <= dual.value + 1e-10
+                    if u is upper:
+                        assert value == pytest.approx(dual.value, abs=1e-10)
 
 
-def test_history_is_monotone_and_bounds_cross():
-    solution = OneSlackCuttingPlane(tol=1e-8).solve(make_problem(), 5.0)
-    history = solution.history
-    assert solution.converged and len(history) == solution.iterations == solution.oracle_calls
-    assert (np.diff(history.primal) <= 0).all() and (np.diff(history.dual) >= -1e-12).all()
-    assert min(history.gap) >= -1e-9 and solution.gap == pytest.approx(history.gap[-1])
-    rows = list(history)
-    assert rows[-1]["primal"] == solution.primal and set(rows[0]) == {"iteration", "primal", "dual", "gap", "seconds"}
+def test_batch_subgradient_is_frank_wolfe_with_fixed_steps():
+    problem = make_model("multiclass")
+    weights, t = np.zeros(problem.n_features), 1
+    solution = Subgradient(tol=1e-12, max_passes=40).solve(problem, LAM)
+    values = []
+    for _ in range(40):
+        cuts = problem.cuts(range(problem.n_blocks), weights)
+        values.append(LAM / 2 * weights @ weights + np.mean([c.hinge(weights) for c in cuts]))
+        subgradient = LAM * weights - np.mean([c.psi for c in cuts], axis=0)
+        weights = weights - 2 / (LAM * (t + 1)) * subgradient
+        t += 1
+    np.testing.assert_allclose(solution.history.primal, np.minimum.accumulate(values), rtol=1e-12)
+
+
+def test_stochastic_subgradient_improves_and_stays_honest():
+    solution = Subgradient(batch_size=2, max_passes=400).solve(make_model("multiclass"), LAM)
+    optimum = reference("multiclass", None)
+    assert optimum <= solution.primal <= 1.05 * optimum
+    assert solution.dual == 0 and not solution.converged
+
+
+@pytest.mark.parametrize("lam", [1.0, 0.1, 0.01, 0.001])
+def test_one_slack_meets_an_absolute_gap_at_every_regularization(lam):
+    for epsilon in (1e-2, 1e-4):
+        solution = OneSlackCuttingPlane(epsilon=epsilon).solve(make_model("multiclass"), lam)
+        assert solution.converged and solution.gap <= epsilon
+
+
+def test_binary_equals_liblinear():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 5))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=80) > 0, 1, -1)
+    lam = 0.05
+    ours = BCFW(steps="pairwise", tol=1e-7, max_passes=5000).solve(BinaryModel(X, y), lam)
+    svc = LinearSVC(loss="hinge", C=1 / (lam * 80), fit_intercept=False, tol=1e-10, max_iter=1_000_000).fit(X, y)
+    np.testing.assert_allclose(ours.weights, svc.coef_.ravel(), atol=1e-4)
+    # Two classes of the multi-class model: W_1 = -W_2, and the difference is the binary solution at lambda / 2.
+    two = BCFW(steps="pairwise", tol=1e-7, max_passes=5000).solve(MulticlassModel(X, (y > 0).astype(int), 2), 2 * lam)
+    W = two.weights.reshape(2, -1)
+    np.testing.assert_allclose(W[0], -W[1], atol=1e-8)
+    np.testing.assert_allclose(W[1] - W[0], ours.weights, atol=1e-3)
+
+
+def test_multiclass_equals_crammer_singer():
+    X, y = data()
+    svc = LinearSVC(multi_class="crammer_singer", C=1 / (LAM * 10), fit_intercept=False, tol=1e-10, max_iter=1_000_000).fit(X, y)
+    ours = OneSlackCuttingPlane(tol=1e-9).solve(make_model("multiclass"), LAM)
+    np.testing.assert_allclose(ours.weights.reshape(3, -1), svc.coef_, atol=1e-4)
+
+
+def test_zero_temperature_is_bcfw_and_full_steps_are_exponentiated_gradients():
+    problem = make_model("multiclass")
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=problem.n_features)
+    for block in range(problem.n_blocks):
+        start = problem.interior(block, 0.5)
+        cold = problem.average(block, problem.tilt(block, start, weights, 1e-10))
+        corner = problem.cut(block, weights)
+        np.testing.assert_allclose(cold.psi, corner.psi, atol=1e-12)
+        assert cold.loss == pytest.approx(corner.loss)
+        exact = problem.average(block, problem.tilt(block, start, weights, 0))
+        np.testing.assert_array_equal(exact.psi, corner.psi)
+        # alpha exp(H / tau) / Z
+        hinges = problem._hinges([block], weights)[0]
+        expected = np.exp(start) * np.exp(hinges / 0.3)
+        np.testing.assert_allclose(np.exp(problem.tilt(block, start, weights, 0.3)), expected / expected.sum(), rtol=1e-12)
+    # Warm enough, BCPL takes full steps: the two methods walk together.
+    hot = problem.diameter() ** 2 / (4 * LAM * problem.n_blocks) * 1.01
+    together = [
+        solver.solve(problem, LAM).history.dual
+        for solver in (
+            PartialLinearization(temperature=hot, tol=1e-9, max_passes=40),
+            ExponentiatedGradient(temperature=hot, step="fixed", tol=1e-9, max_passes=40),
+        )
+    ]
+    np.testing.assert_allclose(together[0], together[1], rtol=1e-9)
+
+
+def test_direction_identity_and_worked_example():
+    """<alpha - s, gradient> = tau (KL(s, alpha) + KL(alpha, s)), and the numbers of the thesis' example."""
+    psi = np.vstack([np.zeros(3), np.diag([2.0, 1.0, 3.0])])
+    model = EnumeratedModel([psi], [np.array([0.0, 1.0, 1.0, 0.0])])
+    rng = np.random.default_rng(0)
+    for temperature in (0.01, 0.3, 5.0):
+        alpha = rng.dirichlet(np.ones(4))
+        weights = alpha @ psi
+        s = np.exp(model.tilt(0, np.log(alpha), weights, temperature))
+        hinges = model.hinges(0, weights)
+        kl = np.sum(s * np.log(s / alpha)) + np.sum(alpha * np.log(alpha / s))
+        assert (s - alpha) @ hinges == pytest.approx(temperature * kl, rel=1e-9)
+    # The feasible variant of the worked example: n = 1, lambda = 1, alpha = (0.125, 0.5, 0.375).
+    A, b, alpha = np.diag([2.0, 1.0, 3.0]), np.array([1.0, 1.0, 0.0]), np.array([0.125, 0.5, 0.375])
+    objective = lambda a: -b @ a + 0.5 * np.sum((A @ a) ** 2)  # noqa: E731
+    assert objective(alpha) == pytest.approx(0.1640625)
+    hinges = b - A @ (A @ alpha)
+    for temperature, expected, step, decrease in [
+        (0.0, [1, 0, 0], 0.31741, 0.23062),
+        (1.0, [0.1975, 0.7902, 0.0123], 1.0, 0.76086),
+    ]:
+        from maxmargin.models.distributions import tilt
+
+        s = np.exp(tilt(np.log(alpha), hinges, temperature))
+        np.testing.assert_allclose(s, expected, atol=1e-4)
+        gamma = min(1.0, (s - alpha) @ hinges / np.sum((A @ (s - alpha)) ** 2))
+        assert gamma == pytest.approx(step, abs=1e-4)
+        assert objective(alpha) - objective(alpha + gamma * (s - alpha)) == pytest.approx(decrease, abs=1e-4)
+
+
+def test_a_vertex_start_would_freeze():
+    problem = make_model("multiclass")
+    vertex = np.full(3, -np.inf)
+    vertex[problem.y[0]] = 0.0
+    frozen = problem.tilt(0, vertex, np.ones(problem.n_features), 0.1)
+    np.testing.assert_array_equal(frozen, vertex)
+    assert np.isfinite(problem.interior(0, 1e-3)).all()
+
+
+def test_heuristic_stop_is_not_certified_and_saves_passes():
+    problem = make_model("multiclass")
+    quick = BCFW(stop="heuristic", tol=1e-2).solve(problem, LAM)
+    sure = BCFW(tol=1e-2).solve(problem, LAM)
+    assert not quick.certified and quick.converged and sure.certified
+    assert quick.passes < sure.passes
+
+
+def test_warm_starts():
+    problem = make_model("multiclass")
+    for solver in (BCFW(tol=1e-2), BCFW(tol=1e-4, steps="pairwise"), FrankWolfe(tol=1e-2, max_passes=5000),
+                   OneSlackCuttingPlane(tol=1e-6), PartialLinearization(tol=1e-3, temperature=0.1)):  # fmt: skip
+        first = solver.solve(problem, LAM)
+        again = solver.solve(problem, LAM, start=first)
+        assert again.converged and again.passes < first.passes
+        other = solver.solve(problem, LAM * 0.8, start=first)
+        cold = solver.solve(problem, LAM * 0.8)
+        assert other.converged and other.primal == pytest.approx(cold.primal, rel=2e-2)
+    with pytest.raises(ValueError, match="start has 12 weights, but the problem has 5"):
+        solver.solve(make_model("enumerated"), LAM, start=first)
 
 
 def test_budgets_callbacks_and_interruption():
-    problem = make_problem()
-    assert OneSlackCuttingPlane(max_iter=3).solve(problem, 5.0).status == "max_iter"
-    assert OneSlackCuttingPlane(time_limit=1e-9).solve(problem, 5.0).status == "time_limit"
-    stopped = OneSlackCuttingPlane(callback=lambda history: len(history) >= 4).solve(problem, 5.0)
-    assert stopped.status == "callback" and stopped.iterations == 4 and not stopped.converged
+    problem = make_model("multiclass")
+    for solver in (BCFW, FrankWolfe, OneSlackCuttingPlane, NSlackCuttingPlane, PartialLinearization):
+        limited = solver(tol=1e-12, max_passes=2).solve(problem, 1e-3)
+        assert limited.status == "max_passes" and not limited.converged and limited.certified
+        assert solver(tol=1e-12, time_limit=1e-9).solve(problem, 1e-3).status == "time_limit"
+        stopped = solver(tol=1e-12, callback=lambda history: len(history) >= 2).solve(problem, 1e-3)
+        assert stopped.status == "callback" and len(stopped.history) == 2
 
-    class Interrupted(Distance):
+    class Interrupted(MulticlassModel):
         calls = 0
 
-        def cut(self, weights):
-            self.calls += 1
-            if self.calls == 5:
+        def cuts(self, blocks, weights):
+            self.calls += len(blocks)
+            if self.calls > 250:
                 raise KeyboardInterrupt
-            return super().cut(weights)
+            return super().cuts(blocks, weights)
 
-    solution = OneSlackCuttingPlane(tol=1e-9).solve(Interrupted(problem.psis, problem.losses), 5.0)
-    assert solution.status == "interrupted" and solution.iterations == 4
-    assert solution.dual <= OneSlackCuttingPlane(tol=1e-9).solve(problem, 5.0).primal <= solution.primal
+    X, y = data()
+    solution = BCFW(tol=1e-12).solve(Interrupted(X, y, 3), LAM)
+    assert solution.status == "interrupted" and solution.certified
+    assert solution.dual <= reference("multiclass", None) <= solution.primal
 
 
-def test_forgetting_idle_cuts_keeps_the_answer(monkeypatch):
-    full = OneSlackCuttingPlane(tol=1e-7).solve(make_problem(3, 2000, 15), 20.0)
-    monkeypatch.setattr(OneSlackCuttingPlane, "_PATIENCE", 3)
-    lean = OneSlackCuttingPlane(tol=1e-7, max_iter=5000).solve(make_problem(3, 2000, 15), 20.0)
-    assert lean.converged and lean.primal == pytest.approx(full.primal, rel=1e-6)
+def test_same_seed_same_run():
+    problem = make_model("multiclass")
+    runs = [BCFW(tol=1e-4, random_state=seed).solve(problem, LAM) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0].weights, runs[1].weights)
+    assert not np.array_equal(runs[0].weights, runs[2].weights)
+
+
+def test_gap_sampling_needs_no_more_passes_than_uniform():
+    """On blocks of very different difficulty, summed over ten seeds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8)) * np.concatenate([np.full(50, 0.05), np.full(10, 3.0)])[:, None]
+    problem = MulticlassModel(X, rng.integers(0, 3, 60), 3)
+    passes = {
+        sampling: sum(BCFW(sampling=sampling, tol=1e-2, random_state=seed).solve(problem, 0.01).passes for seed in range(10))
+        for sampling in ("gap", "uniform")
+    }
+    assert passes["gap"] < passes["uniform"]
+
+
+def test_edge_cases():
+    # One block; one output only; all losses zero; a violation no weights can mend; zero features; duplicates.
+    zero = np.zeros((1, 2))
+    trivial = EnumeratedModel([zero], [np.zeros(1)])
+    stuck = EnumeratedModel([np.zeros((2, 2))], [np.array([0.0, 1.0])])
+    X, y = data()
+    twins = MulticlassModel(np.vstack([X, X, 0 * X]), np.concatenate([y, y, y]), 3)
+    for solver in (BCFW(), BCFW(steps="all", cache=3), FrankWolfe(max_passes=5000), OneSlackCuttingPlane(), NSlackCuttingPlane(),
+                   PartialLinearization()):  # fmt: skip
+        done = solver.solve(trivial, 1.0)
+        assert done.converged and done.primal == 0 and not done.weights.any()
+        assert solver.solve(stuck, 1.0).primal == pytest.approx(1.0)
+        assert solver.solve(twins, LAM).converged
+    single = MulticlassModel(X, np.zeros(10, dtype=int), 1)
+    assert BCFW().solve(single, 1.0).primal == 0
+
+
+class Wrong(Classes):
+    """An oracle that sometimes returns a bad output."""
+
+    def loss_augmented(self, x, truth, weights):
+        return int(np.argmin(weights.reshape(3, -1) @ x))
+
+
+def test_a_wrong_oracle_is_noticed():
+    X, y = data()
+    with pytest.warns(InexactOracleWarning, match="violate the margin less than the truth"):
+        solution = BCFW(max_passes=30).solve(UserProblem(Wrong(), list(X), list(y)), 0.01)
+    assert not solution.certified
+
+    class Modest(Classes):
+        exact = False
+
+    assert not BCFW().solve(UserProblem(Modest(), list(X), list(y)), LAM).certified
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: BCFW().solve(p, 0), "regularization=0 must be a positive number"),
+        (lambda p: BCFW().solve(p, np.nan), "regularization=nan"),
+        (lambda p: BCFW().solve(p, 1, bounds=(1, 0)), "bounds are contradictory"),
+        (lambda p: BCFW().solve(p, 1, bounds=(np.zeros(3), 1)), "bounds must be numbers or arrays of shape"),
+        (lambda p: BCFW().solve(p, 1, bounds=(np.nan, 1)), "bounds must not contain NaN"),
+        (lambda p: BCFW(sampling="random"), "sampling='random' is unknown"),
+        (lambda p: BCFW(steps="big"), "steps='big' is unknown"),
+        (lambda p: BCFW(stop="never"), "stop='never' is unknown"),
+        (lambda p: BCFW(steps="away", hybrid=True), "hybrid=True needs steps='fw'"),
+        (lambda p: PartialLinearization(temperature=-1).solve(p, 1), "temperature=-1 must not be negative"),
+        (lambda p: ExponentiatedGradient(temperature=0).solve(p, 1), "temperature=0 must be positive"),
+        (lambda p: ExponentiatedGradient(step="none").solve(p, 1), "step='none' is unknown"),
+        (lambda p: Subgradient(batch_size=0).solve(p, 1), "batch_size=0 must be positive"),
+        (lambda p: MulticlassModel(np.ones((3, 2)), np.zeros(2, int), 2), "X has 3 samples, but y has 2"),
+        (lambda p: MulticlassModel(np.ones((2, 2)), np.array([0, 2]), 2), "y must lie between 0 and 1"),
+        (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, [[1, 1], [1, 0]]), r"costs\[0, 0\]=1 must be zero"),
+        (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, [[0, -1], [1, 0]]), "costs must be finite and not neg"),
+        (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, np.zeros((3, 3))), r"costs has shape \(3, 3\)"),
+        (lambda p: BinaryModel(np.ones((1, 2)), np.array([0])), "only -1 and"),
+        (lambda p: EnumeratedModel([np.ones((2, 2))], [np.ones(2)]), "truth must be among the outputs"),
+        (lambda p: UserProblem(Classes(), [np.ones(2)], []), "X has 1 samples, but Y has 0"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(make_model("multiclass"))
+
+
+def test_solvers_are_plain_values():
+    assert BCFW(tol=1e-2) == BCFW(tol=1e-2) and isinstance(BCFW(), Solver)
+    assert "steps='fw'" in repr(BCFW())

@@ -29,10 +29,10 @@ def _new_axes(figsize: tuple[float, float] = (6.0, 4.0)) -> Axes:
 def plot_history(history: History, ax: Axes | None = None) -> Axes:
     """Primal objective above, dual objective below, the certified gap between them."""
     ax = ax if ax is not None else _new_axes()
-    ax.plot(history.iteration, history.primal, label="primal (upper bound)")
-    ax.plot(history.iteration, history.dual, label="dual (lower bound)")
-    ax.fill_between(history.iteration, history.dual, history.primal, alpha=0.15, label="gap")
-    ax.set_xlabel("iteration")
+    ax.plot(history.passes, history.primal, label="primal (upper bound)")
+    ax.plot(history.passes, history.dual, label="dual (lower bound)")
+    ax.fill_between(history.passes, history.dual, history.primal, alpha=0.15, label="gap")
+    ax.set_xlabel("passes over the data")
     ax.set_ylabel("objective")
     ax.legend()
     return ax

@@ -121,24 +121,26 @@ class RankingSVM(BaseEstimator):
                 f"{y.max():g}); mark relevant samples by 1 and the others by 0"
             )
         solver = OneSlackCuttingPlane(
-            tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit, callback=_Progress() if self.verbose else None
+            tol=self.tol, max_passes=self.max_iter, time_limit=self.time_limit, callback=_Progress() if self.verbose else None
         )
-        solution = solver.solve(RankingModel(X, relevant, loss), self.C)
+        # One list: C = 1 / lambda, and the objective in the form of C is that in the form of lambda times C.
+        solution = solver.solve(RankingModel(X, relevant, loss), 1.0 / self.C)
         if not solution.converged:
+            budget = "max_iter" if solution.status == "max_passes" else solution.status
             warnings.warn(
-                f"RankingSVM stopped ({solution.status}) after {solution.iterations} iterations with a duality gap of "
-                f"{solution.gap:.3g} at objective {solution.primal:.6g}; raise max_iter or time_limit, or lower C",
+                f"RankingSVM stopped ({budget}) after {solution.oracle_calls} iterations with a relative duality gap of "
+                f"{solution.gap / solution.primal:.3g}; raise max_iter or time_limit, or lower C",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         self.coef_ = solution.weights
         self.intercept_ = 0.0
-        self.primal_objective_ = solution.primal
-        self.dual_objective_ = solution.dual
-        self.dual_gap_ = solution.gap
+        self.primal_objective_ = self.C * solution.primal
+        self.dual_objective_ = self.C * solution.dual
+        self.dual_gap_ = self.C * solution.gap
         self.certified_ = solution.certified
-        self.n_iter_ = solution.iterations
-        self.history_ = solution.history
+        self.n_iter_ = solution.oracle_calls
+        self.history_ = solution.history.scaled(self.C)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -195,5 +197,5 @@ class _Progress:
     def __call__(self, history: History) -> None:
         if sys.stderr.isatty():
             gap = history.gap[-1] / max(history.primal[-1], 1e-300)
-            sys.stderr.write(f"\rRankingSVM: iteration {history.iteration[-1]}, relative gap {gap:.2e} ")
+            sys.stderr.write(f"\rRankingSVM: iteration {history.passes[-1]:.0f}, relative gap {gap:.2e} ")
             sys.stderr.flush()

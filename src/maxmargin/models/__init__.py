@@ -1,5 +1,8 @@
 """Models bind data, loss and inference into an oracle that hands out cuts. They know no solver's insides."""
 
+from maxmargin.models.enumerated import EnumeratedModel
+from maxmargin.models.multiclass import BinaryModel, MulticlassModel
 from maxmargin.models.ranking import RankingModel
+from maxmargin.models.user import StructuredModel, UserProblem
 
-__all__ = ["RankingModel"]
+__all__ = ["BinaryModel", "EnumeratedModel", "MulticlassModel", "RankingModel", "StructuredModel", "UserProblem"]

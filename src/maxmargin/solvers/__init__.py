@@ -1,7 +1,25 @@
-"""Solvers of ``min 1/2 ||w||^2 + C * hinge(w)``: they eat cuts and stop on a duality gap. They know no task."""
+"""Solvers of ``min lambda/2 ||w||^2 + mean hinge(w)``: they eat cuts and stop on a duality gap. They know no task."""
 
-from maxmargin.solvers.cutting_plane import OneSlackCuttingPlane
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.bcfw import BCFW
+from maxmargin.solvers.cutting_plane import NSlackCuttingPlane, OneSlackCuttingPlane
+from maxmargin.solvers.frank_wolfe import FrankWolfe, Subgradient
+from maxmargin.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from maxmargin.solvers.simplex_qp import SimplexQP
-from maxmargin.solvers.solution import ConvergenceWarning, History, Solution
+from maxmargin.solvers.solution import ConvergenceWarning, History, InexactOracleWarning, Solution
 
-__all__ = ["ConvergenceWarning", "History", "OneSlackCuttingPlane", "SimplexQP", "Solution"]
+__all__ = [
+    "BCFW",
+    "ConvergenceWarning",
+    "ExponentiatedGradient",
+    "FrankWolfe",
+    "History",
+    "InexactOracleWarning",
+    "NSlackCuttingPlane",
+    "OneSlackCuttingPlane",
+    "PartialLinearization",
+    "SimplexQP",
+    "Solution",
+    "Solver",
+    "Subgradient",
+]

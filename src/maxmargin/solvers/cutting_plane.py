@@ -1,110 +1,136 @@
-"""One-slack cutting planes: the hinge is replaced by the maximum of its cuts, one more each round.
+"""Cutting planes: hinges are replaced by the maximum of their cuts, more of them each round (spec 3.3 and 3.4).
 
-``min 1/2 ||w||^2 + C max_k (loss_k - psi_k . w)`` is solved exactly through its small dual; its value is a lower bound of
-the optimum, and the primal objective at any ``w`` an upper bound (Joachims, Finley and Yu 2009; spec B8a).
+The replaced problem is solved exactly; its value is a lower bound of the optimum, and the objective at any weights an
+upper bound (Joachims, Finley and Yu 2009).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Problem
+from maxmargin.cuts import Cut
+from maxmargin.solvers.base import Run, Solver
+from maxmargin.solvers.corners import Corners, solve_on_corners
+from maxmargin.solvers.dual import Dual
+from maxmargin.solvers.frank_wolfe import mean_cut
 from maxmargin.solvers.simplex_qp import SimplexQP
-from maxmargin.solvers.solution import History, Solution
+from maxmargin.solvers.solution import Solution
+
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class OneSlackCuttingPlane:
-    """Minimise ``1/2 ||w||^2 + C * hinge(w)``.
-
-    Parameters
-    ----------
-    tol : float
-        Stop when ``gap <= tol * primal``.
-    max_iter : int
-        Most oracle calls.
-    time_limit : float, optional
-        Seconds after which no further round begins.
-    callback : callable, optional
-        Called with the :class:`History` after every round; returning True stops the solver.
-    """
-
-    tol: float = 1e-3
-    max_iter: int = 1000
-    time_limit: float | None = None
-    callback: Callable[[History], bool | None] | None = None
+@dataclass(frozen=True, kw_only=True)
+class OneSlackCuttingPlane(Solver):
+    """One cut of the mean hinge per pass. Few passes, each over all blocks: the choice for dear solves of few blocks."""
 
     # A cut that was not needed for so many rounds is dropped.
     _PATIENCE = 50
 
-    def solve(self, problem: Problem, C: float) -> Solution:
-        """Run to the tolerance; Ctrl-C returns the best state so far."""
-        start = time.perf_counter()
-        d = problem.n_features
-        # The trivial cut, hinge >= 0, turns "sum of the dual variables <= C" into an equality.
-        cuts = np.zeros((16, d))
-        qp = SimplexQP(C)
-        qp.add(np.zeros(1), 0.0)
-        idle = np.zeros(1, dtype=np.int64)
-        weights = np.zeros(d)
-        best, best_weights, dual = np.inf, weights, 0.0
-        history, status, calls = History(), "max_iter", 0
-        try:
-            for iteration in range(1, self.max_iter + 1):
-                cut = problem.cut(weights)
-                calls += 1
-                primal = 0.5 * float(weights @ weights) + C * cut.hinge
-                if primal < best:
-                    best, best_weights = primal, weights
-                history.record(iteration, best, dual, time.perf_counter() - start)
-                if best - dual <= self.tol * best:
-                    status = "converged"
-                elif self.time_limit is not None and history.seconds[-1] > self.time_limit:
-                    status = "time_limit"
-                if (self.callback is not None and self.callback(history)) and status == "max_iter":
-                    status = "callback"
-                if status != "max_iter":
-                    break
-                m = len(qp)
-                if m == len(cuts):
-                    cuts = np.concatenate([cuts, np.zeros_like(cuts)])
-                cuts[m] = cut.psi
-                qp.add(cuts[: m + 1] @ cut.psi, cut.loss)
-                alpha = qp.solve()
-                # The dual only grows, up to rounding.
-                dual = max(dual, qp.value)
-                weights = alpha @ cuts[: m + 1]
-                idle = _drop_idle(qp, cuts, np.append(idle, 0), self._PATIENCE)
-        except KeyboardInterrupt:
-            status = "interrupted"
-            if not np.isfinite(best):
-                raise
-        return Solution(
-            weights=best_weights,
-            primal=best,
-            dual=dual,
-            certified=problem.exact,
-            converged=status == "converged",
-            status=status,
-            iterations=len(history),
-            oracle_calls=calls,
-            seconds=time.perf_counter() - start,
-            history=history,
-        )
+    def _iterate(self, run: Run, start: Solution | None) -> None:
+        if run.bounds is None:
+            self._free(run, start)
+        else:
+            self._bounded(run)
+
+    def _free(self, run: Run, start: Solution | None) -> None:
+        # The trivial cut, hinge >= 0, makes the dual variables add up to one.
+        master = WorkingSet(run.problem.n_features, run.lam)
+        if start is not None and isinstance(start.state, WorkingSet):
+            master = start.state.rescaled(run.lam)
+        run.state = master
+        while True:
+            weights = master.weights
+            cut, hinge = mean_cut(run, weights)
+            if run.check(weights, 0.5 * run.lam * float(weights @ weights) + hinge, master.value):
+                return
+            master.add(cut, self._PATIENCE)
+
+    def _bounded(self, run: Run) -> None:
+        dual = Dual(1, run.problem.n_features, run.lam, run.bounds)
+        corners = Corners(run.problem.n_features)
+        while True:
+            weights = dual.weights
+            cut, hinge = mean_cut(run, weights)
+            primal = dual.primal(weights, hinge)
+            if run.check(weights, primal, dual.value):
+                return
+            corners.add(cut)
+            solve_on_corners(dual, [corners], 0.01 * max(run.target(), 1e-12 * abs(primal)))
+            corners.restore(dual, 0)
+            dual.refresh()
 
 
-def _drop_idle(qp: SimplexQP, cuts: NDArray[np.float64], idle: NDArray[np.int64], patience: int) -> NDArray[np.int64]:
-    """Count for how many rounds each cut was useless, and forget those that were for too many."""
-    idle = np.where(qp.solution > 0, 0, idle + 1)
-    idle[0] = 0
-    if idle.max() <= patience:
-        return idle
-    kept = np.flatnonzero(idle <= patience)
-    cuts[: len(kept)] = cuts[kept]
-    qp.keep(kept)
-    return idle[kept]
+class WorkingSet:
+    """The cuts of a mean hinge and the exact minimiser of what they make of the problem."""
+
+    def __init__(self, n_features: int, lam: float) -> None:
+        self.lam = lam
+        self._cuts = np.zeros((16, n_features))
+        self._losses = np.zeros(16)
+        self._qp = SimplexQP(1.0)
+        self._qp.add(np.zeros(1), 0.0)
+        self._idle = np.zeros(1, dtype=np.int64)
+        self._best = 0.0
+
+    @property
+    def weights(self) -> Floats:
+        """Minimiser."""
+        return np.asarray(self._qp.solution @ self._cuts[: len(self._qp)] / self.lam)
+
+    @property
+    def value(self) -> float:
+        """Minimum; with more cuts it only grows, up to rounding."""
+        self._best = max(self._best, self._qp.value)
+        return self._best
+
+    def add(self, cut: Cut, patience: int) -> None:
+        """One more cut; those idle for longer than ``patience`` rounds are dropped."""
+        m = len(self._qp)
+        if m == len(self._cuts):
+            self._cuts = np.concatenate([self._cuts, np.zeros_like(self._cuts)])
+            self._losses = np.concatenate([self._losses, np.zeros_like(self._losses)])
+        self._cuts[m], self._losses[m] = cut.psi, cut.loss
+        self._qp.add(self._cuts[: m + 1] @ cut.psi / self.lam, cut.loss)
+        self._qp.solve()
+        idle = np.where(self._qp.solution > 0, 0, np.append(self._idle, 0) + 1)
+        idle[0] = 0
+        if idle.max() > patience:
+            kept = np.flatnonzero(idle <= patience)
+            self._cuts[: len(kept)], self._losses[: len(kept)] = self._cuts[kept], self._losses[kept]
+            self._qp.keep(kept)
+            idle = idle[kept]
+        self._idle = idle
+
+    def rescaled(self, lam: float) -> WorkingSet:
+        """The same cuts at another regularization."""
+        other = WorkingSet(self._cuts.shape[1], lam)
+        for k in range(1, len(self._qp)):
+            other.add(Cut(self._cuts[k], float(self._losses[k])), len(self._qp))
+        return other
+
+
+@dataclass(frozen=True, kw_only=True)
+class NSlackCuttingPlane(Solver):
+    """Every block has cuts of its own; after each sweep the problem over all known cuts is solved anew."""
+
+    def _iterate(self, run: Run, start: Solution | None) -> None:
+        dual = Dual(run.n, run.problem.n_features, run.lam, run.bounds)
+        corners = [Corners(run.problem.n_features) for _ in range(run.n)]
+        while True:
+            weights = dual.weights
+            hinge = 0.0
+            for first in range(0, run.n, 1024):
+                blocks = range(first, min(run.n, first + 1024))
+                for block, cut in zip(blocks, run.problem.cuts(blocks, weights), strict=True):
+                    hinge += cut.hinge(weights)
+                    corners[block].add(cut)
+            primal = dual.primal(weights, hinge / run.n)
+            if run.check(weights, primal, dual.value):
+                return
+            solve_on_corners(dual, corners, 0.05 * max(run.target(), 1e-12 * abs(primal)))
+            for block, known in enumerate(corners):
+                known.restore(dual, block)
+            dual.refresh()

@@ -73,7 +73,13 @@ class SimplexQP:
         support = [int(k) for k in np.flatnonzero(a > 0)]
         scale = max(float(np.max(np.abs(linear))), float(np.max(np.abs(np.diagonal(gram)))) * self.total, 1e-300)
         # A ridge far below rounding of the result: duplicates of a cut would make the system singular.
-        ridge = 1e-13 * max(float(np.max(np.diagonal(gram))), 1e-300)
+        size = float(np.max(np.diagonal(gram)))
+        if size == 0:
+            # Linear: all on the best variable.
+            a[:] = 0.0
+            a[int(np.argmax(linear))] = self.total
+            return a
+        ridge = 1e-13 * size
         for _ in range(50 * (self._size + 1)):
             target = self._on_support(support, ridge)
             direction = target - a[support]
@@ -105,7 +111,7 @@ class SimplexQP:
         system[:m, :m] = self.gram[np.ix_(support, support)]
         system[np.arange(m), np.arange(m)] += ridge
         # The multiplier is scaled like the matrix, so that the system is well balanced.
-        weight = max(float(np.max(np.diagonal(system)[:m])), 1e-300)
+        weight = float(np.max(np.diagonal(system)[:m]))
         system[m, :m] = system[:m, m] = weight
         system[m, m] = 0.0
         right = np.append(self.linear[support], weight * self.total)

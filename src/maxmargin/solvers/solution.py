@@ -17,18 +17,22 @@ class ConvergenceWarning(UserWarning):
     """A solver stopped before the duality gap reached the tolerance."""
 
 
+class InexactOracleWarning(UserWarning):
+    """An oracle returned an output that violates the margin less than the truth does: nothing is certified."""
+
+
 @dataclass
 class History:
-    """One row per iteration of a solver; columns are equally long lists."""
+    """One row per check of a solver; columns are equally long lists."""
 
-    iteration: list[int] = field(default_factory=list)
+    passes: list[float] = field(default_factory=list)
     primal: list[float] = field(default_factory=list)
     dual: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def record(self, iteration: int, primal: float, dual: float, seconds: float) -> None:
+    def record(self, passes: float, primal: float, dual: float, seconds: float) -> None:
         """Append a row."""
-        self.iteration.append(iteration)
+        self.passes.append(passes)
         self.primal.append(primal)
         self.dual.append(dual)
         self.seconds.append(seconds)
@@ -38,15 +42,19 @@ class History:
         """Duality gap at every row."""
         return [p - d for p, d in zip(self.primal, self.dual, strict=True)]
 
+    def scaled(self, factor: float) -> History:
+        """The same history with all objectives multiplied by ``factor``."""
+        return History(list(self.passes), [factor * p for p in self.primal], [factor * d for d in self.dual], list(self.seconds))
+
     def __len__(self) -> int:
-        return len(self.iteration)
+        return len(self.passes)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = zip(self.iteration, self.primal, self.dual, self.gap, self.seconds, strict=True)
-        return (dict(zip(("iteration", "primal", "dual", "gap", "seconds"), row, strict=True)) for row in columns)
+        columns = zip(self.passes, self.primal, self.dual, self.gap, self.seconds, strict=True)
+        return (dict(zip(("passes", "primal", "dual", "gap", "seconds"), row, strict=True)) for row in columns)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Primal and dual objective over the iterations; needs matplotlib."""
+        """Primal and dual objective over the passes; needs matplotlib."""
         from maxmargin.figures import plot_history
 
         return plot_history(self, ax)
@@ -54,7 +62,7 @@ class History:
 
 @dataclass
 class Solution:
-    """Weights with their certificate.
+    """Weights with their certificate, in the form ``lambda/2 ||w||^2 + mean hinge``.
 
     Attributes
     ----------
@@ -63,17 +71,23 @@ class Solution:
     primal, dual, gap : float
         Objective at ``weights``, a lower bound of the optimum, and their difference.
     certified : bool
-        Whether the gap is proved: the oracle was exact.
+        Whether the gap is proved: the oracle was exact and every part of the bound was computed with it.
     converged : bool
         Whether the gap reached the tolerance.
     status : str
-        Why the solver stopped.
-    iterations, oracle_calls : int
-        How long it took,
+        Why the solver stopped: "converged", "max_passes", "time_limit", "callback" or "interrupted".
+    passes : float
+        Oracle calls divided by the number of blocks.
+    oracle_calls : int
+        All of them, those of gap checks included.
     seconds : float
-        also in wall time.
+        Wall time.
     history : History
-        One row per iteration.
+        One row per check.
+    regularization : float
+        Lambda.
+    state : object
+        What a solver of the same kind needs for a warm start.
     """
 
     weights: NDArray[np.float64]
@@ -82,10 +96,12 @@ class Solution:
     certified: bool
     converged: bool
     status: str
-    iterations: int
+    passes: float
     oracle_calls: int
     seconds: float
     history: History
+    regularization: float
+    state: Any = None
 
     @property
     def gap(self) -> float:

@@ -1,0 +1,128 @@
+"""The dual point of block solvers, and steps along its blocks.
+
+With ``alpha_i`` a distribution over the outputs of block i, ``v_i = sum_y alpha_i(y) psi_i(y) / (lambda n)``,
+``l_i = sum_y alpha_i(y) loss_i(y) / n`` and ``v, l`` their sums, the weights are ``w = v`` or, within bounds, ``clip(v)``,
+and the dual objective is ``l - lambda w.v + lambda/2 ||w||^2`` (spec 2.3 and 4.5). Only ``v_i`` and ``l_i`` are stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.cuts import Cut
+from maxmargin.solvers.base import Bounds
+
+Floats = NDArray[np.float64]
+
+
+class Dual:
+    """A feasible dual point.
+
+    Parameters
+    ----------
+    n_blocks, n_features : int
+        Size of the problem.
+    lam : float
+        Regularization.
+    bounds : pair of arrays, optional
+        Bounds on the weights.
+    """
+
+    def __init__(self, n_blocks: int, n_features: int, lam: float, bounds: Bounds | None) -> None:
+        self.n = n_blocks
+        self.lam = lam
+        self.bounds = bounds
+        try:
+            self.v_block = np.zeros((n_blocks, n_features))
+        except MemoryError:
+            size = n_blocks * n_features * 8 / 2**30
+            raise MemoryError(f"{size:.1f} GB for the weights of {n_blocks} blocks do not fit into memory") from None
+        self.l_block = np.zeros(n_blocks)
+        self.v = np.zeros(n_features)
+        self.l = 0.0
+
+    @property
+    def weights(self) -> Floats:
+        """The primal point that belongs to this dual point."""
+        return self.v if self.bounds is None else np.clip(self.v, *self.bounds)
+
+    @property
+    def value(self) -> float:
+        """Dual objective."""
+        if self.bounds is None:
+            return float(self.l - 0.5 * self.lam * float(self.v @ self.v))
+        w = self.weights
+        return float(self.l - self.lam * float(w @ self.v) + 0.5 * self.lam * float(w @ w))
+
+    def primal(self, weights: Floats, mean_hinge: float) -> float:
+        """Primal objective at ``weights``."""
+        return 0.5 * self.lam * float(weights @ weights) + float(mean_hinge)
+
+    def corner(self, cut: Cut) -> tuple[Floats, float]:
+        """``(v, l)`` of a block with all its weight on one output."""
+        return cut.psi / (self.lam * self.n), cut.loss / self.n
+
+    def block_gap(self, block: int, weights: Floats, v: Floats, loss: float) -> float:
+        """How much of the duality gap block ``block`` is answerable for, given its best corner."""
+        return float(self.lam * float((self.v_block[block] - v) @ weights) - (self.l_block[block] - loss))
+
+    def step_size(self, slope: float, direction: Floats, largest: float) -> float:
+        """Best step along a direction of ``v`` with the given slope of the dual objective, at most ``largest``.
+
+        With bounds the dual is piecewise quadratic along the direction; the quadratic bound gives a first step that
+        cannot fail, and bisection of the derivative the exact one.
+        """
+        if slope <= 0:
+            return 0.0
+        squared = float(direction @ direction)
+        if squared < 1e-300:
+            return largest
+        step = min(largest, slope / (self.lam * squared))
+        if self.bounds is None or step == largest:
+            return step
+        linear = slope + self.lam * float(direction @ self.weights)
+        low, high = step, largest
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            if linear - self.lam * float(direction @ np.clip(self.v + middle * direction, *self.bounds)) > 0:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def gain(self, slope: float, direction: Floats, step: float) -> float:
+        """How much the dual objective rises by such a step."""
+        if self.bounds is None:
+            return step * slope - 0.5 * self.lam * step * step * float(direction @ direction)
+        w, v = self.weights, self.v + step * direction
+        x = np.clip(v, *self.bounds)
+        bend = float(x @ v - w @ self.v) - 0.5 * float(x @ x - w @ w)
+        return float(step * (slope + self.lam * float(direction @ w)) - self.lam * bend)
+
+    def move(self, block: int, v: Floats, loss: float, step: float) -> None:
+        """Go ``step`` of the way from the block's point to ``(v, loss)``."""
+        if step == 0:
+            return
+        self.shift(block, step * (v - self.v_block[block]), step * (loss - self.l_block[block]))
+
+    def shift(self, block: int, dv: Floats, dl: float) -> None:
+        """Add to a block, and so to the whole."""
+        self.v_block[block] += dv
+        self.l_block[block] += dl
+        self.v += dv
+        self.l += dl
+
+    def refresh(self) -> None:
+        """Sum the blocks anew: thousands of small steps leave rounding errors."""
+        self.v = self.v_block.sum(axis=0)
+        self.l = float(self.l_block.sum())
+
+    def rescaled(self, lam: float, bounds: Bounds | None) -> Dual:
+        """The same distributions at another regularization."""
+        other = Dual.__new__(Dual)
+        other.n, other.lam, other.bounds = self.n, lam, bounds
+        factor = self.lam / lam
+        other.v_block, other.l_block = factor * self.v_block, self.l_block.copy()
+        other.v, other.l = factor * self.v, self.l
+        return other
