@@ -21,3 +21,23 @@ def solve_lists(
     loss_scale: float,
     n_threads: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.floating[Any]]]: ...
+def tree_best(
+    unary: NDArray[np.float64], pairwise: NDArray[np.float64], parent: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], float]: ...
+def tree_marginals(
+    unary: NDArray[np.float64],
+    pairwise: NDArray[np.float64],
+    parent: NDArray[np.int32],
+    temperature: float,
+    with_edges: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]: ...
+def chain_best_many(
+    unary: NDArray[np.float64], pairwise: NDArray[np.float64], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+def chain_marginals_many(
+    unary: NDArray[np.float64],
+    pairwise: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    temperature: float,
+    with_edges: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -6,5 +6,15 @@ from maxmargin.inference.ranking import (
     most_violating_ranking,
     most_violating_rankings,
 )
+from maxmargin.inference.tree import BestLabeling, LabelMarginals, best_labeling, label_marginals
 
-__all__ = ["ViolatingRanking", "ViolatingRankings", "most_violating_ranking", "most_violating_rankings"]
+__all__ = [
+    "BestLabeling",
+    "LabelMarginals",
+    "ViolatingRanking",
+    "ViolatingRankings",
+    "best_labeling",
+    "label_marginals",
+    "most_violating_ranking",
+    "most_violating_rankings",
+]

@@ -1,0 +1,152 @@
+// Python face of the kernels on labelings: arrays in, arrays out, interpreter lock released.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+#include <new>
+
+#include "structures/tree_dp.hpp"
+
+namespace nb = nanobind;
+using namespace maxmargin::structures;
+using namespace nb::literals;
+
+namespace {
+
+using Scores = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Parents = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Offsets = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Memory owned by the array it comes in.
+template <class T>
+struct Output {
+    T* data;
+    nb::ndarray<nb::numpy, T> array;
+};
+template <class T>
+Output<T> zeros(std::initializer_list<std::size_t> shape) {
+    std::size_t size = 1;
+    for (const std::size_t extent : shape) size *= extent;
+    void* memory = std::calloc(std::max<std::size_t>(1, size), sizeof(T));
+    if (!memory) throw std::bad_alloc();
+    nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
+    return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, shape, owner)};
+}
+
+// A wrong shape or parent here would read foreign memory, so these checks stay even though Python has made them.
+Forest forest_of(const Scores& unary, const Scores& pairwise) {
+    if (unary.ndim() != 2 || unary.shape(1) == 0) throw nb::value_error("unary must be of shape (nodes, labels), with at least one label");
+    const std::size_t n = unary.shape(1);
+    const std::size_t d = pairwise.ndim();
+    const bool square = (d == 2 || d == 3) && pairwise.shape(d - 2) == n && pairwise.shape(d - 1) == n;
+    if (!square || (d == 3 && pairwise.shape(0) != unary.shape(0)))
+        throw nb::value_error("pairwise must be of shape (labels, labels), or (nodes, labels, labels) with one table per node");
+    return {unary.shape(0), n, nullptr, unary.data(), pairwise.data(), d == 2};
+}
+
+Forest forest_of(const Scores& unary, const Scores& pairwise, const Parents& parent) {
+    Forest forest = forest_of(unary, pairwise);
+    if (parent.size() != forest.n_nodes) throw nb::value_error("parent must have one entry for each row of unary");
+    for (std::size_t t = 0; t < forest.n_nodes; ++t)
+        if (parent.data()[t] < -1 || parent.data()[t] >= static_cast<std::int64_t>(t))
+            throw nb::value_error("parent[t] must be -1 or less than t; number every node after its parent");
+    forest.parent = parent.data();
+    return forest;
+}
+
+void check_offsets(const Offsets& offsets, std::size_t n_nodes) {
+    const std::size_t count = offsets.size();
+    bool rising = count >= 1 && offsets.data()[0] == 0 && offsets.data()[count - 1] == static_cast<std::int64_t>(n_nodes);
+    for (std::size_t q = 1; q < count && rising; ++q) rising = offsets.data()[q - 1] <= offsets.data()[q];
+    if (!rising) throw nb::value_error("offsets must rise from 0 to the number of rows of unary");
+}
+
+void check_temperature(double temperature) {
+    if (!(temperature >= 0) || std::isinf(temperature)) throw nb::value_error("temperature must be finite and not negative");
+}
+
+// Chain q of many laid end to end.
+Forest chain_of(const Forest& all, const Offsets& offsets, std::size_t q) {
+    const auto begin = static_cast<std::size_t>(offsets.data()[q]);
+    Forest chain = all;
+    chain.n_nodes = static_cast<std::size_t>(offsets.data()[q + 1]) - begin;
+    chain.unary += begin * all.n_labels;
+    if (!all.shared) chain.pairwise += begin * all.n_labels * all.n_labels;
+    return chain;
+}
+
+nb::tuple tree_best(const Scores& unary, const Scores& pairwise, const Parents& parent) {
+    const Forest forest = forest_of(unary, pairwise, parent);
+    const auto labels = zeros<std::int32_t>({forest.n_nodes});
+    double score;
+    {
+        nb::gil_scoped_release unlocked;
+        TreeSolver solver;
+        score = solver.best(forest, labels.data);
+    }
+    return nb::make_tuple(labels.array, score);
+}
+
+nb::tuple tree_marginals(const Scores& unary, const Scores& pairwise, const Parents& parent, double temperature, bool with_edges) {
+    const Forest forest = forest_of(unary, pairwise, parent);
+    check_temperature(temperature);
+    const auto nodes = zeros<double>({forest.n_nodes, forest.n_labels});
+    const auto edges = zeros<double>({with_edges ? forest.n_nodes : 0, forest.n_labels, forest.n_labels});
+    double total;
+    {
+        nb::gil_scoped_release unlocked;
+        TreeSolver solver;
+        total = solver.marginals(forest, temperature, nodes.data, with_edges ? edges.data : nullptr);
+    }
+    return nb::make_tuple(nodes.array, edges.array, total);
+}
+
+nb::tuple chain_best_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets) {
+    const Forest all = forest_of(unary, pairwise);
+    check_offsets(offsets, all.n_nodes);
+    const std::size_t count = offsets.size() - 1;
+    const auto labels = zeros<std::int32_t>({all.n_nodes});
+    const auto scores = zeros<double>({count});
+    {
+        nb::gil_scoped_release unlocked;
+        TreeSolver solver;
+        solver.start(all, 0);
+        for (std::size_t q = 0; q < count; ++q)
+            scores.data[q] = solver.best_again(chain_of(all, offsets, q), labels.data + offsets.data()[q]);
+    }
+    return nb::make_tuple(labels.array, scores.array);
+}
+
+nb::tuple chain_marginals_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets, double temperature, bool with_edges) {
+    const Forest all = forest_of(unary, pairwise);
+    check_offsets(offsets, all.n_nodes);
+    check_temperature(temperature);
+    const std::size_t count = offsets.size() - 1, n = all.n_labels;
+    const auto nodes = zeros<double>({all.n_nodes, n});
+    const auto edges = zeros<double>({with_edges ? all.n_nodes : 0, n, n});
+    const auto totals = zeros<double>({count});
+    {
+        nb::gil_scoped_release unlocked;
+        TreeSolver solver;
+        solver.start(all, temperature);
+        for (std::size_t q = 0; q < count; ++q) {
+            const auto begin = static_cast<std::size_t>(offsets.data()[q]);
+            totals.data[q] = solver.marginals_again(chain_of(all, offsets, q), nodes.data + begin * n,
+                                                    with_edges ? edges.data + begin * n * n : nullptr);
+        }
+    }
+    return nb::make_tuple(nodes.array, edges.array, totals.array);
+}
+
+}  // namespace
+
+void bind_structures(nb::module_& m) {
+    m.def("tree_best", &tree_best, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert());
+    m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a,
+          "with_edges"_a);
+    m.def("chain_best_many", &chain_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert());
+    m.def("chain_marginals_many", &chain_marginals_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
+          "temperature"_a, "with_edges"_a);
+}
