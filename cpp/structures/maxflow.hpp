@@ -162,28 +162,27 @@ class MaxFlow {
     // the queue (see release), and other earlier neighbours are still in its tree or behind closed arcs.
     template <bool sink>
     void grow(Index i) {
-        for (Index a = node(i).first, end = node(i + 1).first; a < end;) {
+        const Node& from = node(i);
+        for (Index a = from.first, end = node(i + 1).first; a < end;) {
             const Arc& out = arc(a);
-            if (leads_away<sink>(out)) {
-                const Node& from = node(i);
-                Node& to = node(out.head);
+            Node& to = node(out.head);
+            // A member of this tree whose way to the root is no longer than through here. Times and distances are ordered
+            // along every path to a root, so changing parents otherwise makes no cycle. The residual is asked for last: in
+            // the sink tree it is elsewhere in memory.
+            const bool settled = to.parent != kFree && to.in_sink_tree == sink && (to.time > from.time || to.distance <= from.distance);
+            if (!settled && leads_away<sink>(out)) {
                 if (to.parent == kFree) {
-                    to.parent = out.sister;
                     to.in_sink_tree = sink;
-                    to.time = from.time;
-                    to.distance = from.distance + 1;
                     activate(out.head);
                 } else if (to.in_sink_tree != sink) {
                     augment(sink ? out.sister : a);
                     adopt_orphans();
-                    if (node(i).parent == kFree) return;
+                    if (from.parent == kFree) return;
                     continue;
-                } else if (to.time <= from.time && to.distance > from.distance) {
-                    // A shorter way to the root. Times and distances are ordered along every path, so no cycle can arise.
-                    to.parent = out.sister;
-                    to.time = from.time;
-                    to.distance = from.distance + 1;
                 }
+                to.parent = out.sister;
+                to.time = from.time;
+                to.distance = from.distance + 1;
             }
             ++a;
         }
@@ -251,7 +250,11 @@ class MaxFlow {
             const Node& other = node(arc(a).head);
             if (other.parent == kFree || other.in_sink_tree != sink) continue;
             const Index distance = distance_to_terminal(arc(a).head);
-            if (distance < shortest) shortest = distance, best = a;
+            if (distance < shortest) {
+                shortest = distance;
+                best = a;
+                if (distance == 1) break;  // nobody is nearer
+            }
         }
         if (best == kNone) {
             release<sink>(i);
