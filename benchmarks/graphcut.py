@@ -99,7 +99,8 @@ def main() -> None:
     header = ["grid, lambda", "ours", "again / ours", *peers, "score, equal for all"]
     text = (
         "4-connected grids, random integer unaries 0..100 and penalties 0..lambda, one thread. Every time includes building "
-        "the graph from arrays and reading the labels; *again* is a second solve on a graph that is kept."
+        "the graph from arrays and reading the labels; *again* is a second solve on a graph that is kept. "
+        "SciPy is timed after the others, with a fifth of their repeats."
     )
     path = Path(__file__).parent / "results" / "graphcut.md"
     write_report(path, "Binary labelling by minimum cut", [text, markdown(header, rows)])
