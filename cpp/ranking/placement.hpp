@@ -3,26 +3,13 @@
 // array of labels is written.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "numeric/compensated_sum.hpp"
+
 namespace maxmargin::ranking {
-
-// Neumaier's compensated sum: the hinge of 1e7 terms is right to the last digits.
-class CompensatedSum {
-  public:
-    void add(double x) {
-        const double t = sum_ + x;
-        if (std::fabs(sum_) >= std::fabs(x)) lost_ += (sum_ - t) + x;
-        else lost_ += (x - t) + sum_;
-        sum_ = t;
-    }
-    double value() const { return sum_ + lost_; }
-
-  private:
-    double sum_ = 0, lost_ = 0;
-};
 
 template <class T>
 class Placement {

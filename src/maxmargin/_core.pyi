@@ -3,6 +3,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+class GraphCut:
+    def __init__(self, n_nodes: int, edges: NDArray[np.int32]) -> None: ...
+    def solve(self, unary: NDArray[np.float64], tables: NDArray[np.float64]) -> tuple[float, NDArray[np.uint8]]: ...
+
+def best_binary(
+    unary: NDArray[np.float64], edges: NDArray[np.int32], pair_weight: NDArray[np.float64]
+) -> tuple[float, NDArray[np.uint8]]: ...
+def max_flow(
+    n_nodes: int,
+    edges: NDArray[np.int32],
+    forward: NDArray[np.float64],
+    backward: NDArray[np.float64],
+    source: NDArray[np.float64],
+    sink: NDArray[np.float64],
+) -> tuple[float, NDArray[np.uint8]]: ...
 def solve_list(
     scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: object, method: str, loss_scale: float
 ) -> tuple[

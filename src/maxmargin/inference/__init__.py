@@ -1,5 +1,6 @@
 """Algorithms over structures: scores in, the best or most violating structure out. They know nothing of training."""
 
+from maxmargin.inference.graphcut import BinaryLabeling, MinimumCut, best_binary_labeling, minimum_cut
 from maxmargin.inference.ranking import (
     ViolatingRanking,
     ViolatingRankings,
@@ -10,11 +11,15 @@ from maxmargin.inference.tree import BestLabeling, LabelMarginals, best_labeling
 
 __all__ = [
     "BestLabeling",
+    "BinaryLabeling",
     "LabelMarginals",
+    "MinimumCut",
     "ViolatingRanking",
     "ViolatingRankings",
+    "best_binary_labeling",
     "best_labeling",
     "label_marginals",
+    "minimum_cut",
     "most_violating_ranking",
     "most_violating_rankings",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxmargin.cuts import Cut
 from maxmargin.solvers.base import Run, Solver
@@ -12,14 +13,9 @@ from maxmargin.solvers.dual import Dual
 from maxmargin.solvers.solution import Solution
 
 
-def mean_cut(run: Run, weights: np.ndarray) -> tuple[Cut, float]:
+def mean_cut(run: Run, weights: NDArray[np.float64]) -> tuple[Cut, float]:
     """The average of all blocks' cuts at ``weights``, and the mean hinge there. One pass."""
-    psi, loss = np.zeros(run.problem.n_features), 0.0
-    for first in range(0, run.n, 1024):
-        for cut in run.problem.cuts(range(first, min(run.n, first + 1024)), weights):
-            psi += cut.psi
-            loss += cut.loss
-    cut = Cut(psi / run.n, loss / run.n)
+    cut = run.problem.mean_cut(weights)
     return cut, cut.hinge(weights)
 
 
