@@ -1,8 +1,22 @@
 """Models bind data, loss and inference into an oracle that hands out cuts. They know no solver's insides."""
 
+from maxmargin.models.chain import ChainModel, ChainWeights, chain_scores
 from maxmargin.models.enumerated import EnumeratedModel
+from maxmargin.models.graph import Graph, GraphModel
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
 from maxmargin.models.ranking import RankingModel
 from maxmargin.models.user import StructuredModel, UserProblem
 
-__all__ = ["BinaryModel", "EnumeratedModel", "MulticlassModel", "RankingModel", "StructuredModel", "UserProblem"]
+__all__ = [
+    "BinaryModel",
+    "ChainModel",
+    "ChainWeights",
+    "EnumeratedModel",
+    "Graph",
+    "GraphModel",
+    "MulticlassModel",
+    "RankingModel",
+    "StructuredModel",
+    "UserProblem",
+    "chain_scores",
+]

@@ -1,0 +1,184 @@
+"""Oracles of structured models against enumeration of all outputs, and training on them against a reference."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from maxmargin.cuts import CheckedProblem
+from maxmargin.models import ChainModel, ChainWeights, EnumeratedModel, Graph, GraphModel
+from maxmargin.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
+
+
+def chains(seed=0, n_labels=3, lengths=(1, 2, 4, 3), normalize=True):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    X = rng.normal(size=(offsets[-1], 2))
+    return ChainModel(X, rng.integers(0, n_labels, len(X)), offsets, n_labels, normalize=normalize)
+
+
+def chain_feature(model, block, labels):
+    """By the definition, position after position."""
+    K, p = model.n_labels, model.n_inputs
+    feature = np.zeros(model.n_features)
+    parts = ChainWeights(feature, K, p)
+    x = model.X[model.offsets[block] : model.offsets[block + 1]]
+    for t, label in enumerate(labels):
+        parts.emission[label] += x[t]
+    parts.first[labels[0]] += 1
+    parts.last[labels[-1]] += 1
+    for a, b in pairwise(labels):
+        parts.transition[a, b] += 1
+    return feature
+
+
+def all_chain_outputs(model, block, normalize=True):
+    truth = model.y[model.offsets[block] : model.offsets[block + 1]]
+    outputs = list(product(range(model.n_labels), repeat=len(truth)))
+    mine = chain_feature(model, block, truth)
+    psi = np.array([mine - chain_feature(model, block, y) for y in outputs])
+    loss = np.array([np.sum(truth != y) / (len(truth) if normalize else 1) for y in outputs])
+    return psi, loss
+
+
+def graphs(seed=0, sizes=(1, 4, 6)):
+    rng = np.random.default_rng(seed)
+    result, labels = [], []
+    for size in sizes:
+        edges = np.array([(a, b) for a in range(size) for b in range(a) if rng.random() < 0.6], dtype=np.int32).reshape(-1, 2)
+        result.append(Graph(rng.normal(size=(size, 2)), edges, rng.random((len(edges), 2))))
+        labels.append(rng.integers(0, 2, size))
+    return GraphModel(result, labels)
+
+
+def all_graph_outputs(model, block):
+    graph, truth = model.graphs[block], model.labels[block]
+
+    def feature(y):
+        total = np.zeros(model.n_features)
+        for t, label in enumerate(y):
+            total[label * 2 : label * 2 + 2] += graph.nodes[t]
+        for (a, b), f in zip(graph.edges, graph.edge_features, strict=True):
+            if y[a] != y[b]:
+                total[4:] -= f
+        return total
+
+    outputs = list(product((0, 1), repeat=len(truth)))
+    psi = np.array([feature(truth) - feature(y) for y in outputs])
+    return psi, np.array([np.mean(truth != np.array(y)) for y in outputs])
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 10.0])
+def test_chain_oracle_equals_enumeration(normalize, scale):
+    model = chains(normalize=normalize)
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        weights = scale * rng.normal(size=model.n_features).round(1)
+        expected = []
+        for block in range(model.n_blocks):
+            psi, loss = all_chain_outputs(model, block, normalize)
+            cut = model.cut(block, weights)
+            expected.append(np.max(loss - psi @ weights))
+            assert cut.hinge(weights) == pytest.approx(expected[-1], abs=1e-9)
+            # The cut is one of the outputs.
+            assert np.min(np.abs(psi - cut.psi).sum(axis=1) + np.abs(loss - cut.loss)) < 1e-9
+        assert model.mean_cut(weights).hinge(weights) == pytest.approx(np.mean(expected), abs=1e-9)
+        together = model.cuts([2, 0], weights)
+        assert [c.hinge(weights) for c in together] == pytest.approx([expected[2], expected[0]], abs=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.5, 5.0])
+def test_chain_distributions_equal_enumeration(temperature):
+    model = chains()
+    rng = np.random.default_rng(2)
+    weights = rng.normal(size=model.n_features)
+    for block in range(model.n_blocks):
+        psi, loss = all_chain_outputs(model, block)
+        start = model.interior(block, 0.3)
+        # Probabilities of all outputs: independent positions, times exp(hinge / temperature).
+        outputs = list(product(range(3), repeat=len(start[0])))
+        log_p = np.array([sum(start[0][t, label] for t, label in enumerate(y)) for y in outputs])
+        log_p = log_p + (loss - psi @ weights) / temperature
+        p = np.exp(log_p - log_p.max())
+        p /= p.sum()
+        tilted = model.average(block, model.tilt(block, start, weights, temperature))
+        np.testing.assert_allclose(tilted.psi, p @ psi, atol=1e-9)
+        assert tilted.loss == pytest.approx(p @ loss, abs=1e-9)
+        cold = model.average(block, model.tilt(block, start, weights, 0.0))
+        assert cold.hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
+    assert model.diameter() >= max(np.linalg.norm(all_chain_outputs(model, b)[0], axis=1).max() for b in range(4))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_graph_oracle_equals_enumeration(seed):
+    model = graphs(seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        weights = rng.normal(size=model.n_features)
+        weights[4:] = np.abs(weights[4:])
+        for block in range(model.n_blocks):
+            psi, loss = all_graph_outputs(model, block)
+            assert model.cut(block, weights).hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
+    with pytest.raises(ValueError, match=r"solve with bounds=model.bounds"):
+        model.cut(2, np.concatenate([np.zeros(4), [-1.0, -1.0]]))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        OneSlackCuttingPlane(tol=1e-5),
+        BCFW(tol=1e-2),
+        BCFW(tol=1e-4, steps="pairwise"),
+        BCFW(tol=1e-3, steps="all", cache=20),
+        FrankWolfe(tol=2e-2, max_passes=5000),
+        PartialLinearization(tol=1e-3, temperature=0.1, max_passes=5000),
+        ExponentiatedGradient(tol=1e-2, temperature=2.0, max_passes=5000),
+    ],
+    ids=lambda solver: type(solver).__name__ + getattr(solver, "steps", ""),
+)
+@pytest.mark.parametrize("bounded", [False, True])
+def test_training_reaches_the_optimum_of_the_enumerated_problem(solver, bounded):
+    chain = chains(lengths=(1, 2, 3, 2))
+    listed = EnumeratedModel(*zip(*(all_chain_outputs(chain, b) for b in range(4)), strict=True))
+    bounds = (-0.2, 0.3) if bounded else None
+    optimum = OneSlackCuttingPlane(tol=1e-7).solve(listed, 0.2, bounds=bounds)
+    solution = solver.solve(chain, 0.2, bounds=bounds)
+    assert solution.converged and solution.certified
+    assert solution.dual - 1e-6 <= optimum.primal <= solution.primal + 1e-6
+    if isinstance(solver, PartialLinearization | ExponentiatedGradient):
+        return
+    graph = graphs()
+    listed = EnumeratedModel(*zip(*(all_graph_outputs(graph, b) for b in range(3)), strict=True))
+    optimum = OneSlackCuttingPlane(tol=1e-7).solve(listed, 0.2, bounds=graph.bounds)
+    solution = solver.solve(graph, 0.2, bounds=graph.bounds)
+    assert solution.converged and (solution.weights[4:] >= 0).all()
+    assert solution.dual - 1e-6 <= optimum.primal <= solution.primal + 1e-6
+
+
+def test_layout_of_the_ocr_features():
+    assert ChainWeights.size(26, 129) == 4082
+
+
+def test_oracle_calls_are_counted():
+    problem = CheckedProblem(chains())
+    problem.mean_cut(np.zeros(problem.n_features))
+    problem.cuts([0, 1], np.zeros(problem.n_features))
+    assert problem.calls == 6
+
+
+def test_bad_input():
+    X = np.ones((3, 2))
+    with pytest.raises(ValueError, match="sequence 1 is empty"):
+        ChainModel(X, np.zeros(3, int), np.array([0, 2, 2, 3]), 2)
+    with pytest.raises(ValueError, match="X has 3 positions, y has 2"):
+        ChainModel(X, np.zeros(2, int), np.array([0, 2]), 2)
+    with pytest.raises(ValueError, match="y must lie between 0 and 1"):
+        ChainModel(X, np.array([0, 1, 2]), np.array([0, 3]), 2)
+    edge = Graph(X, np.array([[0, 1]], dtype=np.int32), np.array([[-1.0]]))
+    with pytest.raises(ValueError, match="edge features of graph 0 must not be negative"):
+        GraphModel([edge], [np.zeros(3, int)])
+    with pytest.raises(ValueError, match="labels of graph 0 must be 0 or 1"):
+        GraphModel([edge._replace(edge_features=np.ones((1, 1)))], [np.full(3, 2)])
+    with pytest.raises(ValueError, match="graph 0 has 3 nodes and 2 labels"):
+        GraphModel([edge], [np.zeros(2, int)])
