@@ -13,16 +13,24 @@ __version__ = "0.1.0"
 
 # name -> the module that defines it
 _HOMES = {
+    "ChainSVM": "maxmargin.estimators",
+    "GraphSVM": "maxmargin.estimators",
+    "MulticlassSVM": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
+    "StructuredSVM": "maxmargin.estimators",
     "ViolatingRanking": "maxmargin.inference",
     "ViolatingRankings": "maxmargin.inference",
     "most_violating_ranking": "maxmargin.inference",
     "most_violating_rankings": "maxmargin.inference",
 }
-_MODULES = ("estimators", "inference", "losses", "metrics", "solvers")
+_MODULES = ("estimators", "inference", "losses", "metrics", "models", "solvers")
 
 __all__ = [
+    "ChainSVM",
+    "GraphSVM",
+    "MulticlassSVM",
     "RankingSVM",
+    "StructuredSVM",
     "ViolatingRanking",
     "ViolatingRankings",
     "__version__",
@@ -30,14 +38,15 @@ __all__ = [
     "inference",
     "losses",
     "metrics",
+    "models",
     "most_violating_ranking",
     "most_violating_rankings",
     "solvers",
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import estimators, inference, losses, metrics, solvers
-    from maxmargin.estimators import RankingSVM
+    from maxmargin import estimators, inference, losses, metrics, models, solvers
+    from maxmargin.estimators import ChainSVM, GraphSVM, MulticlassSVM, RankingSVM, StructuredSVM
     from maxmargin.inference import (
         ViolatingRanking,
         ViolatingRankings,

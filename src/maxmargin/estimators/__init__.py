@@ -1,5 +1,8 @@
 """The scikit-learn face: ``fit``, ``predict``, ``score``, with the certificate in the fitted attributes."""
 
+from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
+from maxmargin.estimators.sequences import ChainSVM
+from maxmargin.estimators.structured import GraphSVM, StructuredSVM
 
-__all__ = ["RankingSVM"]
+__all__ = ["ChainSVM", "GraphSVM", "MulticlassSVM", "RankingSVM", "StructuredSVM"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
-import sys
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maxmargin import metrics
+from maxmargin.estimators.training import check_budgets, train
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import RankingModel
-from maxmargin.solvers import ConvergenceWarning, History, OneSlackCuttingPlane
 
 
 class RankingSVM(BaseEstimator):
@@ -108,7 +105,7 @@ class RankingSVM(BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
+        check_budgets(self)
         loss = ranking_loss(self.loss)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True
@@ -120,27 +117,9 @@ class RankingSVM(BaseEstimator):
                 f"y must contain relevant and irrelevant samples, but holds only one class (labels from {y.min():g} to "
                 f"{y.max():g}); mark relevant samples by 1 and the others by 0"
             )
-        solver = OneSlackCuttingPlane(
-            tol=self.tol, max_passes=self.max_iter, time_limit=self.time_limit, callback=_Progress() if self.verbose else None
-        )
-        # One list: C = 1 / lambda, and the objective in the form of C is that in the form of lambda times C.
-        solution = solver.solve(RankingModel(X, relevant, loss), 1.0 / self.C)
-        if not solution.converged:
-            budget = "max_iter" if solution.status == "max_passes" else solution.status
-            warnings.warn(
-                f"RankingSVM stopped ({budget}) after {solution.oracle_calls} iterations with a relative duality gap of "
-                f"{solution.gap / solution.primal:.3g}; raise max_iter or time_limit, or lower C",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        solution = train(self, RankingModel(X, relevant, loss))
         self.coef_ = solution.weights
         self.intercept_ = 0.0
-        self.primal_objective_ = self.C * solution.primal
-        self.dual_objective_ = self.C * solution.dual
-        self.dual_gap_ = self.C * solution.gap
-        self.certified_ = solution.certified
-        self.n_iter_ = solution.oracle_calls
-        self.history_ = solution.history.scaled(self.C)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -167,15 +146,6 @@ class RankingSVM(BaseEstimator):
             return metric[type(loss)](relevant, scores)
         return 1.0 - _loss_of_ranking(loss, relevant, scores)
 
-    def _check_parameters(self) -> None:
-        for name, value in (("C", self.C), ("tol", self.tol)):
-            if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
-                raise ValueError(f"{name}={value!r} must be a positive number")
-        if not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter={self.max_iter!r} must be a positive integer")
-        if self.time_limit is not None and not (isinstance(self.time_limit, numbers.Real) and float(self.time_limit) > 0):
-            raise ValueError(f"time_limit={self.time_limit!r} must be a positive number of seconds, or None")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -189,13 +159,3 @@ def _loss_of_ranking(loss: RankingLoss, relevant: NDArray[np.bool_], scores: NDA
     positives = np.sort(scores[relevant])[::-1]
     above = len(negatives) - np.searchsorted(negatives, positives, side="left")
     return loss.value(above, len(negatives))
-
-
-class _Progress:
-    """One line on standard error that is written over; silent unless that is a terminal."""
-
-    def __call__(self, history: History) -> None:
-        if sys.stderr.isatty():
-            gap = history.gap[-1] / max(history.primal[-1], 1e-300)
-            sys.stderr.write(f"\rRankingSVM: iteration {history.passes[-1]:.0f}, relative gap {gap:.2e} ")
-            sys.stderr.flush()

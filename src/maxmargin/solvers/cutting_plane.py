@@ -58,9 +58,40 @@ class OneSlackCuttingPlane(Solver):
             if run.check(weights, primal, dual.value):
                 return
             corners.add(cut)
-            solve_on_corners(dual, [corners], 0.01 * max(run.target(), 1e-12 * abs(primal)))
+            solve_within_bounds(dual, corners)
+            # Usually there is nothing left to do.
+            solve_on_corners(dual, [corners], 0.01 * max(run.target(), 1e-12 * abs(primal)), most_rounds=1000)
             corners.restore(dual, 0)
             dual.refresh()
+
+
+def solve_within_bounds(dual: Dual, corners: Corners, most_rounds: int = 50) -> None:
+    """Maximise the dual of one block over its known outputs, guessing which weights are at their bounds.
+
+    With these fixed the problem is a quadratic on the simplex; its solution gives the next guess, and a guess that repeats
+    is right. The best point seen is kept, so that a guess that wanders does no harm.
+    """
+    assert dual.bounds is not None
+    lower, upper = dual.bounds
+    best, alpha = (-np.inf, corners.alpha.copy()), corners.alpha.copy()
+    seen: set[bytes] = set()
+    for _ in range(most_rounds):
+        corners.alpha[:] = alpha
+        corners.restore(dual, 0)
+        dual.refresh()
+        if dual.value > best[0]:
+            best = (dual.value, alpha)
+        free = (dual.v > lower) & (dual.v < upper)
+        if free.tobytes() in seen:
+            break
+        seen.add(free.tobytes())
+        fixed = dual.weights[~free]
+        inside = corners.psi[:, free]
+        qp = SimplexQP.of(inside @ inside.T / dual.lam, corners.loss - corners.psi[:, ~free] @ fixed, alpha)
+        alpha = qp.solve()
+    corners.alpha[:] = best[1]
+    corners.restore(dual, 0)
+    dual.refresh()
 
 
 class WorkingSet:

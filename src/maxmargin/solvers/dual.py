@@ -82,13 +82,27 @@ class Dual:
         if self.bounds is None or step == largest:
             return step
         linear = slope + self.lam * float(direction @ self.weights)
-        low, high = step, largest
+        lower, upper = self.bounds
+
+        def derivative(at: float) -> float:
+            inside = np.minimum(np.maximum(self.v + at * direction, lower), upper)
+            return linear - self.lam * float(direction @ inside)
+
+        low, high, at_low, at_high = step, largest, derivative(step), derivative(largest)
+        if at_low <= 0:
+            return low
+        if at_high >= 0:
+            return high
+        # The derivative is piecewise linear and falls: false position, halving the weight of an end that stays.
         for _ in range(40):
-            middle = 0.5 * (low + high)
-            if linear - self.lam * float(direction @ np.clip(self.v + middle * direction, *self.bounds)) > 0:
-                low = middle
+            middle = low + (high - low) * at_low / (at_low - at_high)
+            value = derivative(middle)
+            if abs(value) <= 1e-9 * slope or high - low <= 1e-12 * high:
+                return middle
+            if value > 0:
+                low, at_low, at_high = middle, value, 0.5 * at_high
             else:
-                high = middle
+                high, at_high, at_low = middle, value, 0.5 * at_low
         return low
 
     def gain(self, slope: float, direction: Floats, step: float) -> float:

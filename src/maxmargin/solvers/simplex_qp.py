@@ -29,6 +29,13 @@ class SimplexQP:
         self._size = 0
         self.solution: Floats = np.zeros(0)
 
+    @classmethod
+    def of(cls, gram: Floats, linear: Floats, start: Floats) -> SimplexQP:
+        """A problem given as a whole, with a feasible point to start from."""
+        qp = cls(float(start.sum()))
+        qp._gram, qp._linear, qp._size, qp.solution = gram.copy(), linear.copy(), len(linear), start.copy()
+        return qp
+
     def __len__(self) -> int:
         return self._size
 

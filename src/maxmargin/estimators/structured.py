@@ -1,0 +1,165 @@
+"""Structured SVMs on graphs, and on whatever a user's model describes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators.training import check_budgets, train
+from maxmargin.models import Graph, GraphModel, StructuredModel, UserProblem
+from maxmargin.solvers import Solver
+
+
+class GraphSVM(BaseEstimator):
+    """Two labels on the nodes of graphs, with learned attraction between neighbours; exact by minimum cuts.
+
+    A data set is a list of ``(features (L, p), edges (E, 2))`` or ``(features, edges, edge_features (E, q))`` with edge
+    features ``>= 0`` (a single 1 by default); labels are a list of arrays of 0 and 1 of shape (L,).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinges, one per graph.
+    solver, tol, max_iter, time_limit, random_state, verbose
+        As in :class:`maxmargin.MulticlassSVM`.
+
+    Attributes
+    ----------
+    coef_ : array of shape (2, p)
+        Weights of the node features for each label.
+    edge_coef_ : array of shape (q,)
+        Penalties for different labels on an edge; never negative.
+    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.RankingSVM`.
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> Self:
+        """Train on graphs X with labels y."""
+        check_budgets(self)
+        problem = GraphModel([_graph(k, x) for k, x in enumerate(X)], [np.asarray(labels).astype(np.int64) for labels in y])
+        weights = train(self, problem, problem.bounds).weights
+        self.coef_ = weights[: 2 * problem.n_inputs].reshape(2, -1)
+        self.edge_coef_ = weights[2 * problem.n_inputs :]
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
+        """The best labels of every graph."""
+        check_is_fitted(self)
+        weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
+        graphs = [_graph(k, x) for k, x in enumerate(X)]
+        problem = GraphModel(graphs, [np.zeros(len(graph.nodes), dtype=np.int64) for graph in graphs])
+        return [problem.best(k, graph, np.zeros((len(graph.nodes), 2)), weights) for k, graph in enumerate(graphs)]
+
+    def score(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> float:
+        """Mean over the graphs of the fraction of right labels."""
+        return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.no_validation = True
+        return tags
+
+
+def _graph(k: int, x: Any) -> Graph:
+    if len(x) not in (2, 3):
+        raise ValueError(f"graph {k} must be (features, edges) or (features, edges, edge_features), but has {len(x)} parts")
+    nodes, edges = np.asarray(x[0], dtype=np.float64), np.asarray(x[1], dtype=np.int32).reshape(-1, 2)
+    if nodes.ndim != 2 or not np.isfinite(nodes).all():
+        raise ValueError(f"features of graph {k} must be a finite array of shape (nodes, features), but have shape {nodes.shape}")
+    features = np.asarray(x[2], dtype=np.float64) if len(x) == 3 else np.ones((len(edges), 1))
+    if features.shape[:1] != (len(edges),) or features.ndim != 2 or not np.isfinite(features).all():
+        raise ValueError(f"edge features of graph {k} must be a finite array of shape ({len(edges)}, q)")
+    return Graph(nodes, edges, features)
+
+
+class StructuredSVM(BaseEstimator):
+    """Train any :class:`maxmargin.models.StructuredModel` by any solver.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        Joint features, loss and loss-augmented inference.
+    C : float, default=1.0
+        Weight of the hinges, one per sample.
+    bounds : pair of arrays or numbers, optional
+        ``lower <= w <= upper``.
+    solver, tol, max_iter, time_limit, random_state, verbose
+        As in :class:`maxmargin.MulticlassSVM`.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,)
+    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.RankingSVM`.
+    """
+
+    def __init__(
+        self,
+        model: StructuredModel,
+        C: float = 1.0,
+        *,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.C = C
+        self.bounds = bounds
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
+        """Train on inputs X with true outputs y, both as the model understands them."""
+        check_budgets(self)
+        self.coef_ = train(self, UserProblem(self.model, X, y), self.bounds).weights
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """The model's best output for every input."""
+        check_is_fitted(self)
+        return [self.model.predict(x, self.coef_) for x in X]
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """One minus the mean loss of the predictions."""
+        return 1.0 - float(np.mean([self.model.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.no_validation = True
+        return tags

@@ -1,0 +1,117 @@
+"""What all estimators do alike: check parameters, run a solver, keep the certificate."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin.cuts import Problem
+from maxmargin.solvers import (
+    BCFW,
+    ConvergenceWarning,
+    ExponentiatedGradient,
+    FrankWolfe,
+    History,
+    NSlackCuttingPlane,
+    OneSlackCuttingPlane,
+    PartialLinearization,
+    Solution,
+    Solver,
+    Subgradient,
+)
+
+_BY_NAME: dict[str, type[Solver]] = {
+    "bcfw": BCFW,
+    "eg": ExponentiatedGradient,
+    "fw": FrankWolfe,
+    "n_slack": NSlackCuttingPlane,
+    "one_slack": OneSlackCuttingPlane,
+    "pl": PartialLinearization,
+    "subgradient": Subgradient,
+}
+
+
+def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
+    """The solver behind a name; ``"auto"`` takes cutting planes where a whole pass is cheap and BCFW elsewhere."""
+    if isinstance(solver, Solver):
+        return solver
+    if solver == "auto":
+        # Few weights need few cuts.
+        one_slack = problem.n_blocks == 1 or problem.n_features <= 100 or hasattr(problem, "mean_cut")
+        return OneSlackCuttingPlane() if one_slack else BCFW(steps="pairwise", cache=20)
+    try:
+        return _BY_NAME[solver]()
+    except (KeyError, TypeError):
+        known = ", ".join(map(repr, ["auto", *sorted(_BY_NAME)]))
+        raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
+
+
+def check_positive(estimator: Any, *names: str) -> None:
+    """Complain about parameters that are not positive numbers."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"{name}={value!r} must be a positive number")
+
+
+def check_budgets(estimator: Any) -> None:
+    """Complain about ``C``, ``tol``, ``max_iter`` and ``time_limit``."""
+    check_positive(estimator, "C", "tol")
+    if not isinstance(estimator.max_iter, numbers.Integral) or estimator.max_iter < 1:
+        raise ValueError(f"max_iter={estimator.max_iter!r} must be a positive integer")
+    limit = estimator.time_limit
+    if limit is not None and not (isinstance(limit, numbers.Real) and float(limit) > 0):
+        raise ValueError(f"time_limit={limit!r} must be a positive number of seconds, or None")
+
+
+def train(estimator: Any, problem: Problem, bounds: tuple[ArrayLike, ArrayLike] | None = None) -> Solution:
+    """Solve for ``1/2 ||w||^2 + C * sum of hinges`` and set the fitted attributes that speak of the certificate.
+
+    A solver given as an object keeps its own tolerance and budgets; otherwise those of the estimator apply.
+    """
+    solver = choose_solver(getattr(estimator, "solver", "auto"), problem)
+    if not isinstance(getattr(estimator, "solver", "auto"), Solver):
+        solver = dataclasses.replace(
+            solver,
+            tol=estimator.tol,
+            max_passes=estimator.max_iter,
+            time_limit=estimator.time_limit,
+            random_state=getattr(estimator, "random_state", None) or 0,
+            callback=_Progress(type(estimator).__name__) if estimator.verbose else None,
+        )
+    factor = estimator.C * problem.n_blocks
+    solution = solver.solve(problem, 1.0 / factor, bounds=bounds)
+    if not solution.converged:
+        budget = "max_iter" if solution.status == "max_passes" else solution.status
+        warnings.warn(
+            f"{type(estimator).__name__} stopped ({budget}) after {solution.passes:.0f} passes with a relative duality gap of "
+            f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, or lower C",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    estimator.primal_objective_ = factor * solution.primal
+    estimator.dual_objective_ = factor * solution.dual
+    estimator.dual_gap_ = factor * solution.gap
+    estimator.certified_ = solution.certified
+    estimator.n_iter_ = max(1, round(solution.passes))
+    estimator.history_ = solution.history.scaled(factor)
+    return solution
+
+
+class _Progress:
+    """One line on standard error that is written over; silent unless that is a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, history: History) -> None:
+        if sys.stderr.isatty():
+            gap = history.gap[-1] / max(history.primal[-1], 1e-300)
+            sys.stderr.write(f"\r{self.name}: pass {history.passes[-1]:.0f}, relative gap {gap:.2e} ")
+            sys.stderr.flush()
