@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ChainSVM": "maxmargin.estimators",
     "GraphSVM": "maxmargin.estimators",
+    "LatentStructuredSVM": "maxmargin.estimators",
     "MulticlassSVM": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
     "StructuredSVM": "maxmargin.estimators",
@@ -28,6 +29,7 @@ _MODULES = ("estimators", "inference", "losses", "metrics", "models", "solvers")
 __all__ = [
     "ChainSVM",
     "GraphSVM",
+    "LatentStructuredSVM",
     "MulticlassSVM",
     "RankingSVM",
     "StructuredSVM",
@@ -46,7 +48,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from maxmargin import estimators, inference, losses, metrics, models, solvers
-    from maxmargin.estimators import ChainSVM, GraphSVM, MulticlassSVM, RankingSVM, StructuredSVM
+    from maxmargin.estimators import ChainSVM, GraphSVM, LatentStructuredSVM, MulticlassSVM, RankingSVM, StructuredSVM
     from maxmargin.inference import (
         ViolatingRanking,
         ViolatingRankings,

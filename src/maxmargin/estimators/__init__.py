@@ -1,8 +1,9 @@
 """The scikit-learn face: ``fit``, ``predict``, ``score``, with the certificate in the fitted attributes."""
 
+from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.sequences import ChainSVM
 from maxmargin.estimators.structured import GraphSVM, StructuredSVM
 
-__all__ = ["ChainSVM", "GraphSVM", "MulticlassSVM", "RankingSVM", "StructuredSVM"]
+__all__ = ["ChainSVM", "GraphSVM", "LatentStructuredSVM", "MulticlassSVM", "RankingSVM", "StructuredSVM"]

@@ -3,6 +3,7 @@
 from maxmargin.models.chain import ChainModel, ChainWeights, chain_scores
 from maxmargin.models.enumerated import EnumeratedModel
 from maxmargin.models.graph import Graph, GraphModel
+from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
 from maxmargin.models.ranking import RankingModel
 from maxmargin.models.user import StructuredModel, UserProblem
@@ -14,6 +15,9 @@ __all__ = [
     "EnumeratedModel",
     "Graph",
     "GraphModel",
+    "ImputedModel",
+    "LatentModel",
+    "LatentMulticlass",
     "MulticlassModel",
     "RankingModel",
     "StructuredModel",
