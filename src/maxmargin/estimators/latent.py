@@ -7,15 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.training import check_budgets, train
+from maxmargin.estimators.training import ListEstimator, check_budgets, train
 from maxmargin.models import ImputedModel, LatentModel, UserProblem
 from maxmargin.solvers import Solver
 
 
-class LatentStructuredSVM(BaseEstimator):
+class LatentStructuredSVM(ListEstimator):
     """Train a :class:`maxmargin.models.LatentModel`: guess the hidden parts, solve the convex problem, guess again.
 
     The objective ``1/2 ||w||^2 + C * sum_i [max over (y, h) of loss + score - max over h of the true y's score]`` is not
@@ -130,10 +129,3 @@ class LatentStructuredSVM(BaseEstimator):
         """One minus the mean loss of the predictions."""
         pairs = self.predict_pairs(X)
         return 1.0 - float(np.mean([self.model.loss(truth, *pair) for truth, pair in zip(y, pairs, strict=True)]))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        tags.no_validation = True
-        return tags

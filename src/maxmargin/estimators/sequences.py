@@ -8,20 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import _core
 from maxmargin.estimators.multiclass import with_constant
-from maxmargin.estimators.training import check_budgets, train
+from maxmargin.estimators.training import ListEstimator, check_budgets, train
 from maxmargin.models import ChainModel, ChainWeights, chain_scores
 from maxmargin.solvers import Solver
 
 Floats = NDArray[np.float64]
 
 
-class ChainSVM(BaseEstimator):
+class ChainSVM(ListEstimator):
     """Structured SVM for sequences: emissions, first and last labels, transitions; Hamming loss per position.
 
     A data set is a list with one entry per sequence: an array of shape (L, p), or a list of L dictionaries of features as
@@ -153,13 +152,6 @@ class ChainSVM(BaseEstimator):
         if len(found) != len(y):
             raise ValueError(f"X has {len(found)} sequences, but y has {len(y)}; they must be equal")
         return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(found, y, strict=True)]))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        tags.no_validation = True
-        return tags
 
 
 def _are_dictionaries(X: Sequence[Any]) -> bool:

@@ -7,15 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.training import check_budgets, train
+from maxmargin.estimators.training import ListEstimator, check_budgets, train
 from maxmargin.models import Graph, GraphModel, StructuredModel, UserProblem
 from maxmargin.solvers import Solver
 
 
-class GraphSVM(BaseEstimator):
+class GraphSVM(ListEstimator):
     """Two labels on the nodes of graphs, with learned attraction between neighbours; exact by minimum cuts.
 
     A data set is a list of ``(features (L, p), edges (E, 2))`` or ``(features, edges, edge_features (E, q))`` with edge
@@ -78,13 +77,6 @@ class GraphSVM(BaseEstimator):
         """Mean over the graphs of the fraction of right labels."""
         return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        tags.no_validation = True
-        return tags
-
 
 def _graph(k: int, x: Any) -> Graph:
     if len(x) not in (2, 3):
@@ -98,7 +90,7 @@ def _graph(k: int, x: Any) -> Graph:
     return Graph(nodes, edges, features)
 
 
-class StructuredSVM(BaseEstimator):
+class StructuredSVM(ListEstimator):
     """Train any :class:`maxmargin.models.StructuredModel` by any solver.
 
     Parameters
@@ -156,10 +148,3 @@ class StructuredSVM(BaseEstimator):
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """One minus the mean loss of the predictions."""
         return 1.0 - float(np.mean([self.model.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        tags.no_validation = True
-        return tags

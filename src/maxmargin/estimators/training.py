@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from maxmargin.cuts import Problem
 from maxmargin.solvers import (
@@ -102,6 +103,17 @@ def train(estimator: Any, problem: Problem, bounds: tuple[ArrayLike, ArrayLike] 
     estimator.n_iter_ = max(1, round(solution.passes))
     estimator.history_ = solution.history.scaled(factor)
     return solution
+
+
+class ListEstimator(BaseEstimator):
+    """An estimator whose data are lists of structures, not a matrix."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.no_validation = True
+        return tags
 
 
 class _Progress:
