@@ -59,7 +59,12 @@ class ListSolver {
         find_positives(relevant, n);
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
-        if (n_pos == 0 || n_neg == 0) return {};
+        if (n_pos == 0 || n_neg == 0) {
+            // Nothing to rank; whoever asks for the positives sees it.
+            ordered_ = positives_;
+            above_.assign(positives_.size(), 0);
+            return {};
+        }
         double factor = 1;
         Summary summary;
         if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, 1, summary)) {

@@ -173,6 +173,7 @@ class Settler {
     bool split_by_buckets() {
         std::vector<Piece> pieces;
         std::vector<std::int64_t> begins, points(waiting.groups.size());
+        pieces.reserve(1024), begins.reserve(1024);
         bool cut = false;
         for (std::size_t g = 0; g < waiting.groups.size(); ++g) {
             const std::size_t before = pieces.size();

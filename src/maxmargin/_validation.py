@@ -25,7 +25,9 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.floating
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     # The kernels expect the machine's byte order and no gaps; the caller's array is never written to.
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.ascontiguousarray(array)
 
 
 def check_relevant(relevant: ArrayLike, n: int, name: str = "relevant") -> NDArray[np.uint8]:

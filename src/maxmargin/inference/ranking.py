@@ -21,6 +21,7 @@ from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
 
 Method = Literal["auto", "quicksort", "sort", "greedy", "exhaustive"]
+_METHODS = get_args(Method)
 
 
 class ViolatingRanking:
@@ -123,15 +124,17 @@ def most_violating_ranking(
     >>> found.ranking()
     array([0, 1, 2, 3])
     """
-    if method not in get_args(Method):
-        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(map(repr, get_args(Method)))}")
+    if method not in _METHODS:
+        raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(map(repr, _METHODS))}")
     loss = ranking_loss(loss)
     values = check_scores(scores)
     truth = check_relevant(relevant, len(values))
-    check_both_classes(truth)
     if method == "exhaustive":
+        check_both_classes(truth)
         return ViolatingRanking(*solve_exhaustively(values, truth, loss))
     delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, loss.native_name() or loss, method, 1.0)
+    if len(positives) in (0, len(values)):
+        check_both_classes(truth)  # raises; the kernel has counted the positives already
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
 
 
