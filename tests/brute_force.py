@@ -17,8 +17,7 @@ def loss_by_definition(name, is_positive):
         ideal = sum(1 / np.log2(1 + k) for k in range(1, n_pos + 1))
         return 1 - sum(1 / np.log2(1 + p) for p in positions) / ideal
     if name == "auc":
-        wrong = sum(not is_positive[a] and is_positive[b] for a in range(len(is_positive)) for b in range(a))
-        return 1 - wrong / (n_pos * n_neg)
+        return np.sum(np.cumsum(~is_positive)[is_positive]) / (n_pos * n_neg)
     if name == "mrr":
         return 1 - 1 / positions[0]
     raise KeyError(name)

@@ -314,7 +314,10 @@ def test_direction_identity_and_worked_example():
         assert (s - alpha) @ hinges == pytest.approx(temperature * kl, rel=1e-9)
     # The feasible variant of the worked example: n = 1, lambda = 1, alpha = (0.125, 0.5, 0.375).
     A, b, alpha = np.diag([2.0, 1.0, 3.0]), np.array([1.0, 1.0, 0.0]), np.array([0.125, 0.5, 0.375])
-    objective = lambda a: -b @ a + 0.5 * np.sum((A @ a) ** 2)  # noqa: E731
+
+    def objective(a):
+        return -b @ a + 0.5 * np.sum((A @ a) ** 2)
+
     assert objective(alpha) == pytest.approx(0.1640625)
     hinges = b - A @ (A @ alpha)
     for temperature, expected, step, decrease in [
