@@ -138,12 +138,21 @@ class TreeSolver {
         const std::size_t n = forest.n_labels;
         tau_ = temperature;
         per_tau_ = 1 / temperature;
+        kept_turned_ = nullptr;
         turned_.resize(n * n);
         message_.resize(n);
         factor_.resize(n);
         if (!forest.shared) return;
         if (tau_ > 0) grow_tables(1, n);
         prepare(forest, 0);
+    }
+
+    // For labelings at temperature 0 whose table the caller keeps turned around, own labels in rows: nothing to look at, and
+    // the table may change between calls.
+    void start_turned(const double* turned, std::size_t n_labels) {
+        tau_ = 0;
+        message_.resize(n_labels);
+        kept_turned_ = turned;
     }
 
     // The labeling of the largest score. Of equally good ones, the one with the lowest label at node 0, then at node 1,
@@ -236,7 +245,7 @@ class TreeSolver {
                 continue;
             }
             if (!forest.shared) prepare(forest, t);
-            if (tau_ == 0) combine<MaxPlus>(turned_.data(), v, n, -std::numeric_limits<double>::infinity(), message_.data());
+            if (tau_ == 0) combine<MaxPlus>(kept_turned_ ? kept_turned_ : turned_.data(), v, n, -std::numeric_limits<double>::infinity(), message_.data());
             else total += send_sum(forest, t);
             double* receiver = belief_.data() + static_cast<std::size_t>(p) * n;
             for (std::size_t a = 0; a < n; ++a) receiver[a] += message_[a];
@@ -338,6 +347,7 @@ class TreeSolver {
     }
 
     double tau_ = 0, per_tau_ = 0;
+    const double* kept_turned_ = nullptr;               // the caller's, instead of turned_
     std::vector<double> belief_;                        // v_t, L x K
     std::vector<double> turned_, message_, factor_;     // scratch of one node
     std::vector<double> exp_table_, row_largest_;       // per table

@@ -8,6 +8,7 @@ the literature 26 x 129 + 26 + 26 + 26 x 26 = 4082 numbers (spec A9).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin.cuts import Cut
+from maxmargin.models.compiled import compiled_features, has_own_oracle
 from maxmargin.models.distributions import log_mix, near_vertex
 
 Floats = NDArray[np.float64]
@@ -88,6 +90,14 @@ class ChainModel:
         self.n_features = ChainWeights.size(n_labels, self.n_inputs)
         # What a wrong label costs at every position.
         self.cost = np.repeat(1.0 / lengths if normalize else np.ones(self.n_blocks), lengths)
+
+    @cached_property
+    def block_data(self) -> _core.BlockData | None:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        if has_own_oracle(self, ChainModel):
+            return None
+        labels = self.y.astype(np.int32)
+        return _core.ForestData(compiled_features(self.X), labels, self.cost, self.offsets, None, self.n_labels)
 
     def _rows(self, block: int) -> slice:
         return slice(int(self.offsets[block]), int(self.offsets[block + 1]))

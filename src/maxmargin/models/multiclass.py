@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin import _core
 from maxmargin.cuts import Cut
+from maxmargin.models.compiled import compiled_features, has_own_oracle
 from maxmargin.models.distributions import log_mix, near_vertex, tilt
 
 Floats = NDArray[np.float64]
@@ -69,6 +72,13 @@ class MulticlassModel:
         self.costs = check_costs(costs, n_classes)
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
+
+    @cached_property
+    def block_data(self) -> _core.BlockData | None:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        if has_own_oracle(self, MulticlassModel):
+            return None
+        return _core.ClassData(compiled_features(self.X), self.y.astype(np.int32), self.costs, self.n_classes)
 
     def _hinges(self, blocks: Sequence[int], weights: Floats) -> Floats:
         scores = np.asarray(self.X[list(blocks)] @ weights.reshape(self.n_classes, -1).T)
@@ -149,6 +159,13 @@ class BinaryModel:
         self.X = X
         self.y = np.asarray(y, dtype=np.float64)
         self.n_blocks, self.n_features = X.shape
+
+    @cached_property
+    def block_data(self) -> _core.BlockData | None:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        if has_own_oracle(self, BinaryModel):
+            return None
+        return _core.ClassData(compiled_features(self.X), (self.y > 0).astype(np.int32), None, 2)
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The other label, unless the margin is met."""

@@ -155,6 +155,11 @@ class Run:
             self.status = "callback"
         return bool(self.status)
 
+    def out_of_time(self) -> bool:
+        """Whether the time limit has passed; the next check then ends the run."""
+        limit = self.solver.time_limit
+        return limit is not None and time.perf_counter() - self.started >= limit
+
     def target(self) -> float:
         """The gap to reach."""
         if self.solver.epsilon is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.cuts import Cut
+from maxmargin.solvers import compiled
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.corners import Corners
 from maxmargin.solvers.dual import Dual
@@ -16,7 +17,7 @@ from maxmargin.solvers.solution import Solution
 
 Floats = NDArray[np.float64]
 Sampling = Literal["uniform", "permutation", "gap"]
-Steps = Literal["fw", "pairwise", "away", "all"]
+Steps = Literal["fw", "pairwise", "away", "all", "exact"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +29,12 @@ class BCFW(Solver):
     sampling : {"gap", "uniform", "permutation"}
         Which block is next: in proportion to what it was last seen to contribute to the duality gap, at random, or every
         block once per pass.
-    steps : {"fw", "pairwise", "away", "all"}
-        Toward the oracle's output; also away from the worst output in use; or the best of all.
+    steps : {"fw", "pairwise", "away", "all", "exact"}
+        Toward the oracle's output; also away from the worst output in use; the best of all of these; or to the best point
+        of the whole block, which multi-class and binary models know.
     cache : int
-        Outputs to remember per block. A remembered output that violates enough is used instead of an oracle call.
+        Outputs to remember per block. A remembered output that violates enough is used instead of an oracle call. Multi-class
+        and binary models have no use for it: asking costs no more than remembering.
     stop : {"exact", "heuristic"}
         Stop on the exact gap, checked every ``check_every`` passes and whenever the estimates suggest it, or on the
         estimates alone; the latter saves passes and certifies nothing.
@@ -64,6 +67,11 @@ class BCFW(Solver):
             raise ValueError("hybrid=True needs steps='fw': a batch step mixes the outputs of all blocks at once")
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
+        data = getattr(run.problem.problem, "block_data", None)
+        if data is not None:
+            return compiled.iterate(self, run, start, data)
+        if self.steps == "exact":
+            raise TypeError(f"steps='exact' is for multi-class and binary models, not for {type(run.problem.problem).__name__}")
         state = self._start(run, start)
         run.state = state
         sampler = make_sampler(self.sampling, run.n, run.rng)
@@ -71,10 +79,14 @@ class BCFW(Solver):
         while True:
             self._updates(run, state, sampler, gaps)
             if self.stop == "heuristic" and self._seems_done(run, state.dual, gaps):
-                return
+                return None
             if self._exact_check(run, state, gaps):
-                return
+                return None
             sampler.reset(gaps)
+
+    def most_updates(self, n_blocks: int) -> int:
+        """Updates between two exact checks. Steps to remembered outputs cost no pass; they have a budget of their own."""
+        return int((self._CACHE_UPDATES if self.cache else 1) * self.check_every * n_blocks) + n_blocks
 
     def _start(self, run: Run, start: Solution | None) -> BlockState:
         if start is not None and isinstance(start.state, BlockState):
@@ -92,8 +104,7 @@ class BCFW(Solver):
         first = run.passes
         total_known = False
         updates = 0
-        # Steps to remembered outputs cost no pass; they have a budget of their own.
-        most_updates = (self._CACHE_UPDATES if self.cache else 1) * self.check_every * run.n + run.n
+        most_updates = self.most_updates(run.n)
         while run.passes - first < self.check_every and run.passes < self.max_passes and updates < most_updates:
             # At least one pass, so that estimates that are too low do not cost a check each time.
             if total_known and run.passes - first >= 1 and float(gaps.sum()) <= 0.8 * self._target(run, state.dual, gaps):

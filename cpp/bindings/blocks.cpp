@@ -1,0 +1,255 @@
+// Python face of the block-coordinate solvers. Data are checked in Python; what would read foreign memory is checked here too.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "blocks/classes.hpp"
+#include "blocks/engine.hpp"
+#include "blocks/forests.hpp"
+#include "blocks/oracle_blocks.hpp"
+
+namespace nb = nanobind;
+using namespace maxmargin::blocks;
+using namespace nb::literals;
+
+namespace {
+
+using Reals = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Int32s = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Int64s = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+
+Vector vector_of(std::size_t size, double*& data) {
+    data = static_cast<double*>(std::calloc(std::max<std::size_t>(1, size), sizeof(double)));
+    if (!data) throw std::bad_alloc();
+    nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
+    return Vector(data, {size}, owner);
+}
+
+void require(bool holds, const char* message) {
+    if (!holds) throw nb::value_error(message);
+}
+
+// Rows of X, with the arrays that hold them.
+struct Features {
+    Reals values;
+    std::optional<Int32s> columns;
+    std::optional<Int64s> begin;
+    Rows rows;
+
+    Features(Reals values_, std::optional<Int32s> columns_, std::optional<Int64s> begin_, std::size_t n_columns)
+        : values(std::move(values_)), columns(std::move(columns_)), begin(std::move(begin_)) {
+        require(columns.has_value() == begin.has_value(), "sparse rows need both columns and begin");
+        if (!columns) {
+            require(values.ndim() == 2 && values.shape(1) == n_columns, "dense values must be a matrix with n_columns columns");
+            rows = {values.data(), nullptr, nullptr, values.shape(0), n_columns};
+            return;
+        }
+        require(begin->size() >= 1 && columns->size() == values.size(), "values and columns must be of equal size");
+        const std::int64_t* b = begin->data();
+        bool fine = b[0] == 0 && b[begin->size() - 1] == static_cast<std::int64_t>(values.size());
+        for (std::size_t r = 1; r < begin->size() && fine; ++r) fine = b[r - 1] <= b[r];
+        require(fine, "begin must rise from 0 to the number of values");
+        for (std::size_t e = 0; e < columns->size(); ++e)
+            require(columns->data()[e] >= 0 && static_cast<std::size_t>(columns->data()[e]) < n_columns, "columns out of range");
+        rows = {values.data(), columns->data(), b, begin->size() - 1, n_columns};
+    }
+};
+
+void check_labels(const Int32s& y, std::size_t n, std::size_t n_labels) {
+    require(y.size() == n, "y must have one label per row");
+    for (std::size_t t = 0; t < n; ++t)
+        require(y.data()[t] >= 0 && static_cast<std::size_t>(y.data()[t]) < n_labels, "y out of range");
+}
+
+// A problem in compiled form: immutable, shared by all engines that work on it.
+struct BlockData {
+    virtual ~BlockData() = default;
+    virtual std::unique_ptr<Blocks> make() const = 0;
+};
+
+struct PyClassData final : BlockData {
+    Features features;
+    Int32s y;
+    std::optional<Reals> costs;
+    ClassData data;
+    PyClassData(Features features_, Int32s y_, std::optional<Reals> costs_, std::size_t n_labels)
+        : features(std::move(features_)), y(std::move(y_)), costs(std::move(costs_)) {
+        require(n_labels >= 1 && (costs || n_labels == 2), "two labels if there are no costs");
+        if (costs) require(costs->size() == n_labels * n_labels, "costs must be a square matrix");
+        check_labels(y, features.rows.n_rows, n_labels);
+        data = {features.rows, y.data(), costs ? costs->data() : nullptr, n_labels};
+    }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
+};
+
+struct PyForestData final : BlockData {
+    Features features;
+    Int32s y;
+    Reals cost;
+    Int64s offsets;
+    std::optional<Int32s> parent;
+    ForestData data;
+    PyForestData(Features features_, Int32s y_, Reals cost_, Int64s offsets_, std::optional<Int32s> parent_, std::size_t n_labels)
+        : features(std::move(features_)), y(std::move(y_)), cost(std::move(cost_)), offsets(std::move(offsets_)), parent(std::move(parent_)) {
+        const std::size_t nodes = features.rows.n_rows;
+        require(n_labels >= 1 && n_labels <= ForestBlocks::kMostLabels, "too many labels");
+        check_labels(y, nodes, n_labels);
+        require(cost.size() == nodes, "cost must have one entry per node");
+        require(offsets.size() >= 2 && offsets.data()[0] == 0 && offsets.data()[offsets.size() - 1] == static_cast<std::int64_t>(nodes),
+                "offsets must rise from 0 to the number of nodes");
+        for (std::size_t i = 1; i < offsets.size(); ++i) require(offsets.data()[i - 1] < offsets.data()[i], "blocks must not be empty");
+        if (parent) {
+            require(parent->size() == nodes, "parent must have one entry per node");
+            for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
+                for (std::int64_t t = offsets.data()[i]; t < offsets.data()[i + 1]; ++t)
+                    require(parent->data()[t] >= -1 && parent->data()[t] < t - offsets.data()[i], "parents must come before their children");
+        }
+        data = {features.rows, y.data(), cost.data(), offsets.data(), parent ? parent->data() : nullptr, offsets.size() - 1, n_labels};
+    }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<ForestBlocks>(data); }
+};
+
+struct PyOracleData final : BlockData {
+    Reals reals;
+    Int64s integers;
+    OracleData data;
+    PyOracleData(std::uintptr_t address, Reals reals_, Int64s integers_, std::size_t n_blocks, std::size_t n_weights, std::size_t most_entries)
+        : reals(std::move(reals_)), integers(std::move(integers_)),
+          data{reinterpret_cast<Oracle>(address), reals.data(), integers.data(), n_blocks, n_weights, most_entries} {
+        require(address != 0, "address must not be zero");
+        require(n_weights < 0xffffffffu, "too many features");
+    }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<OracleBlocks>(data); }
+};
+
+// Loss and features of the most violating output, for solvers that are written in Python.
+nb::tuple ask_oracle(const PyOracleData& data, std::size_t block, const Reals& weights) {
+    require(block < data.data.n_blocks && weights.size() == data.data.n_weights, "block or weights out of range");
+    double* psi;
+    const Vector array = vector_of(data.data.n_weights, psi);
+    // Storage for all blocks is not needed here.
+    OracleData single = data.data;
+    single.n_blocks = 0;
+    const double loss = OracleBlocks(single).answer(block, weights.data(), psi);
+    return nb::make_tuple(array, loss);
+}
+
+Sampling sampling_of(const std::string& name) {
+    if (name == "uniform") return Sampling::uniform;
+    if (name == "permutation") return Sampling::permutation;
+    require(name == "gap", "unknown sampling");
+    return Sampling::gap;
+}
+
+Steps steps_of(const std::string& name) {
+    if (name == "fw") return Steps::fw;
+    if (name == "pairwise") return Steps::pairwise;
+    if (name == "away") return Steps::away;
+    if (name == "all") return Steps::all;
+    require(name == "exact", "unknown steps");
+    return Steps::exact;
+}
+
+struct PyEngine {
+    std::shared_ptr<BlockData> data;
+    std::unique_ptr<Engine> engine;
+
+    PyEngine(std::shared_ptr<BlockData> data_, double lambda, const std::optional<Reals>& lower, const std::optional<Reals>& upper,
+             const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed, const PyEngine* start)
+        : data(std::move(data_)) {
+        Settings settings;
+        settings.sampling = sampling_of(sampling);
+        settings.steps = steps_of(steps);
+        settings.cache = cache;
+        settings.seed = seed;
+        require(!start || start->data == data, "start belongs to other data");
+        require(lower.has_value() == upper.has_value(), "both bounds or none");
+        nb::gil_scoped_release unlocked;
+        auto blocks = start ? start->engine->copy_blocks() : data->make();
+        const std::size_t size = blocks->n_weights();
+        if (lower && (lower->size() != size || upper->size() != size)) throw std::invalid_argument("bounds must have one entry per weight");
+        engine = std::make_unique<Engine>(std::move(blocks), settings, lambda, lower ? lower->data() : nullptr, upper ? upper->data() : nullptr);
+    }
+
+    nb::tuple run(std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, double absolute, double relative) {
+        Engine::Progress progress;
+        {
+            nb::gil_scoped_release unlocked;
+            progress = engine->run(most_visits, most_calls, quiet_calls, {absolute, relative});
+        }
+        return nb::make_tuple(progress.visits, progress.calls, progress.idle, progress.reached);
+    }
+
+    nb::tuple look() {
+        Engine::Certificate c;
+        {
+            nb::gil_scoped_release unlocked;
+            c = engine->look();
+        }
+        return nb::make_tuple(c.primal, c.dual, c.gap);
+    }
+
+    void step_all() {
+        nb::gil_scoped_release unlocked;
+        engine->step_all();
+    }
+
+    Vector weights() const {
+        double* out;
+        const Vector array = vector_of(engine->blocks().n_weights(), out);
+        engine->blocks().export_weights(out);
+        return array;
+    }
+
+    Vector gaps() const {
+        double* out;
+        const auto& gaps = engine->sampler().gaps();
+        const Vector array = vector_of(gaps.size(), out);
+        std::copy(gaps.begin(), gaps.end(), out);
+        return array;
+    }
+};
+
+}  // namespace
+
+void bind_blocks(nb::module_& m) {
+    nb::class_<BlockData>(m, "BlockData");
+    nb::class_<Features>(m, "Features")
+        .def(nb::init<Reals, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert(),
+             "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);
+    nb::class_<PyClassData, BlockData>(m, "ClassData")
+        .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t>(), "features"_a, "y"_a.noconvert(), "costs"_a.noconvert().none(),
+             "n_labels"_a);
+    nb::class_<PyForestData, BlockData>(m, "ForestData")
+        .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
+             "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a);
+    nb::class_<PyOracleData, BlockData>(m, "OracleData")
+        .def(nb::init<std::uintptr_t, Reals, Int64s, std::size_t, std::size_t, std::size_t>(), "address"_a, "reals"_a.noconvert(),
+             "integers"_a.noconvert(), "n_blocks"_a, "n_weights"_a, "most_entries"_a)
+        .def("ask", &ask_oracle, "block"_a, "weights"_a.noconvert());
+    nb::class_<PyEngine>(m, "BlockEngine")
+        .def(nb::init<std::shared_ptr<BlockData>, double, const std::optional<Reals>&, const std::optional<Reals>&, const std::string&,
+                      const std::string&, std::size_t, std::uint64_t, const PyEngine*>(),
+             "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "sampling"_a, "steps"_a, "cache"_a, "seed"_a,
+             "start"_a.none())
+        .def("run", &PyEngine::run, "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
+        .def("look", &PyEngine::look)
+        .def("step_all", &PyEngine::step_all)
+        .def("weights", &PyEngine::weights)
+        .def("gaps", &PyEngine::gaps)
+        .def_prop_ro("dual", [](const PyEngine& e) { return e.engine->dual(); })
+        .def_prop_ro("known_gap", [](const PyEngine& e) { return e.engine->sampler().sum(); })
+        .def_prop_ro("all_seen", [](const PyEngine& e) { return e.engine->sampler().all_seen(); })
+        .def_prop_ro("lam", [](const PyEngine& e) { return e.engine->blocks().lambda(); })
+        .def_prop_ro("worse_than_truth", [](const PyEngine& e) { return e.engine->blocks().worse_than_truth(); })
+        .def_prop_ro("n_bytes", [](const PyEngine& e) { return e.engine->blocks().n_bytes(); });
+}

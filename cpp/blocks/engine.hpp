@@ -1,0 +1,132 @@
+// Block-coordinate Frank-Wolfe: draw a block, ask its oracle or its memory, step; and an exact look at all blocks when asked.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "blocks/blocks.hpp"
+#include "blocks/sampler.hpp"
+#include "numeric/compensated_sum.hpp"
+
+namespace maxmargin::blocks {
+
+struct Settings {
+    Sampling sampling = Sampling::gap;
+    Steps steps = Steps::fw;
+    std::size_t cache = 0;
+    std::uint64_t seed = 0;
+    // A remembered output is good enough if it gains this part of the block's last gap, and this part of the mean gap.
+    double cache_part = 0.25, cache_mean = 0.01;
+};
+
+// When to stop between exact looks: the sum of the known gaps is at most `absolute` or, if that is negative, `relative` of
+// the primal objective they suggest.
+struct Goal {
+    double absolute, relative;
+};
+
+class Engine {
+  public:
+    Engine(std::unique_ptr<Blocks> blocks, const Settings& settings, double lambda, const double* lower, const double* upper)
+        : blocks_(std::move(blocks)), settings_(settings), sampler_(settings.sampling, blocks_->n_blocks(), settings.seed) {
+        blocks_->use_corners(settings_.cache > 0 || settings_.steps == Steps::pairwise || settings_.steps == Steps::away ||
+                             settings_.steps == Steps::all);
+        blocks_->start(lambda, lower, upper);
+        dual_ = exact_dual();
+    }
+
+    const Blocks& blocks() const { return *blocks_; }
+    double dual() const { return dual_; }
+    const Sampler& sampler() const { return sampler_; }
+
+    struct Progress {
+        std::size_t visits = 0, calls = 0;
+        bool idle = false;     // no block has a gap
+        bool reached = false;  // the known gaps reach the goal
+    };
+
+    // Visit blocks until a limit or, once `quiet_calls` calls were made, the goal is reached.
+    Progress run(std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, const Goal& goal) {
+        Progress progress;
+        while (progress.visits < most_visits && progress.calls < most_calls) {
+            if (progress.calls >= quiet_calls && sampler_.all_seen() && reaches(goal)) {
+                progress.reached = true;
+                break;
+            }
+            const std::size_t block = sampler_.draw();
+            if (block == Sampler::kNone) {
+                progress.idle = true;
+                break;
+            }
+            progress.calls += visit(block);
+            ++progress.visits;
+        }
+        return progress;
+    }
+
+    struct Certificate {
+        double primal, dual, gap;
+    };
+
+    // Ask every block's oracle at the present weights, freed from rounding errors: one pass.
+    Certificate look() {
+        blocks_->refresh();
+        CompensatedSum hinges;
+        const double n = static_cast<double>(blocks_->n_blocks());
+        for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) {
+            const Hinges h = blocks_->ask(i);
+            hinges.add(h.target);
+            sampler_.update(i, (h.target - h.mean) / n);
+            blocks_->note_target(i);
+            if (settings_.cache) blocks_->remember(i);
+        }
+        sampler_.settle();
+        last_gap_ = sampler_.sum();
+        dual_ = exact_dual();
+        return {0.5 * blocks_->lambda() * blocks_->weights().squared_norm() + hinges.value() / n, dual_, last_gap_};
+    }
+
+    // A step of all blocks at once to the outputs of the last look.
+    void step_all() { dual_ += blocks_->step_all(last_gap_); }
+
+    // The dual point of this engine, ready to go on elsewhere.
+    std::unique_ptr<Blocks> copy_blocks() const { return blocks_->copy(); }
+
+  private:
+    double exact_dual() const {
+        return blocks_->total_loss() / static_cast<double>(blocks_->n_blocks()) - blocks_->weights().penalty(blocks_->lambda());
+    }
+
+    bool reaches(const Goal& goal) const {
+        const double sum = sampler_.sum();
+        return sum <= (goal.absolute >= 0 ? goal.absolute : goal.relative * std::abs(dual_ + sum));
+    }
+
+    // Returns the number of oracle calls, 0 or 1.
+    std::size_t visit(std::size_t i) {
+        const double n = static_cast<double>(blocks_->n_blocks()), known = sampler_.gaps()[i];
+        if (settings_.cache && blocks_->n_known(i) > 1 && !std::isinf(known)) {
+            const Hinges h = blocks_->recall(i);
+            const double gain = (h.target - h.mean) / n;
+            if (gain > 0 && gain >= std::max(settings_.cache_part * known, settings_.cache_mean * sampler_.sum() / n)) {
+                dual_ += blocks_->step(i, settings_.steps);
+                return 0;
+            }
+        }
+        const Hinges h = blocks_->ask(i);
+        sampler_.update(i, (h.target - h.mean) / n);
+        dual_ += blocks_->step(i, settings_.steps);
+        if (settings_.cache) blocks_->forget(i, settings_.cache);
+        return 1;
+    }
+
+    std::unique_ptr<Blocks> blocks_;
+    Settings settings_;
+    Sampler sampler_;
+    double dual_ = 0, last_gap_ = INFINITY;
+};
+
+}  // namespace maxmargin::blocks

@@ -1,0 +1,645 @@
+// Blocks that are chains, trees or forests of labels: a score for every label of every node, and one for every pair of
+// labels of a node and its parent; also one for the label of a root and one for the label of a leaf.
+//
+// The point of a block is kept as the marginals of its nodes (L x K) and the summed marginals of its edges (the pairs of
+// labels that occur, of K x K). Hinges and gaps are inner products of these with the scores that the oracle needs anyway,
+// and the squared length of a step comes from the inner products of the nodes' features: the d weights are touched once
+// for reading and once for writing, and only where the step is not zero.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "blocks/blocks.hpp"
+#include "blocks/rows.hpp"
+#include "structures/tree_dp.hpp"
+
+namespace maxmargin::blocks {
+
+// Arrays stay the caller's.
+struct ForestData {
+    Rows x;                      // one row per node
+    const std::int32_t* y;       // label of every node
+    const double* cost;          // of a wrong label, for every node
+    const std::int64_t* offsets; // block i has the nodes offsets[i] to offsets[i + 1] - 1
+    const std::int32_t* parent;  // for every node, counted within its block, -1 for a root; null if all blocks are chains
+    std::size_t n_blocks, n_labels;
+};
+
+class ForestBlocks final : public Blocks {
+  public:
+    using Label = std::uint16_t;
+    static constexpr std::size_t kMostLabels = 65535;
+
+    explicit ForestBlocks(const ForestData& data) : data_(data), stride_(stride_for(data.n_labels)) {
+        const std::size_t K = data_.n_labels;
+        n_ = data_.n_blocks;
+        root_at_ = data_.x.n_columns * stride_;
+        leaf_at_ = root_at_ + stride_;
+        table_at_ = leaf_at_ + stride_;
+        weights_.resize(table_at_ + K * K);
+        turned_.resize(K * K);
+        mu_.resize(data_.x.n_rows * K);
+        pairs_.resize(n_);
+        find_leaves();
+        compute_grams();
+        std::size_t longest = 0;
+        for (std::size_t i = 0; i < n_; ++i) longest = std::max(longest, length(i));
+        score_.resize(longest * K + stride_);
+        change_.resize(longest * K);
+        target_.resize(longest);
+        coefficient_.resize(stride_);
+        ends_.resize(2 * K);
+        pair_change_.resize(K * K);
+        pair_place_.assign(K * K, kUntouched);
+        direction_.resize(0);
+        solver_.start_turned(turned_.data(), K);
+        reset();
+    }
+
+    ForestBlocks(const ForestBlocks& other) : ForestBlocks(other, 0) {}
+
+    std::unique_ptr<Blocks> copy() const override { return std::unique_ptr<Blocks>(new ForestBlocks(*this)); }
+    std::size_t n_weights() const override { return data_.n_labels * (data_.x.n_columns + 2 + data_.n_labels); }
+    void export_weights(double* out) const override { exchange(weights_.data(), out, true); }
+
+    void use_corners(bool wanted) override {
+        if (wanted && known_.empty()) {
+            known_.resize(n_);
+            reset();
+        } else if (!wanted) {
+            known_.clear();
+            known_.shrink_to_fit();
+        }
+    }
+
+    std::size_t n_known(std::size_t i) const override { return known_.empty() ? 1 : known_[i].alpha.size(); }
+
+    void refresh() override {
+        const std::size_t K = data_.n_labels;
+        std::fill(weights_.v.begin(), weights_.v.end(), 0.0);
+        for (std::size_t i = 0; i < n_; ++i) {
+            if (known_.empty()) normalise(i);
+            else average_corners(i);
+            const std::size_t L = length(i);
+            // From the truth to the present point.
+            clear_pairs();
+            for (std::size_t t = 0; t < L; ++t) {
+                const double* mu = mu_.data() + (first(i) + t) * K;
+                double* row = change_.data() + t * K;
+                std::copy(mu, mu + K, row);
+                row[truth(i)[t]] -= 1;
+            }
+            for (const PairMass& p : pairs_[i]) touch(p.pair) += p.mass;
+            for_edges(i, [&](std::size_t p, std::size_t t) { touch(pair(truth(i)[p], truth(i)[t])) -= 1; });
+            all_active(L);
+            add(i, 1, weights_.v.data());
+        }
+        clear_pairs();
+        weights_.project();
+        turn_all();
+    }
+
+    double total_loss() const override {
+        double total = 0;
+        for (std::size_t t = 0; t < data_.x.n_rows; ++t) {
+            double wrong = 0;
+            for (std::size_t k = 0; k < data_.n_labels; ++k)
+                if (static_cast<std::int32_t>(k) != data_.y[t]) wrong += mu_[t * data_.n_labels + k];
+            total += data_.cost[t] * wrong;
+        }
+        return total;
+    }
+
+    Hinges ask(std::size_t i) override {
+        score(i);
+        solver_.best_again(forest(i), target_.data());
+        return {score_of(i, target_.data()) - truth_score_, mean_score(i) - truth_score_};
+    }
+
+    Hinges recall(std::size_t i) override {
+        score(i);
+        score_known(i);
+        const auto slot = static_cast<std::size_t>(std::max_element(known_score_.begin(), known_score_.end()) - known_score_.begin());
+        std::copy_n(known_[i].labels.begin() + static_cast<std::ptrdiff_t>(slot * length(i)), length(i), target_.begin());
+        return {known_score_[slot] - truth_score_, mean_score(i) - truth_score_};
+    }
+
+    double step(std::size_t i, Steps steps) override {
+        if (known_.empty()) {
+            set_change_toward(i, target_.data());
+            return apply(i, plan(i, 1));
+        }
+        const std::size_t slot = add_known(i);
+        Known& known = known_[i];
+        score_known(i);
+        std::size_t worst = kNone;
+        double mean = 0;
+        for (std::size_t c = 0; c < known.alpha.size(); ++c) {
+            mean += known.alpha[c] * known_score_[c];
+            if (known.alpha[c] > 0 && (worst == kNone || known_score_[c] < known_score_[worst])) worst = c;
+        }
+        // All moves, then the best of those allowed; the change of the last one tried is at hand.
+        Steps kind = Steps::fw, last = Steps::exact;
+        Plan best;
+        const auto try_ = [&](Steps move) {
+            const Plan plan = plan_move(i, move, slot, worst, mean);
+            if (last == Steps::exact || plan.gain > best.gain) best = plan, kind = move;
+            last = move;
+        };
+        if (steps != Steps::pairwise) try_(Steps::fw);
+        if ((steps == Steps::away || steps == Steps::all) && known.alpha[worst] < 1) try_(Steps::away);
+        if ((steps == Steps::pairwise || steps == Steps::all) && worst != slot) try_(Steps::pairwise);
+        if (best.step == 0) return 0;
+        if (kind != last) best = plan_move(i, kind, slot, worst, mean);
+        move_alpha(known, kind, slot, worst, best);
+        return apply(i, best);
+    }
+
+    void remember(std::size_t i) override {
+        if (!known_.empty()) add_known(i);
+    }
+
+    void forget(std::size_t i, std::size_t most) override {
+        if (known_.empty() || known_[i].alpha.size() <= most) return;
+        Known& known = known_[i];
+        const std::size_t L = length(i);
+        score_known(i);
+        order_.clear();
+        std::size_t needed = 0;
+        for (std::size_t c = 0; c < known.alpha.size(); ++c) {
+            order_.push_back(c);
+            needed += c == 0 || known.alpha[c] > 0;
+        }
+        const auto in_use = [&](std::size_t c) { return c == 0 || known.alpha[c] > 0; };
+        std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+            if (in_use(a) != in_use(b)) return in_use(a);
+            return known_score_[a] > known_score_[b];
+        });
+        order_.resize(std::max(most, needed));
+        std::sort(order_.begin(), order_.end());
+        for (std::size_t to = 0; to < order_.size(); ++to) {
+            known.alpha[to] = known.alpha[order_[to]];
+            std::copy_n(known.labels.begin() + static_cast<std::ptrdiff_t>(order_[to] * L), L,
+                        known.labels.begin() + static_cast<std::ptrdiff_t>(to * L));
+        }
+        known.alpha.resize(order_.size());
+        known.labels.resize(order_.size() * L);
+    }
+
+    void note_target(std::size_t i) override {
+        targets_.resize(data_.x.n_rows);
+        std::copy_n(target_.begin(), length(i), targets_.begin() + static_cast<std::ptrdiff_t>(first(i)));
+    }
+
+    double step_all(double slope) override {
+        direction_.resize(weights_.v.size());
+        direction_.clear();
+        for (std::size_t i = 0; i < n_; ++i) {
+            set_change_toward(i, targets_.data() + first(i));
+            describe(i);
+        }
+        const Plan plan = weights_.plan(direction_, slope, lambda_, 1);
+        for (std::size_t i = 0; i < n_; ++i) {
+            std::copy_n(targets_.begin() + static_cast<std::ptrdiff_t>(first(i)), length(i), target_.begin());
+            set_change_toward(i, target_.data());
+            if (!known_.empty()) move_alpha(known_[i], Steps::fw, add_known(i), 0, plan);
+            move_point(i, plan.step);
+        }
+        refresh();
+        return plan.gain;
+    }
+
+    std::size_t n_bytes() const override {
+        std::size_t bytes = sizeof(double) * (mu_.size() + gram_.size());
+        for (const auto& pairs : pairs_) bytes += sizeof pairs + pairs.capacity() * sizeof(PairMass);
+        for (const Known& known : known_)
+            bytes += sizeof known + known.alpha.capacity() * sizeof(double) + known.labels.capacity() * sizeof(Label);
+        return bytes;
+    }
+
+  protected:
+    void import(const double* user, double* own) const override { exchange(user, own, false); }
+
+  private:
+    struct PairMass {
+        double mass;
+        std::uint32_t pair;
+    };
+    // Remembered labelings, L labels each; the truth is the first.
+    struct Known {
+        std::vector<double> alpha;
+        std::vector<Label> labels;
+    };
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+    static constexpr std::int32_t kUntouched = -2, kNew = -1;
+    // Blocks with more nodes do without the inner products of all pairs of nodes.
+    static constexpr std::size_t kLongestGram = 64;
+    // A row of a change below this is rounding.
+    static constexpr double kNothing = 1e-13;
+
+    // Scratch holds pointers into itself, so a copy makes its own.
+    ForestBlocks(const ForestBlocks& other, int)
+        : Blocks(other), data_(other.data_), stride_(other.stride_), root_at_(other.root_at_), leaf_at_(other.leaf_at_),
+          table_at_(other.table_at_), mu_(other.mu_), gram_(other.gram_), gram_at_(other.gram_at_), pairs_(other.pairs_),
+          known_(other.known_), leaf_(other.leaf_), turned_(other.turned_), score_(other.score_), change_(other.change_),
+          coefficient_(other.coefficient_), ends_(other.ends_), target_(other.target_), pair_change_(other.pair_change_),
+          pair_place_(other.pair_place_), pair_touched_(other.pair_touched_) {
+        solver_.start_turned(turned_.data(), data_.n_labels);
+    }
+
+    std::size_t first(std::size_t i) const { return static_cast<std::size_t>(data_.offsets[i]); }
+    std::size_t length(std::size_t i) const { return static_cast<std::size_t>(data_.offsets[i + 1]) - first(i); }
+    const std::int32_t* truth(std::size_t i) const { return data_.y + first(i); }
+    std::uint32_t pair(std::int32_t parent, std::int32_t own) const {
+        return static_cast<std::uint32_t>(parent) * static_cast<std::uint32_t>(data_.n_labels) + static_cast<std::uint32_t>(own);
+    }
+    std::int64_t parent_of(std::size_t i, std::size_t t) const {
+        return data_.parent ? data_.parent[first(i) + t] : static_cast<std::int64_t>(t) - 1;
+    }
+    bool is_leaf(std::size_t i, std::size_t t) const { return data_.parent ? leaf_[first(i) + t] != 0 : t + 1 == length(i); }
+    const double* table() const { return weights_.data() + table_at_; }
+    structures::Forest forest(std::size_t i) const {
+        return {length(i), data_.n_labels, data_.parent ? data_.parent + first(i) : nullptr, score_.data(), table(), true};
+    }
+    template <class F>
+    void for_edges(std::size_t i, const F& f) const {
+        for (std::size_t t = 0; t < length(i); ++t)
+            if (const std::int64_t p = parent_of(i, t); p >= 0) f(static_cast<std::size_t>(p), t);
+    }
+
+    void find_leaves() {
+        if (!data_.parent) return;
+        leaf_.assign(data_.x.n_rows, 1);
+        for (std::size_t i = 0; i < n_; ++i) for_edges(i, [&](std::size_t p, std::size_t) { leaf_[first(i) + p] = 0; });
+    }
+
+    void compute_grams() {
+        gram_at_.assign(n_, kNone);
+        for (std::size_t i = 0; i < n_; ++i) {
+            const std::size_t L = length(i);
+            if (L > kLongestGram) continue;
+            gram_at_[i] = gram_.size();
+            for (std::size_t t = 0; t < L; ++t)
+                for (std::size_t s = 0; s <= t; ++s) gram_.push_back(data_.x.dot(first(i) + t, first(i) + s));
+        }
+    }
+
+    // All blocks at their truths.
+    void reset() {
+        const std::size_t K = data_.n_labels;
+        std::fill(mu_.begin(), mu_.end(), 0.0);
+        for (std::size_t t = 0; t < data_.x.n_rows; ++t) mu_[t * K + static_cast<std::size_t>(data_.y[t])] = 1;
+        for (std::size_t i = 0; i < n_; ++i) {
+            pairs_[i].clear();
+            clear_pairs();
+            for_edges(i, [&](std::size_t p, std::size_t t) { touch(pair(truth(i)[p], truth(i)[t])) += 1; });
+            move_pairs(i, 1);
+        }
+        clear_pairs();
+        for (std::size_t i = 0; i < known_.size(); ++i) {
+            known_[i].alpha.assign(1, 1.0);
+            known_[i].labels.assign(truth(i), truth(i) + length(i));
+        }
+    }
+
+    // Between [feature][label] with padding and the user's [label][feature]; the ends and pairs follow in both.
+    void exchange(const double* from, double* to, bool to_user) const {
+        const std::size_t K = data_.n_labels, features = data_.x.n_columns;
+        const auto copy = [&](std::size_t user, std::size_t own) {
+            if (to_user) to[user] = from[own];
+            else to[own] = from[user];
+        };
+        for (std::size_t k = 0; k < K; ++k) {
+            for (std::size_t j = 0; j < features; ++j) copy(k * features + j, j * stride_ + k);
+            copy(K * features + k, root_at_ + k);
+            copy(K * features + K + k, leaf_at_ + k);
+            for (std::size_t b = 0; b < K; ++b) copy(K * (features + 2) + k * K + b, table_at_ + k * K + b);
+        }
+    }
+
+    void turn(std::size_t pair) {
+        const std::size_t K = data_.n_labels;
+        turned_[pair % K * K + pair / K] = table()[pair];
+    }
+    void turn_all() {
+        for (std::size_t p = 0; p < turned_.size(); ++p) turn(p);
+    }
+
+    // ---- scores at the present weights, losses included -------------------------------------------------------------------
+
+    void score(std::size_t i) {
+        const std::size_t K = data_.n_labels, L = length(i);
+        const double* w = weights_.data();
+        for (std::size_t t = 0; t < L; ++t) score_row(data_.x, first(i) + t, w, stride_, score_.data() + t * K);
+        for (std::size_t t = 0; t < L; ++t) {
+            double* row = score_.data() + t * K;
+            const double cost = data_.cost[first(i) + t];
+            const std::int32_t y = truth(i)[t];
+            const double own = row[y];
+            for (std::size_t k = 0; k < K; ++k) row[k] += cost;
+            row[y] = own;
+            if (parent_of(i, t) < 0)
+                for (std::size_t k = 0; k < K; ++k) row[k] += w[root_at_ + k];
+            if (is_leaf(i, t))
+                for (std::size_t k = 0; k < K; ++k) row[k] += w[leaf_at_ + k];
+        }
+        truth_score_ = score_of(i, truth(i));
+    }
+
+    template <class AnyLabel>
+    double score_of(std::size_t i, const AnyLabel* labels) const {
+        double sum = 0;
+        const double* pairs = table();
+        for (std::size_t t = 0; t < length(i); ++t) {
+            sum += score_[t * data_.n_labels + static_cast<std::size_t>(labels[t])];
+            if (const std::int64_t p = parent_of(i, t); p >= 0)
+                sum += pairs[pair(static_cast<std::int32_t>(labels[p]), static_cast<std::int32_t>(labels[t]))];
+        }
+        return sum;
+    }
+
+    double mean_score(std::size_t i) const {
+        const double *mu = mu_.data() + first(i) * data_.n_labels, *pairs = table();
+        // Two sums that do not wait for each other.
+        double even = 0, odd = 0;
+        const std::size_t count = length(i) * data_.n_labels;
+        std::size_t e = 0;
+        for (; e + 2 <= count; e += 2) even += mu[e] * score_[e], odd += mu[e + 1] * score_[e + 1];
+        if (e < count) even += mu[e] * score_[e];
+        double sum = 0;
+        for (const PairMass& p : pairs_[i]) sum += p.mass * pairs[p.pair];
+        return even + odd + sum;
+    }
+
+    void score_known(std::size_t i) {
+        const std::size_t L = length(i), m = known_[i].alpha.size();
+        known_score_.resize(m);
+        for (std::size_t c = 0; c < m; ++c) known_score_[c] = score_of(i, known_[i].labels.data() + c * L);
+    }
+
+    // ---- remembered labelings ---------------------------------------------------------------------------------------------
+
+    // Slot of the target, a new one if it was not known.
+    std::size_t add_known(std::size_t i) {
+        Known& known = known_[i];
+        const std::size_t L = length(i), m = known.alpha.size();
+        for (std::size_t c = 0; c < m; ++c)
+            if (std::equal(target_.begin(), target_.begin() + static_cast<std::ptrdiff_t>(L), known.labels.begin() + static_cast<std::ptrdiff_t>(c * L)))
+                return c;
+        known.alpha.push_back(0);
+        known.labels.insert(known.labels.end(), target_.begin(), target_.begin() + static_cast<std::ptrdiff_t>(L));
+        return m;
+    }
+
+    static void move_alpha(Known& known, Steps kind, std::size_t slot, std::size_t worst, const Plan& plan) {
+        auto& alpha = known.alpha;
+        if (kind == Steps::fw) {
+            for (double& a : alpha) a *= 1 - plan.step;
+            alpha[slot] += plan.step;
+        } else if (kind == Steps::away) {
+            for (double& a : alpha) a *= 1 + plan.step;
+            alpha[worst] = plan.full ? 0 : alpha[worst] - plan.step;
+        } else {
+            alpha[slot] += plan.step;
+            alpha[worst] = plan.full ? 0 : alpha[worst] - plan.step;
+        }
+        double sum = 0;
+        for (double& a : alpha) sum += a = std::max(0.0, a);
+        for (double& a : alpha) a /= sum;
+    }
+
+    Plan plan_move(std::size_t i, Steps move, std::size_t slot, std::size_t worst, double mean) {
+        const Known& known = known_[i];
+        const Label *target = known.labels.data() + slot * length(i), *away = known.labels.data() + worst * length(i);
+        double largest = 1, rise = known_score_[slot] - mean;
+        if (move == Steps::fw) {
+            set_change_toward(i, target);
+        } else if (move == Steps::away) {
+            set_change(i, static_cast<const Label*>(nullptr), away, 1);
+            largest = known.alpha[worst] / (1 - known.alpha[worst]);
+            rise = mean - known_score_[worst];
+        } else {
+            set_change(i, target, away, 0);
+            largest = known.alpha[worst];
+            rise = known_score_[slot] - known_score_[worst];
+        }
+        return plan(i, largest, rise);
+    }
+
+    void average_corners(std::size_t i) {
+        const std::size_t K = data_.n_labels, L = length(i);
+        const Known& known = known_[i];
+        double* mu = mu_.data() + first(i) * K;
+        std::fill(mu, mu + L * K, 0.0);
+        pairs_[i].clear();
+        clear_pairs();
+        for (std::size_t c = 0; c < known.alpha.size(); ++c) {
+            const double alpha = known.alpha[c];
+            if (alpha == 0) continue;
+            const Label* labels = known.labels.data() + c * L;
+            for (std::size_t t = 0; t < L; ++t) mu[t * K + labels[t]] += alpha;
+            for_edges(i, [&](std::size_t p, std::size_t t) { touch(pair(labels[p], labels[t])) += alpha; });
+        }
+        move_pairs(i, 1);
+    }
+
+    void normalise(std::size_t i) {
+        const std::size_t K = data_.n_labels;
+        for (std::size_t t = first(i); t < first(i) + length(i); ++t) {
+            double* mu = mu_.data() + t * K;
+            double sum = 0;
+            for (std::size_t k = 0; k < K; ++k) sum += mu[k];
+            for (std::size_t k = 0; k < K; ++k) mu[k] /= sum;
+        }
+    }
+
+    // ---- changes of a block's point: change_ for the rows in active_, pair_change_ for the pairs in pair_touched_ ----------
+
+    void clear_pairs() {
+        for (const std::uint32_t p : pair_touched_) pair_change_[p] = 0, pair_place_[p] = kUntouched;
+        pair_touched_.clear();
+    }
+    double& touch(std::uint32_t pair) {
+        if (pair_place_[pair] == kUntouched) pair_place_[pair] = kNew, pair_touched_.push_back(pair);
+        return pair_change_[pair];
+    }
+    void all_active(std::size_t L) {
+        active_.resize(L);
+        for (std::size_t t = 0; t < L; ++t) active_[t] = t;
+    }
+
+    // factor * (present point) + plus - minus, the latter two unless null.
+    template <class AnyLabel>
+    void set_change(std::size_t i, const AnyLabel* plus, const AnyLabel* minus, double factor) {
+        const std::size_t K = data_.n_labels;
+        active_.clear();
+        for (std::size_t t = 0; t < length(i); ++t) {
+            const double* mu = mu_.data() + (first(i) + t) * K;
+            // At a vertex that stays.
+            if (plus && !minus && mu[plus[t]] >= 1 - kNothing) continue;
+            if (minus && !plus && mu[minus[t]] >= 1 - kNothing) continue;
+            if (plus && minus && plus[t] == minus[t]) continue;
+            double* row = change_.data() + t * K;
+            if (factor == 0) std::fill(row, row + K, 0.0);
+            else
+                for (std::size_t k = 0; k < K; ++k) row[k] = factor * mu[k];
+            if (plus) row[plus[t]] += 1;
+            if (minus) row[minus[t]] -= 1;
+            active_.push_back(t);
+        }
+        clear_pairs();
+        if (factor != 0)
+            for (const PairMass& p : pairs_[i]) touch(p.pair) += factor * p.mass;
+        for_edges(i, [&](std::size_t p, std::size_t t) {
+            if (plus) touch(pair(plus[p], plus[t])) += 1;
+            if (minus) touch(pair(minus[p], minus[t])) -= 1;
+        });
+    }
+
+    template <class AnyLabel>
+    void set_change_toward(std::size_t i, const AnyLabel* labels) {
+        set_change(i, labels, static_cast<const AnyLabel*>(nullptr), -1);
+    }
+
+    // Squared length of the change in features, by the inner products of the nodes.
+    double squared_change(std::size_t i) {
+        const std::size_t K = data_.n_labels;
+        const double* gram = gram_.data() + gram_at_[i];
+        std::fill(ends_.begin(), ends_.end(), 0.0);
+        double sum = 0;
+        for (std::size_t a = 0; a < active_.size(); ++a) {
+            const std::size_t t = active_[a];
+            const double *row = change_.data() + t * K, *products = gram + t * (t + 1) / 2;
+            // The row times the weighted sum of itself and all rows before it.
+            for (std::size_t b = 0; b <= a; ++b) {
+                const double* other = change_.data() + active_[b] * K;
+                double dot = 0, dot2 = 0;
+                std::size_t k = 0;
+                for (; k + 2 <= K; k += 2) dot += row[k] * other[k], dot2 += row[k + 1] * other[k + 1];
+                if (k < K) dot += row[k] * other[k];
+                sum += (b == a ? 1 : 2) * products[active_[b]] * (dot + dot2);
+            }
+            if (parent_of(i, t) < 0)
+                for (std::size_t k = 0; k < K; ++k) ends_[k] += row[k];
+            if (is_leaf(i, t))
+                for (std::size_t k = 0; k < K; ++k) ends_[K + k] += row[k];
+        }
+        for (const double e : ends_) sum += e * e;
+        for (const std::uint32_t p : pair_touched_) sum += pair_change_[p] * pair_change_[p];
+        return std::max(0.0, sum);
+    }
+
+    // The change as a direction of the weights.
+    void describe(std::size_t i) {
+        const std::size_t K = data_.n_labels;
+        const double scale = -1 / (lambda_ * static_cast<double>(n_));
+        for (const std::size_t t : active_) {
+            const double* row = change_.data() + t * K;
+            const bool root = parent_of(i, t) < 0, leaf = is_leaf(i, t);
+            for (std::size_t k = 0; k < K; ++k) {
+                if (row[k] == 0) continue;
+                data_.x.for_each(first(i) + t, [&](std::size_t j, double value) { direction_.add(j * stride_ + k, scale * row[k] * value); });
+                if (root) direction_.add(root_at_ + k, scale * row[k]);
+                if (leaf) direction_.add(leaf_at_ + k, scale * row[k]);
+            }
+        }
+        for (const std::uint32_t p : pair_touched_) direction_.add(table_at_ + p, scale * pair_change_[p]);
+    }
+
+    bool explicitly(std::size_t i) const { return weights_.bounded() || gram_at_[i] == kNone; }
+
+    // Scores are at hand: the slope is what the change adds to the score.
+    Plan plan(std::size_t i, double largest) {
+        double rise = 0;
+        for (const std::size_t t : active_)
+            for (std::size_t k = 0; k < data_.n_labels; ++k) rise += change_[t * data_.n_labels + k] * score_[t * data_.n_labels + k];
+        for (const std::uint32_t p : pair_touched_) rise += pair_change_[p] * table()[p];
+        return plan(i, largest, rise);
+    }
+    Plan plan(std::size_t i, double largest, double rise) {
+        const double n = static_cast<double>(n_);
+        if (explicitly(i)) {
+            direction_.resize(weights_.v.size());
+            direction_.clear();
+            describe(i);
+            return weights_.plan(direction_, rise / n, lambda_, largest);
+        }
+        return plan_quadratic(rise / n, squared_change(i) / (lambda_ * n * lambda_ * n), lambda_, largest);
+    }
+
+    double apply(std::size_t i, const Plan& plan) {
+        if (plan.step == 0) return 0;
+        if (explicitly(i)) {
+            weights_.move(direction_, plan.step);
+        } else {
+            add(i, plan.step, weights_.v.data());
+        }
+        for (const std::uint32_t p : pair_touched_) turn(p);
+        move_point(i, plan.step);
+        return plan.gain;
+    }
+
+    // weights += step times the change as a direction.
+    void add(std::size_t i, double step, double* weights) {
+        const std::size_t K = data_.n_labels;
+        const double scale = -step / (lambda_ * static_cast<double>(n_));
+        for (const std::size_t t : active_) {
+            const double* row = change_.data() + t * K;
+            for (std::size_t k = 0; k < K; ++k) coefficient_[k] = scale * row[k];
+            adder_.add(data_.x, first(i) + t, coefficient_.data(), K, stride_, weights);
+            if (parent_of(i, t) < 0)
+                for (std::size_t k = 0; k < K; ++k) weights[root_at_ + k] += coefficient_[k];
+            if (is_leaf(i, t))
+                for (std::size_t k = 0; k < K; ++k) weights[leaf_at_ + k] += coefficient_[k];
+        }
+        for (const std::uint32_t p : pair_touched_) weights[table_at_ + p] += scale * pair_change_[p];
+    }
+
+    void move_point(std::size_t i, double step) {
+        const std::size_t K = data_.n_labels;
+        for (const std::size_t t : active_) {
+            double* mu = mu_.data() + (first(i) + t) * K;
+            const double* row = change_.data() + t * K;
+            for (std::size_t k = 0; k < K; ++k) mu[k] = std::max(0.0, mu[k] + step * row[k]);
+        }
+        move_pairs(i, step);
+    }
+
+    void move_pairs(std::size_t i, double step) {
+        auto& list = pairs_[i];
+        for (std::size_t e = 0; e < list.size(); ++e) {
+            const std::uint32_t p = list[e].pair;
+            if (pair_place_[p] == kUntouched) continue;
+            pair_place_[p] = static_cast<std::int32_t>(e);
+            list[e].mass = std::max(0.0, list[e].mass + step * pair_change_[p]);
+        }
+        for (const std::uint32_t p : pair_touched_)
+            if (pair_place_[p] == kNew && pair_change_[p] > 0) list.push_back({step * pair_change_[p], p});
+    }
+
+    ForestData data_;
+    std::size_t stride_, root_at_ = 0, leaf_at_ = 0, table_at_ = 0;
+    std::vector<double> mu_;                      // nodes x K
+    std::vector<double> gram_;                    // lower triangles
+    std::vector<std::size_t> gram_at_;            // of each block
+    std::vector<std::vector<PairMass>> pairs_;    // of each block
+    std::vector<Known> known_;                    // of each block, or none at all
+    std::vector<char> leaf_;                      // of each node, unless all are chains
+    std::vector<double> turned_;                  // the table of pairs with own labels in rows
+    // Scratch of one block.
+    structures::TreeSolver solver_;
+    std::vector<double> score_, change_, known_score_, coefficient_, ends_;
+    double truth_score_ = 0;
+    std::vector<std::int32_t> target_, targets_;
+    std::vector<std::size_t> active_, order_;
+    std::vector<double> pair_change_;
+    std::vector<std::int32_t> pair_place_;
+    std::vector<std::uint32_t> pair_touched_;
+    OuterAdder adder_;
+    Direction direction_;
+};
+
+}  // namespace maxmargin::blocks

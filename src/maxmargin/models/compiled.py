@@ -1,0 +1,33 @@
+"""Data of models in the form the compiled block solvers take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin import _core
+
+# Rows with fewer entries than this are worth storing without their zeros.
+_SPARSE = 0.4
+
+
+def has_own_oracle(model: object, base: type) -> bool:
+    """Whether a subclass of a built-in model answers for itself; the compiled loop would not ask it."""
+    return any(getattr(type(model), name) is not getattr(base, name) for name in ("cut", "cuts"))
+
+
+def compiled_features(X: Any) -> _core.Features:
+    """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse."""
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if np.count_nonzero(X) > _SPARSE * X.size:
+            return _core.Features(X, None, None, X.shape[1])
+    rows = sparse.csr_array(X, dtype=np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return _core.Features(
+        np.ascontiguousarray(rows.data), rows.indices.astype(np.int32), rows.indptr.astype(np.int64), int(rows.shape[1])
+    )
