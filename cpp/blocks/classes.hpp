@@ -190,7 +190,7 @@ class ClassBlocks final : public Blocks {
         return coefficient_.data();
     }
     void add(std::size_t i, const double* change, double step, double* weights) {
-        adder_.add(data_.x, i, coefficients(i, change, step), data_.n_columns(), stride_, weights);
+        add_row(data_.x, i, coefficients(i, change, step), stride_, weights);
     }
     void describe(std::size_t i, const double* change) {
         const double* c = coefficients(i, change, 1);
@@ -265,7 +265,6 @@ class ClassBlocks final : public Blocks {
     std::size_t target_ = 0;
     std::vector<std::uint32_t> targets_;
     std::vector<double> score_, hinge_, change_, best_, point_, order_, coefficient_;
-    OuterAdder adder_;
     Direction direction_;
 };
 

@@ -116,7 +116,7 @@ class ForestBlocks final : public Blocks {
     Hinges ask(std::size_t i) override {
         score(i);
         solver_.best_again(forest(i), target_.data());
-        return {score_of(i, target_.data()) - truth_score_, mean_score(i) - truth_score_};
+        return hinges(score_of(i, target_.data()), mean_score(i));
     }
 
     Hinges recall(std::size_t i) override {
@@ -124,13 +124,13 @@ class ForestBlocks final : public Blocks {
         score_known(i);
         const auto slot = static_cast<std::size_t>(std::max_element(known_score_.begin(), known_score_.end()) - known_score_.begin());
         std::copy_n(known_[i].labels.begin() + static_cast<std::ptrdiff_t>(slot * length(i)), length(i), target_.begin());
-        return {known_score_[slot] - truth_score_, mean_score(i) - truth_score_};
+        return hinges(known_score_[slot], mean_score(i));
     }
 
     double step(std::size_t i, Steps steps) override {
         if (known_.empty()) {
             set_change_toward(i, target_.data());
-            return apply(i, plan(i, 1));
+            return apply(i, plan(i, 1, rise_));
         }
         const std::size_t slot = add_known(i);
         Known& known = known_[i];
@@ -333,6 +333,9 @@ class ForestBlocks final : public Blocks {
     void score(std::size_t i) {
         const std::size_t K = data_.n_labels, L = length(i);
         const double* w = weights_.data();
+        // Blocks come in random order: what the step will need is on its way while the scores are formed.
+        for (std::size_t e = 0; e < L * K; e += 8) __builtin_prefetch(mu_.data() + first(i) * K + e);
+        for (std::size_t e = 0; e < pairs_[i].size(); e += 4) __builtin_prefetch(pairs_[i].data() + e);
         for (std::size_t t = 0; t < L; ++t) score_row(data_.x, first(i) + t, w, stride_, score_.data() + t * K);
         for (std::size_t t = 0; t < L; ++t) {
             double* row = score_.data() + t * K;
@@ -347,6 +350,11 @@ class ForestBlocks final : public Blocks {
                 for (std::size_t k = 0; k < K; ++k) row[k] += w[leaf_at_ + k];
         }
         truth_score_ = score_of(i, truth(i));
+    }
+
+    Hinges hinges(double target, double mean) {
+        rise_ = target - mean;
+        return {target - truth_score_, mean - truth_score_};
     }
 
     template <class AnyLabel>
@@ -551,14 +559,7 @@ class ForestBlocks final : public Blocks {
 
     bool explicitly(std::size_t i) const { return weights_.bounded() || gram_at_[i] == kNone; }
 
-    // Scores are at hand: the slope is what the change adds to the score.
-    Plan plan(std::size_t i, double largest) {
-        double rise = 0;
-        for (const std::size_t t : active_)
-            for (std::size_t k = 0; k < data_.n_labels; ++k) rise += change_[t * data_.n_labels + k] * score_[t * data_.n_labels + k];
-        for (const std::uint32_t p : pair_touched_) rise += pair_change_[p] * table()[p];
-        return plan(i, largest, rise);
-    }
+    // `rise` is what the whole change adds to the score.
     Plan plan(std::size_t i, double largest, double rise) {
         const double n = static_cast<double>(n_);
         if (explicitly(i)) {
@@ -589,7 +590,7 @@ class ForestBlocks final : public Blocks {
         for (const std::size_t t : active_) {
             const double* row = change_.data() + t * K;
             for (std::size_t k = 0; k < K; ++k) coefficient_[k] = scale * row[k];
-            adder_.add(data_.x, first(i) + t, coefficient_.data(), K, stride_, weights);
+            add_row(data_.x, first(i) + t, coefficient_.data(), stride_, weights);
             if (parent_of(i, t) < 0)
                 for (std::size_t k = 0; k < K; ++k) weights[root_at_ + k] += coefficient_[k];
             if (is_leaf(i, t))
@@ -632,13 +633,12 @@ class ForestBlocks final : public Blocks {
     // Scratch of one block.
     structures::TreeSolver solver_;
     std::vector<double> score_, change_, known_score_, coefficient_, ends_;
-    double truth_score_ = 0;
+    double truth_score_ = 0, rise_ = 0;
     std::vector<std::int32_t> target_, targets_;
     std::vector<std::size_t> active_, order_;
     std::vector<double> pair_change_;
     std::vector<std::int32_t> pair_place_;
     std::vector<std::uint32_t> pair_touched_;
-    OuterAdder adder_;
     Direction direction_;
 };
 

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace maxmargin::blocks {
 
@@ -50,71 +49,13 @@ struct Rows {
     }
 };
 
-// Two doubles that the compiler keeps in one register.
-using Pair = double __attribute__((vector_size(16)));
-
 // Labels per feature, with room for whole pairs.
 inline std::size_t stride_for(std::size_t n_labels) { return n_labels == 1 ? 1 : (n_labels + 1) / 2 * 2; }
 
-template <int W>
-inline void score_pairs(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out) {
-    Pair sum[W];
-    for (int w = 0; w < W; ++w) sum[w] = Pair{0, 0};
-    x.for_each(row, [&](std::size_t j, double value) {
-        const double* at = weights + j * stride;
-        const Pair v = {value, value};
-        for (int w = 0; w < W; ++w) {
-            Pair entry;
-            __builtin_memcpy(&entry, at + 2 * w, sizeof entry);
-            sum[w] += v * entry;
-        }
-    });
-    __builtin_memcpy(out, sum, sizeof sum);
-}
-
 // out[label] = weights[.][label] . x; writes `stride` numbers.
-inline void score_row(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out) {
-    if (stride == 1) {
-        double sum = 0;
-        x.for_each(row, [&](std::size_t j, double value) { sum += value * weights[j]; });
-        *out = sum;
-        return;
-    }
-    std::size_t k = 0;
-    for (; k + 24 <= stride; k += 24) score_pairs<12>(x, row, weights + k, stride, out + k);
-    if (k + 16 <= stride) score_pairs<8>(x, row, weights + k, stride, out + k), k += 16;
-    if (k + 10 <= stride) score_pairs<5>(x, row, weights + k, stride, out + k), k += 10;
-    if (k + 8 <= stride) score_pairs<4>(x, row, weights + k, stride, out + k), k += 8;
-    if (k + 4 <= stride) score_pairs<2>(x, row, weights + k, stride, out + k), k += 4;
-    if (k + 2 <= stride) score_pairs<1>(x, row, weights + k, stride, out + k);
-}
+void score_row(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out);
 
-// weights[.][label] += coefficient[label] * x.
-class OuterAdder {
-  public:
-    void add(const Rows& x, std::size_t row, const double* coefficient, std::size_t n_labels, std::size_t stride, double* weights) {
-        labels_.clear();
-        for (std::size_t k = 0; k < n_labels; ++k)
-            if (coefficient[k] != 0) labels_.push_back({static_cast<std::uint32_t>(k), coefficient[k]});
-        if (labels_.size() * 4 <= n_labels || n_labels < 4) {
-            x.for_each(row, [&](std::size_t j, double value) {
-                double* at = weights + j * stride;
-                for (const Entry& e : labels_) at[e.label] += value * e.coefficient;
-            });
-        } else {
-            x.for_each(row, [&](std::size_t j, double value) {
-                double* at = weights + j * stride;
-                for (std::size_t k = 0; k < n_labels; ++k) at[k] += value * coefficient[k];
-            });
-        }
-    }
-
-  private:
-    struct Entry {
-        std::uint32_t label;
-        double coefficient;
-    };
-    std::vector<Entry> labels_;
-};
+// weights[.][label] += coefficient[label] * x; reads `stride` coefficients.
+void add_row(const Rows& x, std::size_t row, const double* coefficient, std::size_t stride, double* weights);
 
 }  // namespace maxmargin::blocks
