@@ -159,18 +159,40 @@ Steps steps_of(const std::string& name) {
     return Steps::exact;
 }
 
+Rule rule_of(const std::string& name) {
+    if (name == "line_search") return Rule::line_search;
+    if (name == "fixed") return Rule::full;
+    require(name == "backtracking", "unknown rule");
+    return Rule::backtracking;
+}
+
+Settings frank_wolfe(const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed) {
+    Settings settings;
+    settings.sampling = sampling_of(sampling);
+    settings.steps = steps_of(steps);
+    settings.cache = cache;
+    settings.seed = seed;
+    return settings;
+}
+
+Settings partial_linearization(double temperature, const std::string& rule, double mass, std::uint64_t seed) {
+    Settings settings;
+    settings.sampling = Sampling::permutation;
+    settings.soft = true;
+    settings.temperature = temperature;
+    settings.rule = rule_of(rule);
+    settings.mass = mass;
+    settings.seed = seed;
+    return settings;
+}
+
 struct PyEngine {
     std::shared_ptr<BlockData> data;
     std::unique_ptr<Engine> engine;
 
     PyEngine(std::shared_ptr<BlockData> data_, double lambda, const std::optional<Reals>& lower, const std::optional<Reals>& upper,
-             const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed, const PyEngine* start)
+             const Settings& settings, const PyEngine* start)
         : data(std::move(data_)) {
-        Settings settings;
-        settings.sampling = sampling_of(sampling);
-        settings.steps = steps_of(steps);
-        settings.cache = cache;
-        settings.seed = seed;
         require(!start || start->data == data, "start belongs to other data");
         require(lower.has_value() == upper.has_value(), "both bounds or none");
         nb::gil_scoped_release unlocked;
@@ -198,9 +220,9 @@ struct PyEngine {
         return nb::make_tuple(c.primal, c.dual, c.gap);
     }
 
-    void step_all() {
+    std::size_t step_all() {
         nb::gil_scoped_release unlocked;
-        engine->step_all();
+        return engine->step_all();
     }
 
     Vector weights() const {
@@ -236,11 +258,13 @@ void bind_blocks(nb::module_& m) {
         .def(nb::init<std::uintptr_t, Reals, Int64s, std::size_t, std::size_t, std::size_t>(), "address"_a, "reals"_a.noconvert(),
              "integers"_a.noconvert(), "n_blocks"_a, "n_weights"_a, "most_entries"_a)
         .def("ask", &ask_oracle, "block"_a, "weights"_a.noconvert());
+    nb::class_<Settings>(m, "BlockSettings")
+        .def_static("frank_wolfe", &frank_wolfe, "sampling"_a, "steps"_a, "cache"_a, "seed"_a)
+        .def_static("partial_linearization", &partial_linearization, "temperature"_a, "rule"_a, "mass"_a, "seed"_a);
     nb::class_<PyEngine>(m, "BlockEngine")
-        .def(nb::init<std::shared_ptr<BlockData>, double, const std::optional<Reals>&, const std::optional<Reals>&, const std::string&,
-                      const std::string&, std::size_t, std::uint64_t, const PyEngine*>(),
-             "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "sampling"_a, "steps"_a, "cache"_a, "seed"_a,
-             "start"_a.none())
+        .def(nb::init<std::shared_ptr<BlockData>, double, const std::optional<Reals>&, const std::optional<Reals>&, const Settings&,
+                      const PyEngine*>(),
+             "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "settings"_a, "start"_a.none())
         .def("run", &PyEngine::run, "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
         .def("look", &PyEngine::look)
         .def("step_all", &PyEngine::step_all)

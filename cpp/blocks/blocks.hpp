@@ -5,9 +5,12 @@
 // distribution that changes the average features by dpsi moves the weights by dpsi / (lambda n).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "blocks/weights.hpp"
@@ -15,6 +18,13 @@
 namespace maxmargin::blocks {
 
 enum class Steps { fw, pairwise, away, all, exact };
+
+// How far to go toward a tilted distribution: as far as pays, all the way, or all the way at a temperature that pays.
+enum class Rule { line_search, full, backtracking };
+
+// No probability may become exactly zero, it could never grow again: steps end short of 1, and logarithms have a floor.
+constexpr double kAlmostOne = 1.0 - 0x1p-52, kLeastProbability = 1e-300;
+inline double log_of(double probability) { return std::log(std::max(probability, kLeastProbability)); }
 
 // Hinges of the output that a step may go to, and of the block's present point.
 struct Hinges {
@@ -67,6 +77,15 @@ class Blocks {
     // Forget outputs that are not in use until `most` are left.
     virtual void forget(std::size_t i, std::size_t most) = 0;
 
+    // ---- distributions in the interior, for partial linearization -----------------------------------------------------------
+    // All but `mass` on the truth and no output at zero, unless the blocks are in the interior already.
+    virtual void use_interior(double mass);
+    // Move block i toward its distribution times exp(hinge / temperature), normalised, or to its most violating output if the
+    // temperature is 0. Adds the number of oracle calls, and returns what the dual objective gained.
+    virtual double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls);
+    // The same for all blocks at once.
+    virtual double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls);
+
     // For a step of all blocks at once: note the target of block i; then go from the present point toward all targets, and
     // return the gain.
     virtual void note_target(std::size_t i) = 0;
@@ -76,6 +95,9 @@ class Blocks {
     virtual std::size_t n_bytes() const = 0;
 
   protected:
+    // Far enough below the dual objective to be a loss, not rounding.
+    static bool loses(double gain, double dual) { return gain < -1e-15 * std::abs(dual); }
+
     virtual void import(const double* user, double* own) const = 0;
 
     std::size_t n_ = 0;
@@ -83,5 +105,9 @@ class Blocks {
     Weights weights_;
     std::size_t worse_than_truth_ = 0;
 };
+
+inline void Blocks::use_interior(double) { throw std::logic_error("these blocks cannot average over outputs"); }
+inline double Blocks::soft_step(std::size_t, double, Rule, double, std::size_t&) { return 0; }
+inline double Blocks::soft_step_all(double, Rule, double, std::size_t&) { return 0; }
 
 }  // namespace maxmargin::blocks

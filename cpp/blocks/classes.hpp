@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -75,8 +76,11 @@ class ClassBlocks final : public Blocks {
             double sum = 0;
             for (std::size_t k = 0; k < data_.n_labels; ++k) sum += mu[k];
             for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] /= sum;
-            std::copy(mu, mu + data_.n_labels, change_.begin());
-            change_[truth(i)] -= 1;
+            // From the truth to the present point. The truth loses what the others have; 1 less its own would cancel.
+            double others = 0;
+            for (std::size_t k = 0; k < data_.n_labels; ++k)
+                if (k != truth(i)) others += change_[k] = mu[k];
+            change_[truth(i)] = -others;
             add(i, change_.data(), 1, weights_.v.data());
         }
         weights_.project();
@@ -136,6 +140,61 @@ class ClassBlocks final : public Blocks {
         const double gain = apply(i, best, best_.data());
         if (best.full && kind != Steps::fw) mu[worst] = 0;
         return gain;
+    }
+
+    void use_interior(double mass) override {
+        if (interior_) return;
+        interior_ = true;
+        const std::size_t K = data_.n_labels;
+        const double rest = mass / static_cast<double>(K);
+        for (std::size_t i = 0; i < n_; ++i)
+            for (std::size_t k = 0; k < K; ++k) mu_[i * K + k] = k == truth(i) ? 1 - rest * static_cast<double>(K - 1) : rest;
+    }
+
+    double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls) override {
+        ask(i);
+        Plan plan;
+        for (;; temperature *= 2) {
+            ++calls;
+            tilt(i, temperature);
+            plan = plan_change(i, kAlmostOne);
+            if (rule == Rule::line_search) break;
+            plan = full_step(i);
+            if (rule == Rule::full || !loses(plan.gain, dual)) break;
+        }
+        if (plan.step == 0) return 0;
+        move_weights(i, plan, change_.data());
+        mix(i, plan.step);
+        return plan.gain;
+    }
+
+    double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls) override {
+        direction_.resize(weights_.v.size());
+        Plan plan;
+        for (;; temperature *= 2) {
+            direction_.clear();
+            double slope = 0;
+            for (std::size_t i = 0; i < n_; ++i) {
+                ask(i);
+                tilt(i, temperature);
+                for (std::size_t k = 0; k < data_.n_labels; ++k) slope += change_[k] * hinge_[k];
+                describe(i, change_.data());
+            }
+            calls += n_;
+            slope /= static_cast<double>(n_);
+            plan = weights_.plan(direction_, slope, lambda_, kAlmostOne);
+            if (rule == Rule::line_search) break;
+            plan = plan_full(slope, direction_.squared(), lambda_);
+            if (rule == Rule::full || !loses(plan.gain, dual)) break;
+        }
+        // The weights are still those at which the distributions were tilted.
+        for (std::size_t i = 0; i < n_ && plan.step > 0; ++i) {
+            ask(i);
+            tilt(i, temperature);
+            mix(i, plan.step);
+        }
+        refresh();
+        return plan.gain;
     }
 
     void note_target(std::size_t i) override {
@@ -204,19 +263,47 @@ class ClassBlocks final : public Blocks {
         change_[label] += 1;
     }
 
-    Plan plan_change(std::size_t i, double largest) {
+    // After `ask`: point_ is the tilted distribution, change_ the way to it.
+    void tilt(std::size_t i, double temperature) {
+        const std::size_t K = data_.n_labels;
+        const double* mu = mu_.data() + i * K;
+        if (temperature == 0) {
+            std::fill(point_.begin(), point_.end(), 0.0);
+            point_[target_] = 1;
+        } else {
+            double largest = -INFINITY, sum = 0;
+            for (std::size_t k = 0; k < K; ++k) largest = std::max(largest, point_[k] = log_of(mu[k]) + hinge_[k] / temperature);
+            for (std::size_t k = 0; k < K; ++k) sum += point_[k] = std::exp(point_[k] - largest);
+            for (std::size_t k = 0; k < K; ++k) point_[k] /= sum;
+        }
+        for (std::size_t k = 0; k < K; ++k) change_[k] = point_[k] - mu[k];
+    }
+    void mix(std::size_t i, double step) {
+        double* mu = mu_.data() + i * data_.n_labels;
+        for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] = std::max(kLeastProbability, (1 - step) * mu[k] + step * point_[k]);
+    }
+
+    // Slope of the dual objective and squared length of the step in the weights.
+    std::pair<double, double> measure_change(std::size_t i) const {
         const double n = static_cast<double>(n_);
         double slope = 0, squared = 0;
         for (std::size_t k = 0; k < data_.n_labels; ++k) {
             slope += change_[k] * hinge_[k];
             if (!data_.binary() || k == 1) squared += change_[k] * change_[k];
         }
-        if (!weights_.bounded())
-            return plan_quadratic(slope / n, squared * squared_[i] / (lambda_ * n * lambda_ * n), lambda_, largest);
+        return {slope / n, squared * squared_[i] / (lambda_ * n * lambda_ * n)};
+    }
+    Plan full_step(std::size_t i) const {
+        const auto [slope, squared] = measure_change(i);
+        return plan_full(slope, squared, lambda_);
+    }
+    Plan plan_change(std::size_t i, double largest) {
+        const auto [slope, squared] = measure_change(i);
+        if (!weights_.bounded()) return plan_quadratic(slope, squared, lambda_, largest);
         direction_.resize(weights_.v.size());
         direction_.clear();
         describe(i, change_.data());
-        return weights_.plan(direction_, slope / n, lambda_, largest);
+        return weights_.plan(direction_, slope, lambda_, largest);
     }
 
     Plan prepare(std::size_t i, Steps kind, std::size_t worst) {
@@ -248,6 +335,10 @@ class ClassBlocks final : public Blocks {
         if (plan.step == 0) return 0;
         double* mu = mu_.data() + i * data_.n_labels;
         for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] = std::max(0.0, mu[k] + plan.step * change[k]);
+        move_weights(i, plan, change);
+        return plan.gain;
+    }
+    void move_weights(std::size_t i, const Plan& plan, const double* change) {
         if (weights_.bounded()) {
             direction_.clear();
             describe(i, change);
@@ -255,13 +346,13 @@ class ClassBlocks final : public Blocks {
         } else {
             add(i, change, plan.step, weights_.v.data());
         }
-        return plan.gain;
     }
 
     ClassData data_;
     std::size_t stride_;
     std::vector<double> mu_;       // n x K
     std::vector<double> squared_;  // |x|^2
+    bool interior_ = false;
     std::size_t target_ = 0;
     std::vector<std::uint32_t> targets_;
     std::vector<double> score_, hinge_, change_, best_, point_, order_, coefficient_;

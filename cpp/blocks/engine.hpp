@@ -18,6 +18,10 @@ struct Settings {
     Steps steps = Steps::fw;
     std::size_t cache = 0;
     std::uint64_t seed = 0;
+    // Partial linearization instead of steps to outputs, with this much mass off the truth at the start.
+    bool soft = false;
+    double temperature = 0, mass = 0;
+    Rule rule = Rule::line_search;
     // A remembered output is good enough if it gains this part of the block's last gap, and this part of the mean gap.
     double cache_part = 0.25, cache_mean = 0.01;
 };
@@ -32,6 +36,7 @@ class Engine {
   public:
     Engine(std::unique_ptr<Blocks> blocks, const Settings& settings, double lambda, const double* lower, const double* upper)
         : blocks_(std::move(blocks)), settings_(settings), sampler_(settings.sampling, blocks_->n_blocks(), settings.seed) {
+        if (settings_.soft) blocks_->use_interior(settings_.mass);
         blocks_->use_corners(settings_.cache > 0 || settings_.steps == Steps::pairwise || settings_.steps == Steps::away ||
                              settings_.steps == Steps::all);
         blocks_->start(lambda, lower, upper);
@@ -89,8 +94,13 @@ class Engine {
         return {0.5 * blocks_->lambda() * blocks_->weights().squared_norm() + hinges.value() / n, dual_, last_gap_};
     }
 
-    // A step of all blocks at once to the outputs of the last look.
-    void step_all() { dual_ += blocks_->step_all(last_gap_); }
+    // A step of all blocks at once: to the outputs of the last look or, if soft, to the tilted distributions. Returns the
+    // number of oracle calls.
+    std::size_t step_all() {
+        std::size_t calls = 0;
+        dual_ += settings_.soft ? blocks_->soft_step_all(settings_.temperature, settings_.rule, dual_, calls) : blocks_->step_all(last_gap_);
+        return calls;
+    }
 
     // The dual point of this engine, ready to go on elsewhere.
     std::unique_ptr<Blocks> copy_blocks() const { return blocks_->copy(); }
@@ -105,8 +115,13 @@ class Engine {
         return sum <= (goal.absolute >= 0 ? goal.absolute : goal.relative * std::abs(dual_ + sum));
     }
 
-    // Returns the number of oracle calls, 0 or 1.
+    // Returns the number of oracle calls.
     std::size_t visit(std::size_t i) {
+        if (settings_.soft) {
+            std::size_t calls = 0;
+            dual_ += blocks_->soft_step(i, settings_.temperature, settings_.rule, dual_, calls);
+            return calls;
+        }
         const double n = static_cast<double>(blocks_->n_blocks()), known = sampler_.gaps()[i];
         if (settings_.cache && blocks_->n_known(i) > 1 && !std::isinf(known)) {
             const Hinges h = blocks_->recall(i);

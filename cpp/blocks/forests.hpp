@@ -189,6 +189,78 @@ class ForestBlocks final : public Blocks {
         known.labels.resize(order_.size() * L);
     }
 
+    void use_interior(double mass) override {
+        if (!edge_.empty()) return;
+        const std::size_t K = data_.n_labels;
+        const double rest = mass / static_cast<double>(K);
+        edge_.assign(data_.x.n_rows * K * K, 0.0);
+        for (std::size_t t = 0; t < data_.x.n_rows; ++t)
+            for (std::size_t k = 0; k < K; ++k)
+                mu_[t * K + k] = static_cast<std::int32_t>(k) == data_.y[t] ? 1 - rest * static_cast<double>(K - 1) : rest;
+        for (std::size_t i = 0; i < n_; ++i) {
+            for_edges(i, [&](std::size_t p, std::size_t t) {
+                const double *above = mu_.data() + (first(i) + p) * K, *own = mu_.data() + (first(i) + t) * K;
+                double* table = edge_.data() + (first(i) + t) * K * K;
+                for (std::size_t a = 0; a < K; ++a)
+                    for (std::size_t b = 0; b < K; ++b) table[a * K + b] = above[a] * own[b];
+            });
+            pairs_[i].clear();
+            clear_pairs();
+            add_edges(i, edge_.data() + first(i) * K * K, 1);
+            move_pairs(i, 1);
+        }
+        clear_pairs();
+    }
+
+    double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls) override {
+        score(i);
+        Plan step;
+        for (;; temperature *= 2) {
+            ++calls;
+            tilt(i, temperature);
+            const double rise = rise_of_change();
+            step = plan(i, kAlmostOne, rise);
+            if (rule == Rule::line_search) break;
+            const double scale = lambda_ * static_cast<double>(n_);
+            const double squared = explicitly(i) ? direction_.squared() : squared_change(i) / (scale * scale);
+            step = plan_full(rise / static_cast<double>(n_), squared, lambda_);
+            if (rule == Rule::full || !loses(step.gain, dual)) break;
+        }
+        if (step.step == 0) return 0;
+        move_weights(i, step.step);
+        mix(i, step.step);
+        return step.gain;
+    }
+
+    double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls) override {
+        direction_.resize(weights_.v.size());
+        Plan step;
+        for (;; temperature *= 2) {
+            direction_.clear();
+            double rise = 0;
+            for (std::size_t i = 0; i < n_; ++i) {
+                score(i);
+                tilt(i, temperature);
+                rise += rise_of_change();
+                describe(i);
+            }
+            calls += n_;
+            rise /= static_cast<double>(n_);
+            step = weights_.plan(direction_, rise, lambda_, kAlmostOne);
+            if (rule == Rule::line_search) break;
+            step = plan_full(rise, direction_.squared(), lambda_);
+            if (rule == Rule::full || !loses(step.gain, dual)) break;
+        }
+        // The weights are still those at which the distributions were tilted.
+        for (std::size_t i = 0; i < n_ && step.step > 0; ++i) {
+            score(i);
+            tilt(i, temperature);
+            mix(i, step.step);
+        }
+        refresh();
+        return step.gain;
+    }
+
     void note_target(std::size_t i) override {
         targets_.resize(data_.x.n_rows);
         std::copy_n(target_.begin(), length(i), targets_.begin() + static_cast<std::ptrdiff_t>(first(i)));
@@ -213,7 +285,7 @@ class ForestBlocks final : public Blocks {
     }
 
     std::size_t n_bytes() const override {
-        std::size_t bytes = sizeof(double) * (mu_.size() + gram_.size());
+        std::size_t bytes = sizeof(double) * (mu_.size() + gram_.size() + edge_.size());
         for (const auto& pairs : pairs_) bytes += sizeof pairs + pairs.capacity() * sizeof(PairMass);
         for (const Known& known : known_)
             bytes += sizeof known + known.alpha.capacity() * sizeof(double) + known.labels.capacity() * sizeof(Label);
@@ -243,7 +315,7 @@ class ForestBlocks final : public Blocks {
     // Scratch holds pointers into itself, so a copy makes its own.
     ForestBlocks(const ForestBlocks& other, int)
         : Blocks(other), data_(other.data_), stride_(other.stride_), root_at_(other.root_at_), leaf_at_(other.leaf_at_),
-          table_at_(other.table_at_), mu_(other.mu_), gram_(other.gram_), gram_at_(other.gram_at_), pairs_(other.pairs_),
+          table_at_(other.table_at_), mu_(other.mu_), edge_(other.edge_), gram_(other.gram_), gram_at_(other.gram_at_), pairs_(other.pairs_),
           known_(other.known_), leaf_(other.leaf_), turned_(other.turned_), score_(other.score_), change_(other.change_),
           coefficient_(other.coefficient_), ends_(other.ends_), target_(other.target_), pair_change_(other.pair_change_),
           pair_place_(other.pair_place_), pair_touched_(other.pair_touched_) {
@@ -464,6 +536,77 @@ class ForestBlocks final : public Blocks {
         }
     }
 
+    // ---- points in the interior: marginals of nodes in mu_ and of edges in edge_, all positive ------------------------------
+
+    // After `score`: the tilted marginals, and the way to them.
+    void tilt(std::size_t i, double temperature) {
+        const std::size_t K = data_.n_labels, L = length(i), KK = K * K;
+        const double *mu = mu_.data() + first(i) * K, *edge = edge_.data() + first(i) * KK;
+        soft_node_.resize(L * K);
+        soft_edge_.resize(L * KK);
+        if (temperature == 0) {
+            solver_.best_again(forest(i), target_.data());
+            std::fill(soft_node_.begin(), soft_node_.end(), 0.0);
+            std::fill(soft_edge_.begin(), soft_edge_.end(), 0.0);
+            for (std::size_t t = 0; t < L; ++t) soft_node_[t * K + static_cast<std::size_t>(target_[t])] = 1;
+            for_edges(i, [&](std::size_t p, std::size_t t) { soft_edge_[t * KK + pair(target_[p], target_[t])] = 1; });
+        } else {
+            // The tree distribution with marginals mu and edge has the potentials log edge and (1 - degree) log mu.
+            degree_.assign(L, 0);
+            for_edges(i, [&](std::size_t p, std::size_t t) { ++degree_[p], ++degree_[t]; });
+            potential_.resize(L * K);
+            potentials_.resize(L * KK);
+            for (std::size_t t = 0; t < L; ++t)
+                for (std::size_t k = 0; k < K; ++k)
+                    potential_[t * K + k] = (1 - degree_[t]) * log_of(mu[t * K + k]) + score_[t * K + k] / temperature;
+            for_edges(i, [&](std::size_t, std::size_t t) {
+                for (std::size_t e = 0; e < KK; ++e) potentials_[t * KK + e] = log_of(edge[t * KK + e]) + table()[e] / temperature;
+            });
+            structures::Forest soft = forest(i);
+            soft.unary = potential_.data();
+            soft.pairwise = potentials_.data();
+            soft.shared = false;
+            soft_solver_.marginals(soft, 1, soft_node_.data(), soft_edge_.data());
+            for (double& x : soft_node_) x = std::exp(x);
+            for_edges(i, [&](std::size_t, std::size_t t) {
+                for (std::size_t e = 0; e < KK; ++e) soft_edge_[t * KK + e] = std::exp(soft_edge_[t * KK + e]);
+            });
+        }
+        all_active(L);
+        for (std::size_t e = 0; e < L * K; ++e) change_[e] = soft_node_[e] - mu[e];
+        clear_pairs();
+        for (const PairMass& p : pairs_[i]) touch(p.pair) -= p.mass;
+        add_edges(i, soft_edge_.data(), 1);
+    }
+
+    void mix(std::size_t i, double step) {
+        const std::size_t K = data_.n_labels, L = length(i), KK = K * K;
+        double *mu = mu_.data() + first(i) * K, *edge = edge_.data() + first(i) * KK;
+        const auto blend = [&](double& x, double other) { x = std::max(kLeastProbability, (1 - step) * x + step * other); };
+        for (std::size_t e = 0; e < L * K; ++e) blend(mu[e], soft_node_[e]);
+        for_edges(i, [&](std::size_t, std::size_t t) {
+            for (std::size_t e = t * KK; e < (t + 1) * KK; ++e) blend(edge[e], soft_edge_[e]);
+        });
+        move_pairs(i, step);
+    }
+
+    // Sum of the edges' marginals, L x K x K, into pair_change_.
+    void add_edges(std::size_t i, const double* edge, double factor) {
+        const std::size_t KK = data_.n_labels * data_.n_labels;
+        for_edges(i, [&](std::size_t, std::size_t t) {
+            for (std::size_t e = 0; e < KK; ++e)
+                if (edge[t * KK + e] != 0) touch(static_cast<std::uint32_t>(e)) += factor * edge[t * KK + e];
+        });
+    }
+
+    double rise_of_change() const {
+        double rise = 0;
+        for (const std::size_t t : active_)
+            for (std::size_t k = 0; k < data_.n_labels; ++k) rise += change_[t * data_.n_labels + k] * score_[t * data_.n_labels + k];
+        for (const std::uint32_t p : pair_touched_) rise += pair_change_[p] * table()[p];
+        return rise;
+    }
+
     // ---- changes of a block's point: change_ for the rows in active_, pair_change_ for the pairs in pair_touched_ ----------
 
     void clear_pairs() {
@@ -573,14 +716,15 @@ class ForestBlocks final : public Blocks {
 
     double apply(std::size_t i, const Plan& plan) {
         if (plan.step == 0) return 0;
-        if (explicitly(i)) {
-            weights_.move(direction_, plan.step);
-        } else {
-            add(i, plan.step, weights_.v.data());
-        }
-        for (const std::uint32_t p : pair_touched_) turn(p);
+        move_weights(i, plan.step);
         move_point(i, plan.step);
         return plan.gain;
+    }
+
+    void move_weights(std::size_t i, double step) {
+        if (explicitly(i)) weights_.move(direction_, step);
+        else add(i, step, weights_.v.data());
+        for (const std::uint32_t p : pair_touched_) turn(p);
     }
 
     // weights += step times the change as a direction.
@@ -624,6 +768,7 @@ class ForestBlocks final : public Blocks {
     ForestData data_;
     std::size_t stride_, root_at_ = 0, leaf_at_ = 0, table_at_ = 0;
     std::vector<double> mu_;                      // nodes x K
+    std::vector<double> edge_;                    // nodes x K x K, [parent's label][own label], for points in the interior
     std::vector<double> gram_;                    // lower triangles
     std::vector<std::size_t> gram_at_;            // of each block
     std::vector<std::vector<PairMass>> pairs_;    // of each block
@@ -631,7 +776,9 @@ class ForestBlocks final : public Blocks {
     std::vector<char> leaf_;                      // of each node, unless all are chains
     std::vector<double> turned_;                  // the table of pairs with own labels in rows
     // Scratch of one block.
-    structures::TreeSolver solver_;
+    structures::TreeSolver solver_, soft_solver_;
+    std::vector<double> potential_, potentials_, soft_node_, soft_edge_;
+    std::vector<int> degree_;
     std::vector<double> score_, change_, known_score_, coefficient_, ends_;
     double truth_score_ = 0, rise_ = 0;
     std::vector<std::int32_t> target_, targets_;

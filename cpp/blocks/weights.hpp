@@ -26,6 +26,12 @@ inline Plan plan_quadratic(double slope, double squared, double lambda, double l
     return {step, step * slope - 0.5 * lambda * step * step * squared, step == largest};
 }
 
+// A whole step, whatever it brings. Bounds on the weights can only make the gain larger.
+inline Plan plan_full(double slope, double squared, double lambda) {
+    const double step = 1.0 - 0x1p-52;
+    return {step, step * slope - 0.5 * lambda * step * step * squared, true};
+}
+
 // Entries of a direction that are not zero.
 class Direction {
   public:

@@ -67,9 +67,9 @@ class BCFW(Solver):
             raise ValueError("hybrid=True needs steps='fw': a batch step mixes the outputs of all blocks at once")
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
-        data = getattr(run.problem.problem, "block_data", None)
+        data = compiled.block_data(run)
         if data is not None:
-            return compiled.iterate(self, run, start, data)
+            return compiled.iterate_frank_wolfe(self, run, start, data)
         if self.steps == "exact":
             raise TypeError(f"steps='exact' is for multi-class and binary models, not for {type(run.problem.problem).__name__}")
         state = self._start(run, start)

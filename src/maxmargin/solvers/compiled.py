@@ -1,12 +1,12 @@
-"""Block-coordinate Frank-Wolfe in one compiled loop, for models that come in compiled form.
+"""Block-coordinate solvers in one compiled loop, for models that come in compiled form.
 
-A model has such a form if it has an attribute ``block_data``; the steps are those of :mod:`maxmargin.solvers.bcfw`, which
-works on any model. Between two calls of the loop Python looks for Ctrl-C.
+A model has such a form if it has an attribute ``block_data``; the steps are those of :mod:`maxmargin.solvers.bcfw` and
+:mod:`maxmargin.solvers.partial_linearization`, which work on any model. Between two calls of the loop Python looks for Ctrl-C.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,27 +21,75 @@ if TYPE_CHECKING:
 _VISITS = 10_000
 
 
-def iterate(solver: BCFW, run: Run, start: Solution | None, data: _core.BlockData) -> None:
-    """Improve ``run`` until it says stop."""
+def block_data(run: Run) -> _core.BlockData | None:
+    """The model in compiled form, if it has one."""
+    return getattr(run.problem.problem, "block_data", None)
+
+
+class SoftState:
+    """An engine whose blocks are in the interior: what partial linearization can go on from."""
+
+    def __init__(self, engine: _core.BlockEngine) -> None:
+        self.engine = engine
+
+
+def make_engine(run: Run, data: _core.BlockData, settings: Any, earlier: Any) -> _core.BlockEngine:
+    """An engine at the run's lambda and bounds, with the dual point of an earlier one on the same data."""
+    lower, upper = run.bounds if run.bounds is not None else (None, None)
+    return _core.BlockEngine(data, run.lam, lower, upper, settings, earlier if isinstance(earlier, _core.BlockEngine) else None)
+
+
+def iterate_frank_wolfe(solver: BCFW, run: Run, start: Solution | None, data: _core.BlockData) -> None:
+    """Improve ``run`` by BCFW until it says stop."""
     if solver.steps == "exact" and not isinstance(data, _core.ClassData):
         raise TypeError(f"steps='exact' is for multi-class and binary models, not for {type(run.problem.problem).__name__}")
-    earlier = start.state if start is not None and isinstance(start.state, _core.BlockEngine) else None
-    lower, upper = run.bounds if run.bounds is not None else (None, None)
-    engine = _core.BlockEngine(
-        data, run.lam, lower, upper, solver.sampling, solver.steps, solver.cache, int(run.rng.integers(2**63)), earlier
-    )
+    settings = _core.BlockSettings.frank_wolfe(solver.sampling, solver.steps, solver.cache, _seed(run))
+    engine = make_engine(run, data, settings, start.state if start is not None else None)
     run.state = engine
     while True:
         _updates(solver, run, engine)
         if solver.stop == "heuristic" and _seems_done(solver, run, engine):
             return
-        primal, dual, _ = engine.look()
-        run.problem.calls += run.n
-        _count_failures(run, engine)
-        if run.check(engine.weights(), primal, dual):
+        if _look(run, engine):
             return
         if solver.hybrid:
             engine.step_all()
+
+
+def iterate_partial_linearization(
+    run: Run, start: Solution | None, data: _core.BlockData, *, temperature: float, rule: str, block: bool, passes: int
+) -> None:
+    """Improve ``run`` by partial linearization or exponentiated gradients, with exact checks every so many passes."""
+    problem = run.problem.problem
+    # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
+    mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))  # type: ignore[attr-defined]
+    settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, _seed(run))
+    earlier = start.state.engine if start is not None and isinstance(start.state, SoftState) else None
+    engine = make_engine(run, data, settings, earlier)
+    run.state = SoftState(engine)
+    while not _look(run, engine):
+        for _ in range(passes):
+            if not block:
+                run.problem.calls += engine.step_all()
+                continue
+            visits_left = run.n
+            while visits_left > 0 and not run.out_of_time():
+                visits, calls, _, _ = engine.run(min(visits_left, _VISITS), 2**62, 2**62, 0.0, 0.0)
+                run.problem.calls += calls
+                visits_left -= visits
+
+
+def _seed(run: Run) -> int:
+    return int(run.rng.integers(2**63))
+
+
+def _look(run: Run, engine: _core.BlockEngine) -> bool:
+    """An exact gap, by one call of every oracle; True if the run is over."""
+    primal, dual, _ = engine.look()
+    run.problem.calls += run.n
+    run.problem.worse_than_truth = engine.worse_than_truth
+    run.problem.exact &= engine.worse_than_truth == 0
+    return run.check(engine.weights(), primal, dual)
 
 
 def _updates(solver: BCFW, run: Run, engine: _core.BlockEngine) -> None:
@@ -73,8 +121,3 @@ def _seems_done(solver: BCFW, run: Run, engine: _core.BlockEngine) -> bool:
     run.certified = False
     run.best_weights, run.primal, run.dual = engine.weights(), engine.dual + total, engine.dual
     return run.report(run.primal, run.dual)
-
-
-def _count_failures(run: Run, engine: _core.BlockEngine) -> None:
-    run.problem.worse_than_truth = engine.worse_than_truth
-    run.problem.exact &= engine.worse_than_truth == 0

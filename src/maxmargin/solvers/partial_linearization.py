@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.cuts import ExpectationProblem
+from maxmargin.solvers import compiled
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.bcfw import make_sampler
 from maxmargin.solvers.dual import Dual
@@ -43,16 +44,23 @@ class PartialLinearization(Solver):
     def _iterate(self, run: Run, start: Solution | None) -> None:
         if self.temperature < 0:
             raise ValueError(f"temperature={self.temperature} must not be negative")
+        passes = max(1, round(self.check_every))
+        data = _compiled_expectations(run)
+        if data is not None:
+            return compiled.iterate_partial_linearization(
+                run, start, data, temperature=self.temperature, rule="line_search", block=self.block, passes=passes
+            )
         state = _DistributionState.make(run, start)
         run.state = state
         order = make_sampler("permutation", run.n, run.rng)
         while not state.check(run):
-            for _ in range(max(1, round(self.check_every))):
+            for _ in range(passes):
                 if self.block:
                     for _ in range(run.n):
                         self._block_step(run, state, order.draw())
                 else:
                     self._batch_step(run, state)
+        return None
 
     def _block_step(self, run: Run, state: _DistributionState, block: int) -> None:
         dual = state.dual
@@ -106,16 +114,23 @@ class ExponentiatedGradient(Solver):
             raise ValueError(f"temperature={self.temperature} must be positive")
         if self.step not in ("fixed", "backtracking"):
             raise ValueError(f"step={self.step!r} is unknown; choose 'fixed' or 'backtracking'")
+        passes = max(1, round(self.check_every))
+        data = _compiled_expectations(run)
+        if data is not None:
+            return compiled.iterate_partial_linearization(
+                run, start, data, temperature=self.temperature, rule=self.step, block=self.online, passes=passes
+            )
         state = _DistributionState.make(run, start)
         run.state = state
         order = make_sampler("permutation", run.n, run.rng)
         while not state.check(run):
-            for _ in range(max(1, round(self.check_every))):
+            for _ in range(passes):
                 if self.online:
                     for _ in range(run.n):
                         self._update(run, state, [order.draw()])
                 else:
                     self._update(run, state, list(range(run.n)))
+        return None
 
     def _update(self, run: Run, state: _DistributionState, blocks: list[int]) -> None:
         dual = state.dual
@@ -137,6 +152,11 @@ class ExponentiatedGradient(Solver):
         slope = sum(dual.block_gap(b, weights, v, loss) for b, (_, v, loss) in zip(blocks, directions, strict=True))
         # The dual falls at most quadratically below its slope; bounds on the weights only help.
         return slope - 0.5 * dual.lam * float(change @ change) >= -1e-15 * abs(dual.value)
+
+
+def _compiled_expectations(run: Run) -> Any:
+    """The model in compiled form, if it has one that can average over outputs."""
+    return compiled.block_data(run) if isinstance(run.problem.problem, ExpectationProblem) else None
 
 
 class _DistributionState:
