@@ -220,6 +220,11 @@ struct PyEngine {
         return nb::make_tuple(c.primal, c.dual, c.gap);
     }
 
+    double sweep() {
+        nb::gil_scoped_release unlocked;
+        return engine->sweep();
+    }
+
     std::size_t step_all() {
         nb::gil_scoped_release unlocked;
         return engine->step_all();
@@ -267,6 +272,7 @@ void bind_blocks(nb::module_& m) {
              "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "settings"_a, "start"_a.none())
         .def("run", &PyEngine::run, "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
         .def("look", &PyEngine::look)
+        .def("sweep", &PyEngine::sweep)
         .def("step_all", &PyEngine::step_all)
         .def("weights", &PyEngine::weights)
         .def("gaps", &PyEngine::gaps)

@@ -94,6 +94,13 @@ class Engine {
         return {0.5 * blocks_->lambda() * blocks_->weights().squared_norm() + hinges.value() / n, dual_, last_gap_};
     }
 
+    // Every oracle once and nothing else; the mean of the largest hinges.
+    double sweep() {
+        CompensatedSum hinges;
+        for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) hinges.add(blocks_->ask(i).target);
+        return hinges.value() / static_cast<double>(blocks_->n_blocks());
+    }
+
     // A step of all blocks at once: to the outputs of the last look or, if soft, to the tilted distributions. Returns the
     // number of oracle calls.
     std::size_t step_all() {

@@ -48,8 +48,8 @@ class ForestBlocks final : public Blocks {
         std::size_t longest = 0;
         for (std::size_t i = 0; i < n_; ++i) longest = std::max(longest, length(i));
         score_.resize(longest * K + stride_);
-        change_.resize(longest * K);
         target_.resize(longest);
+        scattered_.resize(K);
         coefficient_.resize(stride_);
         ends_.resize(2 * K);
         pair_change_.resize(K * K);
@@ -85,16 +85,19 @@ class ForestBlocks final : public Blocks {
             else average_corners(i);
             const std::size_t L = length(i);
             // From the truth to the present point.
-            clear_pairs();
+            clear_change();
             for (std::size_t t = 0; t < L; ++t) {
                 const double* mu = mu_.data() + (first(i) + t) * K;
-                double* row = change_.data() + t * K;
-                std::copy(mu, mu + K, row);
-                row[truth(i)[t]] -= 1;
+                const auto own = static_cast<std::size_t>(truth(i)[t]);
+                // The truth loses what the others have; 1 less its own would cancel.
+                double others = 0;
+                for (std::size_t k = 0; k < K; ++k)
+                    if (k != own) others += mu[k], put(k, mu[k]);
+                put(own, -others);
+                end_row(t);
             }
             for (const PairMass& p : pairs_[i]) touch(p.pair) += p.mass;
             for_edges(i, [&](std::size_t p, std::size_t t) { touch(pair(truth(i)[p], truth(i)[t])) -= 1; });
-            all_active(L);
             add(i, 1, weights_.v.data());
         }
         clear_pairs();
@@ -296,6 +299,14 @@ class ForestBlocks final : public Blocks {
     void import(const double* user, double* own) const override { exchange(user, own, false); }
 
   private:
+    struct Change {
+        double value;
+        std::uint32_t label;
+    };
+    // Changes begin to end - 1 are those of a node.
+    struct Row {
+        std::size_t node, begin, end;
+    };
     struct PairMass {
         double mass;
         std::uint32_t pair;
@@ -316,7 +327,7 @@ class ForestBlocks final : public Blocks {
     ForestBlocks(const ForestBlocks& other, int)
         : Blocks(other), data_(other.data_), stride_(other.stride_), root_at_(other.root_at_), leaf_at_(other.leaf_at_),
           table_at_(other.table_at_), mu_(other.mu_), edge_(other.edge_), gram_(other.gram_), gram_at_(other.gram_at_), pairs_(other.pairs_),
-          known_(other.known_), leaf_(other.leaf_), turned_(other.turned_), score_(other.score_), change_(other.change_),
+          known_(other.known_), leaf_(other.leaf_), turned_(other.turned_), score_(other.score_), scattered_(other.scattered_),
           coefficient_(other.coefficient_), ends_(other.ends_), target_(other.target_), pair_change_(other.pair_change_),
           pair_place_(other.pair_place_), pair_touched_(other.pair_touched_) {
         solver_.start_turned(turned_.data(), data_.n_labels);
@@ -572,9 +583,11 @@ class ForestBlocks final : public Blocks {
                 for (std::size_t e = 0; e < KK; ++e) soft_edge_[t * KK + e] = std::exp(soft_edge_[t * KK + e]);
             });
         }
-        all_active(L);
-        for (std::size_t e = 0; e < L * K; ++e) change_[e] = soft_node_[e] - mu[e];
-        clear_pairs();
+        clear_change();
+        for (std::size_t t = 0; t < L; ++t) {
+            for (std::size_t k = 0; k < K; ++k) put(k, soft_node_[t * K + k] - mu[t * K + k]);
+            end_row(t);
+        }
         for (const PairMass& p : pairs_[i]) touch(p.pair) -= p.mass;
         add_edges(i, soft_edge_.data(), 1);
     }
@@ -601,13 +614,13 @@ class ForestBlocks final : public Blocks {
 
     double rise_of_change() const {
         double rise = 0;
-        for (const std::size_t t : active_)
-            for (std::size_t k = 0; k < data_.n_labels; ++k) rise += change_[t * data_.n_labels + k] * score_[t * data_.n_labels + k];
+        for (const Row& row : rows_)
+            for (std::size_t e = row.begin; e < row.end; ++e) rise += changes_[e].value * score_[row.node * data_.n_labels + changes_[e].label];
         for (const std::uint32_t p : pair_touched_) rise += pair_change_[p] * table()[p];
         return rise;
     }
 
-    // ---- changes of a block's point: change_ for the rows in active_, pair_change_ for the pairs in pair_touched_ ----------
+    // ---- changes of a block's point: changes_ for the nodes in rows_, pair_change_ for the pairs in pair_touched_ -----------
 
     void clear_pairs() {
         for (const std::uint32_t p : pair_touched_) pair_change_[p] = 0, pair_place_[p] = kUntouched;
@@ -617,31 +630,42 @@ class ForestBlocks final : public Blocks {
         if (pair_place_[pair] == kUntouched) pair_place_[pair] = kNew, pair_touched_.push_back(pair);
         return pair_change_[pair];
     }
-    void all_active(std::size_t L) {
-        active_.resize(L);
-        for (std::size_t t = 0; t < L; ++t) active_[t] = t;
+    void clear_change() {
+        rows_.clear();
+        changes_.clear();
+        clear_pairs();
+    }
+    void put(std::size_t label, double value) {
+        if (value != 0) changes_.push_back({value, static_cast<std::uint32_t>(label)});
+    }
+    // What was put since the last row is the change of this node.
+    void end_row(std::size_t node) {
+        const std::size_t begin = rows_.empty() ? 0 : rows_.back().end;
+        if (changes_.size() > begin) rows_.push_back({node, begin, changes_.size()});
     }
 
     // factor * (present point) + plus - minus, the latter two unless null.
     template <class AnyLabel>
     void set_change(std::size_t i, const AnyLabel* plus, const AnyLabel* minus, double factor) {
         const std::size_t K = data_.n_labels;
-        active_.clear();
+        clear_change();
         for (std::size_t t = 0; t < length(i); ++t) {
             const double* mu = mu_.data() + (first(i) + t) * K;
-            // At a vertex that stays.
-            if (plus && !minus && mu[plus[t]] >= 1 - kNothing) continue;
-            if (minus && !plus && mu[minus[t]] >= 1 - kNothing) continue;
-            if (plus && minus && plus[t] == minus[t]) continue;
-            double* row = change_.data() + t * K;
-            if (factor == 0) std::fill(row, row + K, 0.0);
-            else
-                for (std::size_t k = 0; k < K; ++k) row[k] = factor * mu[k];
-            if (plus) row[plus[t]] += 1;
-            if (minus) row[minus[t]] -= 1;
-            active_.push_back(t);
+            const std::size_t up = plus ? static_cast<std::size_t>(plus[t]) : kNone, down = minus ? static_cast<std::size_t>(minus[t]) : kNone;
+            if (factor == 0) {
+                if (up != down) put(up, 1), put(down, -1);
+            } else {
+                // At a vertex that stays.
+                if (mu[plus ? up : down] >= 1 - kNothing) continue;
+                for (std::size_t k = 0; k < K; ++k) {
+                    const double value = factor * mu[k];
+                    if (k == up) put(k, value + 1);
+                    else if (k == down) put(k, value - 1);
+                    else put(k, value);
+                }
+            }
+            end_row(t);
         }
-        clear_pairs();
         if (factor != 0)
             for (const PairMass& p : pairs_[i]) touch(p.pair) += factor * p.mass;
         for_edges(i, [&](std::size_t p, std::size_t t) {
@@ -661,22 +685,22 @@ class ForestBlocks final : public Blocks {
         const double* gram = gram_.data() + gram_at_[i];
         std::fill(ends_.begin(), ends_.end(), 0.0);
         double sum = 0;
-        for (std::size_t a = 0; a < active_.size(); ++a) {
-            const std::size_t t = active_[a];
-            const double *row = change_.data() + t * K, *products = gram + t * (t + 1) / 2;
-            // The row times the weighted sum of itself and all rows before it.
-            for (std::size_t b = 0; b <= a; ++b) {
-                const double* other = change_.data() + active_[b] * K;
-                double dot = 0, dot2 = 0;
-                std::size_t k = 0;
-                for (; k + 2 <= K; k += 2) dot += row[k] * other[k], dot2 += row[k + 1] * other[k + 1];
-                if (k < K) dot += row[k] * other[k];
-                sum += (b == a ? 1 : 2) * products[active_[b]] * (dot + dot2);
+        for (std::size_t a = 0; a < rows_.size(); ++a) {
+            const Row& row = rows_[a];
+            const double* products = gram + row.node * (row.node + 1) / 2;
+            const bool root = parent_of(i, row.node) < 0, leaf = is_leaf(i, row.node);
+            for (std::size_t e = row.begin; e < row.end; ++e) {
+                const auto [value, k] = changes_[e];
+                scattered_[k] = value;
+                if (root) ends_[k] += value;
+                if (leaf) ends_[K + k] += value;
             }
-            if (parent_of(i, t) < 0)
-                for (std::size_t k = 0; k < K; ++k) ends_[k] += row[k];
-            if (is_leaf(i, t))
-                for (std::size_t k = 0; k < K; ++k) ends_[K + k] += row[k];
+            for (std::size_t b = 0; b <= a; ++b) {
+                double dot = 0;
+                for (std::size_t e = rows_[b].begin; e < rows_[b].end; ++e) dot += changes_[e].value * scattered_[changes_[e].label];
+                sum += (b == a ? 1 : 2) * products[rows_[b].node] * dot;
+            }
+            for (std::size_t e = row.begin; e < row.end; ++e) scattered_[changes_[e].label] = 0;
         }
         for (const double e : ends_) sum += e * e;
         for (const std::uint32_t p : pair_touched_) sum += pair_change_[p] * pair_change_[p];
@@ -685,16 +709,15 @@ class ForestBlocks final : public Blocks {
 
     // The change as a direction of the weights.
     void describe(std::size_t i) {
-        const std::size_t K = data_.n_labels;
         const double scale = -1 / (lambda_ * static_cast<double>(n_));
-        for (const std::size_t t : active_) {
-            const double* row = change_.data() + t * K;
-            const bool root = parent_of(i, t) < 0, leaf = is_leaf(i, t);
-            for (std::size_t k = 0; k < K; ++k) {
-                if (row[k] == 0) continue;
-                data_.x.for_each(first(i) + t, [&](std::size_t j, double value) { direction_.add(j * stride_ + k, scale * row[k] * value); });
-                if (root) direction_.add(root_at_ + k, scale * row[k]);
-                if (leaf) direction_.add(leaf_at_ + k, scale * row[k]);
+        for (const Row& row : rows_) {
+            const bool root = parent_of(i, row.node) < 0, leaf = is_leaf(i, row.node);
+            for (std::size_t e = row.begin; e < row.end; ++e) {
+                const std::size_t k = changes_[e].label;
+                const double change = scale * changes_[e].value;
+                data_.x.for_each(first(i) + row.node, [&](std::size_t j, double value) { direction_.add(j * stride_ + k, change * value); });
+                if (root) direction_.add(root_at_ + k, change);
+                if (leaf) direction_.add(leaf_at_ + k, change);
             }
         }
         for (const std::uint32_t p : pair_touched_) direction_.add(table_at_ + p, scale * pair_change_[p]);
@@ -729,26 +752,28 @@ class ForestBlocks final : public Blocks {
 
     // weights += step times the change as a direction.
     void add(std::size_t i, double step, double* weights) {
-        const std::size_t K = data_.n_labels;
         const double scale = -step / (lambda_ * static_cast<double>(n_));
-        for (const std::size_t t : active_) {
-            const double* row = change_.data() + t * K;
-            for (std::size_t k = 0; k < K; ++k) coefficient_[k] = scale * row[k];
-            add_row(data_.x, first(i) + t, coefficient_.data(), stride_, weights);
-            if (parent_of(i, t) < 0)
-                for (std::size_t k = 0; k < K; ++k) weights[root_at_ + k] += coefficient_[k];
-            if (is_leaf(i, t))
-                for (std::size_t k = 0; k < K; ++k) weights[leaf_at_ + k] += coefficient_[k];
+        for (const Row& row : rows_) {
+            const bool root = parent_of(i, row.node) < 0, leaf = is_leaf(i, row.node);
+            for (std::size_t e = row.begin; e < row.end; ++e) {
+                const std::size_t k = changes_[e].label;
+                coefficient_[k] = scale * changes_[e].value;
+                if (root) weights[root_at_ + k] += coefficient_[k];
+                if (leaf) weights[leaf_at_ + k] += coefficient_[k];
+            }
+            add_row(data_.x, first(i) + row.node, coefficient_.data(), stride_, weights);
+            for (std::size_t e = row.begin; e < row.end; ++e) coefficient_[changes_[e].label] = 0;
         }
         for (const std::uint32_t p : pair_touched_) weights[table_at_ + p] += scale * pair_change_[p];
     }
 
     void move_point(std::size_t i, double step) {
-        const std::size_t K = data_.n_labels;
-        for (const std::size_t t : active_) {
-            double* mu = mu_.data() + (first(i) + t) * K;
-            const double* row = change_.data() + t * K;
-            for (std::size_t k = 0; k < K; ++k) mu[k] = std::max(0.0, mu[k] + step * row[k]);
+        for (const Row& row : rows_) {
+            double* mu = mu_.data() + (first(i) + row.node) * data_.n_labels;
+            for (std::size_t e = row.begin; e < row.end; ++e) {
+                double& mass = mu[changes_[e].label];
+                mass = std::max(0.0, mass + step * changes_[e].value);
+            }
         }
         move_pairs(i, step);
     }
@@ -779,10 +804,12 @@ class ForestBlocks final : public Blocks {
     structures::TreeSolver solver_, soft_solver_;
     std::vector<double> potential_, potentials_, soft_node_, soft_edge_;
     std::vector<int> degree_;
-    std::vector<double> score_, change_, known_score_, coefficient_, ends_;
+    std::vector<double> score_, scattered_, known_score_, coefficient_, ends_;
+    std::vector<Row> rows_;
+    std::vector<Change> changes_;
     double truth_score_ = 0, rise_ = 0;
     std::vector<std::int32_t> target_, targets_;
-    std::vector<std::size_t> active_, order_;
+    std::vector<std::size_t> order_;
     std::vector<double> pair_change_;
     std::vector<std::int32_t> pair_place_;
     std::vector<std::uint32_t> pair_touched_;
