@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
@@ -63,6 +64,41 @@ struct Features {
         rows = {values.data(), columns->data(), b, begin->size() - 1, n_columns};
     }
 };
+
+// A dense matrix without its zeros: values, columns and where each row begins.
+nb::tuple compress_rows(const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& X) {
+    const std::size_t rows = X.shape(0), columns = X.shape(1);
+    const double* x = X.data();
+    auto* begin = new std::vector<std::int64_t>(rows + 1);
+    auto* values = new std::vector<double>;
+    auto* where = new std::vector<std::int32_t>;
+    nb::capsule begin_owner(begin, [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+    nb::capsule values_owner(values, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    nb::capsule where_owner(where, [](void* p) noexcept { delete static_cast<std::vector<std::int32_t>*>(p); });
+    {
+        nb::gil_scoped_release unlocked;
+        std::size_t count = 0;
+        for (std::size_t e = 0; e < rows * columns; ++e) count += x[e] != 0;
+        // Every entry is written, and the next one writes over it if it is zero: no branch to predict.
+        values->resize(count + 1);
+        where->resize(count + 1);
+        std::size_t to = 0;
+        for (std::size_t r = 0; r < rows; ++r) {
+            for (std::size_t j = 0; j < columns; ++j) {
+                const double value = x[r * columns + j];
+                (*values)[to] = value;
+                (*where)[to] = static_cast<std::int32_t>(j);
+                to += value != 0;
+            }
+            (*begin)[r + 1] = static_cast<std::int64_t>(to);
+        }
+        values->pop_back();
+        where->pop_back();
+    }
+    return nb::make_tuple(nb::ndarray<nb::numpy, double, nb::ndim<1>>(values->data(), {values->size()}, values_owner),
+                          nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>>(where->data(), {where->size()}, where_owner),
+                          nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(begin->data(), {begin->size()}, begin_owner));
+}
 
 void check_labels(const Int32s& y, std::size_t n, std::size_t n_labels) {
     require(y.size() == n, "y must have one label per row");
@@ -249,6 +285,7 @@ struct PyEngine {
 }  // namespace
 
 void bind_blocks(nb::module_& m) {
+    m.def("compress_rows", &compress_rows, "X"_a.noconvert());
     nb::class_<BlockData>(m, "BlockData");
     nb::class_<Features>(m, "Features")
         .def(nb::init<Reals, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert(),

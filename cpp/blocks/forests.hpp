@@ -209,7 +209,7 @@ class ForestBlocks final : public Blocks {
             });
             pairs_[i].clear();
             clear_pairs();
-            add_edges(i, edge_.data() + first(i) * K * K, 1);
+            add_edges(i, edge_.data() + first(i) * K * K);
             move_pairs(i, 1);
         }
         clear_pairs();
@@ -552,7 +552,7 @@ class ForestBlocks final : public Blocks {
     // After `score`: the tilted marginals, and the way to them.
     void tilt(std::size_t i, double temperature) {
         const std::size_t K = data_.n_labels, L = length(i), KK = K * K;
-        const double *mu = mu_.data() + first(i) * K, *edge = edge_.data() + first(i) * KK;
+        const double* mu = mu_.data() + first(i) * K;
         soft_node_.resize(L * K);
         soft_edge_.resize(L * KK);
         if (temperature == 0) {
@@ -561,27 +561,8 @@ class ForestBlocks final : public Blocks {
             std::fill(soft_edge_.begin(), soft_edge_.end(), 0.0);
             for (std::size_t t = 0; t < L; ++t) soft_node_[t * K + static_cast<std::size_t>(target_[t])] = 1;
             for_edges(i, [&](std::size_t p, std::size_t t) { soft_edge_[t * KK + pair(target_[p], target_[t])] = 1; });
-        } else {
-            // The tree distribution with marginals mu and edge has the potentials log edge and (1 - degree) log mu.
-            degree_.assign(L, 0);
-            for_edges(i, [&](std::size_t p, std::size_t t) { ++degree_[p], ++degree_[t]; });
-            potential_.resize(L * K);
-            potentials_.resize(L * KK);
-            for (std::size_t t = 0; t < L; ++t)
-                for (std::size_t k = 0; k < K; ++k)
-                    potential_[t * K + k] = (1 - degree_[t]) * log_of(mu[t * K + k]) + score_[t * K + k] / temperature;
-            for_edges(i, [&](std::size_t, std::size_t t) {
-                for (std::size_t e = 0; e < KK; ++e) potentials_[t * KK + e] = log_of(edge[t * KK + e]) + table()[e] / temperature;
-            });
-            structures::Forest soft = forest(i);
-            soft.unary = potential_.data();
-            soft.pairwise = potentials_.data();
-            soft.shared = false;
-            soft_solver_.marginals(soft, 1, soft_node_.data(), soft_edge_.data());
-            for (double& x : soft_node_) x = std::exp(x);
-            for_edges(i, [&](std::size_t, std::size_t t) {
-                for (std::size_t e = 0; e < KK; ++e) soft_edge_[t * KK + e] = std::exp(soft_edge_[t * KK + e]);
-            });
+        } else if (!tilt_quickly(i, temperature)) {
+            tilt_carefully(i, temperature);
         }
         clear_change();
         for (std::size_t t = 0; t < L; ++t) {
@@ -589,7 +570,99 @@ class ForestBlocks final : public Blocks {
             end_row(t);
         }
         for (const PairMass& p : pairs_[i]) touch(p.pair) -= p.mass;
-        add_edges(i, soft_edge_.data(), 1);
+        add_edges(i, soft_edge_.data());
+    }
+
+    // Sum-product on probabilities, root to leaf the product of edge(a, b) / mu(a): one exponential per label and per pair of
+    // labels, none per edge. False if a sum came out so small that underflow may have taken part in it.
+    bool tilt_quickly(std::size_t i, double temperature) {
+        constexpr double kSafe = 1e-250;
+        const std::size_t K = data_.n_labels, L = length(i), KK = K * K;
+        const double *mu = mu_.data() + first(i) * K, *edge = edge_.data() + first(i) * KK;
+        potential_.resize(KK);
+        const double highest = structures::largest_of(KK, [&](std::size_t e) { return table()[e]; });
+        for (std::size_t e = 0; e < KK; ++e) potential_[e] = std::exp((table()[e] - highest) / temperature);
+        // What a node and all below it say about its label, up to a factor; and what they say about its parent's.
+        belief_.resize(L * K);
+        message_.resize(L * K);
+        for (std::size_t t = 0; t < L; ++t) {
+            const double* row = score_.data() + t * K;
+            const double top = structures::largest_of(K, [&](std::size_t k) { return row[k]; });
+            for (std::size_t k = 0; k < K; ++k) belief_[t * K + k] = std::exp((row[k] - top) / temperature);
+        }
+        for (std::size_t t = L; t-- > 0;) {
+            double* belief = belief_.data() + t * K;
+            const double top = structures::largest_of(K, [&](std::size_t k) { return belief[k]; });
+            if (!(top >= kSafe)) return false;
+            for (std::size_t k = 0; k < K; ++k) belief[k] /= top;
+            const std::int64_t p = parent_of(i, t);
+            if (p < 0) continue;
+            const double* above = mu + static_cast<std::size_t>(p) * K;
+            double *to = belief_.data() + static_cast<std::size_t>(p) * K, *message = message_.data() + t * K;
+            for (std::size_t a = 0; a < K; ++a) {
+                const double *joint = edge + t * KK + a * K, *tilt = potential_.data() + a * K;
+                double* row = soft_edge_.data() + t * KK + a * K;
+                const double per = 1 / above[a];
+                double even = 0, odd = 0;
+                std::size_t b = 0;
+                for (; b + 2 <= K; b += 2) {
+                    row[b] = joint[b] * per * tilt[b] * belief[b];
+                    row[b + 1] = joint[b + 1] * per * tilt[b + 1] * belief[b + 1];
+                    even += row[b];
+                    odd += row[b + 1];
+                }
+                if (b < K) even += row[b] = joint[b] * per * tilt[b] * belief[b];
+                message[a] = even + odd;
+                if (!(message[a] >= kSafe)) return false;
+                to[a] *= message[a];
+            }
+        }
+        for (std::size_t t = 0; t < L; ++t) {
+            double* own = soft_node_.data() + t * K;
+            const std::int64_t p = parent_of(i, t);
+            if (p < 0) {
+                double sum = 0;
+                for (std::size_t k = 0; k < K; ++k) sum += own[k] = mu[t * K + k] * belief_[t * K + k];
+                if (!(sum >= kSafe)) return false;
+                for (std::size_t k = 0; k < K; ++k) own[k] /= sum;
+                continue;
+            }
+            const double* above = soft_node_.data() + static_cast<std::size_t>(p) * K;
+            std::fill(own, own + K, 0.0);
+            for (std::size_t a = 0; a < K; ++a) {
+                double* row = soft_edge_.data() + t * KK + a * K;
+                const double factor = above[a] / message_[t * K + a];
+                for (std::size_t b = 0; b < K; ++b) row[b] *= factor;
+                for (std::size_t b = 0; b < K; ++b) own[b] += row[b];
+            }
+        }
+        return true;
+    }
+
+    // The same with logarithms, for any temperature and any scores.
+    void tilt_carefully(std::size_t i, double temperature) {
+        const std::size_t K = data_.n_labels, L = length(i), KK = K * K;
+        const double *mu = mu_.data() + first(i) * K, *edge = edge_.data() + first(i) * KK;
+        // The tree distribution with marginals mu and edge has the potentials log edge and (1 - degree) log mu.
+        degree_.assign(L, 0);
+        for_edges(i, [&](std::size_t p, std::size_t t) { ++degree_[p], ++degree_[t]; });
+        potential_.resize(L * K);
+        potentials_.resize(L * KK);
+        for (std::size_t t = 0; t < L; ++t)
+            for (std::size_t k = 0; k < K; ++k)
+                potential_[t * K + k] = (1 - degree_[t]) * log_of(mu[t * K + k]) + score_[t * K + k] / temperature;
+        for_edges(i, [&](std::size_t, std::size_t t) {
+            for (std::size_t e = 0; e < KK; ++e) potentials_[t * KK + e] = log_of(edge[t * KK + e]) + table()[e] / temperature;
+        });
+        structures::Forest soft = forest(i);
+        soft.unary = potential_.data();
+        soft.pairwise = potentials_.data();
+        soft.shared = false;
+        soft_solver_.marginals(soft, 1, soft_node_.data(), soft_edge_.data());
+        for (double& x : soft_node_) x = std::exp(x);
+        for_edges(i, [&](std::size_t, std::size_t t) {
+            for (std::size_t e = 0; e < KK; ++e) soft_edge_[t * KK + e] = std::exp(soft_edge_[t * KK + e]);
+        });
     }
 
     void mix(std::size_t i, double step) {
@@ -604,12 +677,14 @@ class ForestBlocks final : public Blocks {
     }
 
     // Sum of the edges' marginals, L x K x K, into pair_change_.
-    void add_edges(std::size_t i, const double* edge, double factor) {
+    void add_edges(std::size_t i, const double* edge) {
         const std::size_t KK = data_.n_labels * data_.n_labels;
+        pair_sum_.assign(KK, 0.0);
         for_edges(i, [&](std::size_t, std::size_t t) {
-            for (std::size_t e = 0; e < KK; ++e)
-                if (edge[t * KK + e] != 0) touch(static_cast<std::uint32_t>(e)) += factor * edge[t * KK + e];
+            for (std::size_t e = 0; e < KK; ++e) pair_sum_[e] += edge[t * KK + e];
         });
+        for (std::size_t e = 0; e < KK; ++e)
+            if (pair_sum_[e] != 0) touch(static_cast<std::uint32_t>(e)) += pair_sum_[e];
     }
 
     double rise_of_change() const {
@@ -802,7 +877,7 @@ class ForestBlocks final : public Blocks {
     std::vector<double> turned_;                  // the table of pairs with own labels in rows
     // Scratch of one block.
     structures::TreeSolver solver_, soft_solver_;
-    std::vector<double> potential_, potentials_, soft_node_, soft_edge_;
+    std::vector<double> potential_, potentials_, belief_, message_, soft_node_, soft_edge_;
     std::vector<int> degree_;
     std::vector<double> score_, scattered_, known_score_, coefficient_, ends_;
     std::vector<Row> rows_;
@@ -810,7 +885,7 @@ class ForestBlocks final : public Blocks {
     double truth_score_ = 0, rise_ = 0;
     std::vector<std::int32_t> target_, targets_;
     std::vector<std::size_t> order_;
-    std::vector<double> pair_change_;
+    std::vector<double> pair_change_, pair_sum_;
     std::vector<std::int32_t> pair_place_;
     std::vector<std::uint32_t> pair_touched_;
     Direction direction_;

@@ -22,8 +22,10 @@ def compiled_features(X: Any) -> _core.Features:
     """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse."""
     if not sparse.issparse(X):
         X = np.ascontiguousarray(X, dtype=np.float64)
-        if np.count_nonzero(X) > _SPARSE * X.size:
+        # A look at some of the entries; a wrong guess costs time, nothing else.
+        if np.count_nonzero(X.ravel()[:: max(1, X.size // 100_000)]) > _SPARSE * min(X.size, 100_000):
             return _core.Features(X, None, None, X.shape[1])
+        return _core.Features(*_core.compress_rows(X), X.shape[1])
     rows = sparse.csr_array(X, dtype=np.float64)
     if not rows.has_canonical_format:
         rows = rows.copy()
