@@ -75,8 +75,11 @@ class ClassBlocks final : public Blocks {
             double sum = 0;
             for (std::size_t k = 0; k < data_.n_labels; ++k) sum += mu[k];
             for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] /= sum;
-            std::copy(mu, mu + data_.n_labels, change_.begin());
-            change_[truth(i)] -= 1;
+            // From the truth to the present point. With little regularization that is a tiny step, which mu - 1 would round.
+            double wrong = 0;
+            for (std::size_t k = 0; k < data_.n_labels; ++k)
+                if (k != truth(i)) wrong += change_[k] = mu[k];
+            change_[truth(i)] = -wrong;
             add(i, change_.data(), 1, weights_.v.data());
         }
         weights_.project();
@@ -113,7 +116,8 @@ class ClassBlocks final : public Blocks {
             // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.
             const double curvature = squared_[i] / (lambda_ * static_cast<double>(n_));
             if (!(curvature > 1e-300) || data_.binary()) return go(i, Steps::fw, K);
-            for (std::size_t k = 0; k < K; ++k) point_[k] = mu[k] + hinge_[k] / curvature;
+            // Relative to the best hinge: where the curvature is tiny, a constant would swallow the distribution.
+            for (std::size_t k = 0; k < K; ++k) point_[k] = mu[k] + (hinge_[k] - hinge_[target_]) / curvature;
             project_to_simplex(point_.data(), K, order_, point_.data());
             for (std::size_t k = 0; k < K; ++k) change_[k] = point_[k] - mu[k];
             const Plan plan = plan_change(i, 1);

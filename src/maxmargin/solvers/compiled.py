@@ -37,6 +37,8 @@ def iterate(solver: BCFW, run: Run, start: Solution | None, data: _core.BlockDat
             return
         primal, dual, _ = engine.look()
         run.problem.calls += run.n
+        if np.isnan(primal):
+            raise ValueError("scores or losses are NaN; check the features")
         _count_failures(run, engine)
         if run.check(engine.weights(), primal, dual):
             return
