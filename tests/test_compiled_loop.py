@@ -69,15 +69,16 @@ def test_both_loops_reach_the_same_optimum(name, steps, bounds):
     """Item 3: the Python loop, with samplings, caches and batch steps in turn."""
     turn = MODELS.index(name) + list(BOUNDS).index(bounds)
     settings = {"sampling": SAMPLINGS[turn % 3], "cache": 20 * (turn % 2), "hybrid": steps == "fw" and turn % 4 > 1}
-    tolerance = max(TOLERANCE[steps], 1e-6)
+    # To 1e-6 where Python is not too slow for it.
+    tolerance = max(TOLERANCE[steps], 1e-6 if bounds == "free" else 1e-4)
     solver = BCFW(tol=tolerance, steps=steps, max_passes=20_000, **settings)
     slow = solver.solve(Hidden(make_model(name)), LAM, bounds=BOUNDS[bounds])
     assert not isinstance(slow.state, _core.BlockEngine)
     check_certificate(slow, name, bounds)
     fast = solver.solve(make_model(name), LAM, bounds=BOUNDS[bounds])
     assert fast.primal == pytest.approx(slow.primal, rel=2 * tolerance)
-    if tolerance == 1e-6:
-        np.testing.assert_allclose(fast.weights, slow.weights, atol=3 * np.sqrt(2 * tolerance * fast.primal / LAM))
+    # Both are that close to the one optimum.
+    assert np.linalg.norm(fast.weights - slow.weights) <= 2 * np.sqrt(2 * tolerance * fast.primal / LAM)
 
 
 @pytest.mark.parametrize("hide", [False, True])

@@ -75,11 +75,8 @@ class ClassBlocks final : public Blocks {
             double sum = 0;
             for (std::size_t k = 0; k < data_.n_labels; ++k) sum += mu[k];
             for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] /= sum;
-            // From the truth to the present point. With little regularization that is a tiny step, which mu - 1 would round.
-            double wrong = 0;
-            for (std::size_t k = 0; k < data_.n_labels; ++k)
-                if (k != truth(i)) wrong += change_[k] = mu[k];
-            change_[truth(i)] = -wrong;
+            std::copy(mu, mu + data_.n_labels, change_.begin());
+            balance(i);
             add(i, change_.data(), 1, weights_.v.data());
         }
         weights_.project();
@@ -120,8 +117,11 @@ class ClassBlocks final : public Blocks {
             for (std::size_t k = 0; k < K; ++k) point_[k] = mu[k] + (hinge_[k] - hinge_[target_]) / curvature;
             project_to_simplex(point_.data(), K, order_, point_.data());
             for (std::size_t k = 0; k < K; ++k) change_[k] = point_[k] - mu[k];
+            balance(i);
             const Plan plan = plan_change(i, 1);
-            return apply(i, plan, change_.data());
+            if (plan.gain > 0) return apply(i, plan, change_.data());
+            // Where the curvature is huge the best point is too close to a corner for a projection to see it.
+            steps = Steps::pairwise;
         }
         std::size_t worst = K;
         for (std::size_t k = 0; k < K; ++k)
@@ -206,6 +206,16 @@ class ClassBlocks final : public Blocks {
     void set_change_toward(std::size_t i, std::size_t label) {
         for (std::size_t k = 0; k < data_.n_labels; ++k) change_[k] = -mu_[i * data_.n_labels + k];
         change_[label] += 1;
+        balance(i);
+    }
+
+    // Make the change of the truth that of all others, so that no mass is lost. With little regularization the truth has
+    // almost all of it, and its change taken from its mass would be rounding.
+    void balance(std::size_t i) {
+        double others = 0;
+        for (std::size_t k = 0; k < data_.n_labels; ++k)
+            if (k != truth(i)) others += change_[k];
+        change_[truth(i)] = -others;
     }
 
     Plan plan_change(std::size_t i, double largest) {
@@ -231,6 +241,7 @@ class ClassBlocks final : public Blocks {
         } else if (kind == Steps::away) {
             std::copy(mu, mu + data_.n_labels, change_.begin());
             change_[worst] -= 1;
+            balance(i);
             largest = mu[worst] / (1 - mu[worst]);
         } else {
             std::fill(change_.begin(), change_.end(), 0.0);
