@@ -332,7 +332,7 @@ def test_features_of_extreme_sizes(scale):
         for steps in kinds("binary"):
             engine = engine_for(model, 1.0, steps=steps)
             duals = settle(engine, 10, 20)
-            # At 1e150 squares of dual variables underflow; only pairwise steps do without them.
+            # At 1e150 squares of dual variables underflow; only pairwise steps do without these squares.
             fine = scale < 1e150 or steps == "pairwise"
             assert np.isfinite(duals).all() and ((np.diff(duals) >= -1e-14 * duals[-1]).all() or not fine)
             primal, dual, gap = engine.look()
