@@ -194,7 +194,7 @@ def test_the_seed_decides_everything(name, sampling):
 
 @pytest.mark.parametrize("sampling", ["uniform", "permutation"])
 def test_blocks_are_drawn_evenly(sampling):
-    """Counts of visits are read off the gaps: with a huge lambda every visit of a block shows in its gap."""
+    """The first block that a new engine visits is the one whose gap is known afterwards."""
     rng = np.random.default_rng(0)
     model = MulticlassModel(rng.normal(size=(10, 3)), rng.integers(0, 3, 10), 3)
     firsts = np.zeros(10)
@@ -240,8 +240,10 @@ def test_a_copy_goes_its_own_way(name, steps, cache):
     np.testing.assert_allclose(second.weights(), weights, rtol=1e-13, atol=1e-15)
     assert second.dual == pytest.approx(dual, rel=1e-13)
     duals = walk(second, 3 * model.n_blocks)
-    second.step_all() if steps == "fw" and second.look() else None
     assert (np.diff(duals) >= -1e-14).all() and duals[-1] > dual
+    second.look()
+    if steps == "fw":
+        second.step_all()
     np.testing.assert_array_equal(first.weights(), weights)
     np.testing.assert_array_equal(first.gaps(), gaps)
     assert first.dual == dual
@@ -361,7 +363,7 @@ def test_chains_of_extreme_sizes():
 @pytest.mark.parametrize("bounds", [None, (-0.5, 1.0)])
 @pytest.mark.parametrize("lengths", [(64, 65), (100, 1, 200)])
 def test_long_chains(lengths, bounds):
-    """More than 64 nodes take another way to the length of a step. The truth about them: all outputs of a score at most."""
+    """More than 64 nodes take another way to the length of a step; outputs are too many to list, so the oracle is asked."""
     model = chain(lengths, seed=4)
     for steps in kinds("chain"):
         engine = engine_for(model, LAM, bounds, steps=steps, cache=10 if steps == "all" else 0)

@@ -88,8 +88,8 @@ def test_heuristic_stop_is_never_called_certified(name, hide):
     model = make_model(name)
     uncertified = 0
     for sampling in SAMPLINGS:
-        for steps in ("fw", "pairwise"):
-            solver = BCFW(tol=2e-2, stop="heuristic", sampling=sampling, steps=steps)
+        for settings in ({}, {"hybrid": True}, {"steps": "pairwise"}, {"steps": "all", "cache": 20}):
+            solver = BCFW(tol=2e-2, stop="heuristic", sampling=sampling, **settings)
             solution = solver.solve(Hidden(model) if hide else model, LAM)
             check_certificate(solution, name, "free", certified=solution.certified)
             uncertified += not solution.certified
