@@ -76,11 +76,8 @@ class ClassBlocks final : public Blocks {
             double sum = 0;
             for (std::size_t k = 0; k < data_.n_labels; ++k) sum += mu[k];
             for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] /= sum;
-            // From the truth to the present point. The truth loses what the others have; 1 less its own would cancel.
-            double others = 0;
-            for (std::size_t k = 0; k < data_.n_labels; ++k)
-                if (k != truth(i)) others += change_[k] = mu[k];
-            change_[truth(i)] = -others;
+            std::copy(mu, mu + data_.n_labels, change_.begin());
+            balance(i);
             add(i, change_.data(), 1, weights_.v.data());
         }
         weights_.project();
@@ -117,11 +114,15 @@ class ClassBlocks final : public Blocks {
             // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.
             const double curvature = squared_[i] / (lambda_ * static_cast<double>(n_));
             if (!(curvature > 1e-300) || data_.binary()) return go(i, Steps::fw, K);
-            for (std::size_t k = 0; k < K; ++k) point_[k] = mu[k] + hinge_[k] / curvature;
+            // Relative to the best hinge: where the curvature is tiny, a constant would swallow the distribution.
+            for (std::size_t k = 0; k < K; ++k) point_[k] = mu[k] + (hinge_[k] - hinge_[target_]) / curvature;
             project_to_simplex(point_.data(), K, order_, point_.data());
             for (std::size_t k = 0; k < K; ++k) change_[k] = point_[k] - mu[k];
+            balance(i);
             const Plan plan = plan_change(i, 1);
-            return apply(i, plan, change_.data());
+            if (plan.gain > 0) return apply(i, plan, change_.data());
+            // Where the curvature is huge the best point is too close to a corner for a projection to see it.
+            steps = Steps::pairwise;
         }
         std::size_t worst = K;
         for (std::size_t k = 0; k < K; ++k)
@@ -261,6 +262,16 @@ class ClassBlocks final : public Blocks {
     void set_change_toward(std::size_t i, std::size_t label) {
         for (std::size_t k = 0; k < data_.n_labels; ++k) change_[k] = -mu_[i * data_.n_labels + k];
         change_[label] += 1;
+        balance(i);
+    }
+
+    // Make the change of the truth that of all others, so that no mass is lost. With little regularization the truth has
+    // almost all of it, and its change taken from its mass would be rounding.
+    void balance(std::size_t i) {
+        double others = 0;
+        for (std::size_t k = 0; k < data_.n_labels; ++k)
+            if (k != truth(i)) others += change_[k];
+        change_[truth(i)] = -others;
     }
 
     // After `ask`: point_ is the tilted distribution, change_ the way to it.
@@ -277,6 +288,7 @@ class ClassBlocks final : public Blocks {
             for (std::size_t k = 0; k < K; ++k) point_[k] /= sum;
         }
         for (std::size_t k = 0; k < K; ++k) change_[k] = point_[k] - mu[k];
+        balance(i);
     }
     void mix(std::size_t i, double step) {
         double* mu = mu_.data() + i * data_.n_labels;
@@ -314,6 +326,7 @@ class ClassBlocks final : public Blocks {
         } else if (kind == Steps::away) {
             std::copy(mu, mu + data_.n_labels, change_.begin());
             change_[worst] -= 1;
+            balance(i);
             largest = mu[worst] / (1 - mu[worst]);
         } else {
             std::fill(change_.begin(), change_.end(), 0.0);

@@ -83,7 +83,8 @@ class Engine {
         const double n = static_cast<double>(blocks_->n_blocks());
         for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) {
             const Hinges h = blocks_->ask(i);
-            hinges.add(h.target);
+            // A maximum may overlook what is not a number; an average does not.
+            hinges.add(std::isnan(h.mean) ? h.mean : h.target);
             sampler_.update(i, (h.target - h.mean) / n);
             blocks_->note_target(i);
             if (settings_.cache) blocks_->remember(i);

@@ -23,7 +23,7 @@ inline Plan plan_quadratic(double slope, double squared, double lambda, double l
     if (!(slope > 0) || !(largest > 0)) return {};
     // Without curvature the dual rises for ever; no constant may be added to a denominator that can be of any size.
     const double step = squared < 1e-300 ? largest : std::min(largest, slope / (lambda * squared));
-    return {step, step * slope - 0.5 * lambda * step * step * squared, step == largest};
+    return {step, step * (slope - 0.5 * lambda * step * squared), step == largest};
 }
 
 // A whole step, whatever it brings. Bounds on the weights can only make the gain larger.

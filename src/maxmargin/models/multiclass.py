@@ -174,9 +174,10 @@ class BinaryModel:
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Those of several samples."""
         margins = self.y[list(blocks)] * np.asarray(self.X[list(blocks)] @ weights)
-        # psi of the other label is y x: half of it would be the joint feature y x / 2 on either side.
+        # psi of the other label is y x: half of it would be the joint feature y x / 2 on either side. A margin that is not a
+        # number goes the same way, for the solver to see.
         return [
-            Cut(self.y[block] * row_of(self.X, block), 1.0, 1) if margin < 1 else Cut(np.zeros(self.n_features), 0.0, ())
+            Cut(self.y[block] * row_of(self.X, block), 1.0, 1) if not margin >= 1 else Cut(np.zeros(self.n_features), 0.0, ())
             for block, margin in zip(blocks, margins, strict=True)
         ]
 

@@ -90,7 +90,10 @@ class BCFW(Solver):
 
     def _start(self, run: Run, start: Solution | None) -> BlockState:
         if start is not None and isinstance(start.state, BlockState):
-            state = BlockState(start.state.dual.rescaled(run.lam, run.bounds), start.state.corners)
+            corners = start.state.corners
+            state = BlockState(
+                start.state.dual.rescaled(run.lam, run.bounds), None if corners is None else [known.copy() for known in corners]
+            )
         else:
             state = BlockState(Dual(run.n, run.problem.n_features, run.lam, run.bounds), None)
         if state.corners is None and (self.cache > 0 or self.steps != "fw"):

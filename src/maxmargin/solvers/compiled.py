@@ -87,6 +87,8 @@ def _look(run: Run, engine: _core.BlockEngine) -> bool:
     """An exact gap, by one call of every oracle; True if the run is over."""
     primal, dual, _ = engine.look()
     run.problem.calls += run.n
+    if np.isnan(primal):
+        raise ValueError("scores or losses are NaN; check the features")
     run.problem.worse_than_truth = engine.worse_than_truth
     run.problem.exact &= engine.worse_than_truth == 0
     return run.check(engine.weights(), primal, dual)

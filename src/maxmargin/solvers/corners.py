@@ -36,6 +36,13 @@ class Corners:
     def __len__(self) -> int:
         return self._size
 
+    def copy(self) -> Corners:
+        """The same outputs and distribution, to be changed on their own."""
+        other = Corners.__new__(Corners)
+        other._psi, other._loss, other._alpha = self._psi.copy(), self._loss.copy(), self._alpha.copy()
+        other._size, other._slots = self._size, dict(self._slots)
+        return other
+
     @property
     def psi(self) -> Floats:
         """Features, shape (m, d)."""

@@ -177,7 +177,7 @@ class _DistributionState:
             )
         dual = Dual(run.n, problem.n_features, run.lam, run.bounds)
         if start is not None and isinstance(start.state, _DistributionState):
-            distributions = start.state.distributions
+            distributions = list(start.state.distributions)
         else:
             # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
             mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))

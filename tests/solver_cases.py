@@ -1,0 +1,97 @@
+"""Small problems for tests of solvers: their outputs written out, and optima to compare with."""
+
+from functools import cache
+from itertools import pairwise, product
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.models import BinaryModel, ChainModel, ChainWeights, EnumeratedModel, MulticlassModel
+from maxmargin.solvers import OneSlackCuttingPlane
+
+LAM = 0.1
+# None, positivity, a box, and a box that does not contain zero.
+BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "off zero": (0.01, 0.08)}
+MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
+
+
+class Hidden:
+    """A model without its compiled form: solvers must ask its oracle in Python."""
+
+    def __init__(self, model):
+        self.n_blocks, self.n_features, self.exact = model.n_blocks, model.n_features, model.exact
+        self.cut, self.cuts = model.cut, model.cuts
+
+
+def chain(lengths, n_labels=3, n_inputs=2, seed=0, scale=1.0):
+    """Random chains. Costs differ from position to position, so that no two labelings tie."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    X = scale * rng.normal(size=(offsets[-1], n_inputs))
+    model = ChainModel(X, rng.integers(0, n_labels, len(X)), offsets, n_labels)
+    model.cost = model.cost * rng.uniform(0.5, 1.5, len(X))
+    return model
+
+
+@cache
+def make_model(name):
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
+    costs = rng.uniform(0.5, 2.0, (3, 3)) * (1 - np.eye(3))
+    if name == "multiclass":
+        return MulticlassModel(X, y, 3)
+    if name == "sparse":
+        return MulticlassModel(sparse.csr_array(X * (rng.random(X.shape) < 0.5)), y, 3)
+    if name == "costs":
+        return MulticlassModel(X, y, 3, costs)
+    if name == "binary":
+        return BinaryModel(X, np.where(y == 0, 1, -1))
+    return chain((1, 2, 3, 2, 1, 3))
+
+
+def chain_feature(model, block, labels):
+    """The joint feature of a labeling, position after position."""
+    feature = np.zeros(model.n_features)
+    parts = ChainWeights(feature, model.n_labels, model.n_inputs)
+    for x, label in zip(model.X[model.offsets[block] :], labels, strict=False):
+        parts.emission[label] += x
+    parts.first[labels[0]] += 1
+    parts.last[labels[-1]] += 1
+    for a, b in pairwise(labels):
+        parts.transition[a, b] += 1
+    return feature
+
+
+def outputs_of(model, block):
+    """``psi`` and loss of every output of a block, by definition."""
+    if isinstance(model, EnumeratedModel):
+        return model.psi[block], model.loss[block]
+    if isinstance(model, ChainModel):
+        rows = slice(model.offsets[block], model.offsets[block + 1])
+        truth = model.y[rows]
+        labelings = np.array(list(product(range(model.n_labels), repeat=len(truth))))
+        own = chain_feature(model, block, truth)
+        psi = np.array([own - chain_feature(model, block, labels) for labels in labelings])
+        return psi, ((labelings != truth) * model.cost[rows]).sum(axis=1)
+    x = np.asarray(model.X.toarray() if sparse.issparse(model.X) else model.X)[block]
+    if isinstance(model, BinaryModel):
+        return np.array([0 * x, model.y[block] * x]), np.array([0.0, 1.0])
+    eye, truth = np.eye(model.n_classes), model.y[block]
+    return np.array([np.outer(eye[truth] - eye[k], x).ravel() for k in range(model.n_classes)]), model.costs[truth]
+
+
+def listed(model):
+    """The same problem with all outputs in arrays."""
+    return EnumeratedModel(*zip(*(outputs_of(model, block) for block in range(model.n_blocks)), strict=True))
+
+
+def primal_of(model, weights, lam):
+    """The objective, by a look at every output."""
+    hinges = [np.max(loss - psi @ weights) for psi, loss in (outputs_of(model, block) for block in range(model.n_blocks))]
+    return lam / 2 * weights @ weights + np.mean(hinges)
+
+
+@cache
+def optimum(name, bounds, lam=LAM):
+    """Best weights and value, by cutting planes over the listed outputs to 1e-10."""
+    return OneSlackCuttingPlane(tol=1e-10, max_passes=5000).solve(listed(make_model(name)), lam, bounds=BOUNDS[bounds])
