@@ -190,7 +190,7 @@ def test_bad_sequences_and_bad_input_after_training():
         chain.predict([sparse.csr_array((2, 3))])
     with pytest.raises(ValueError, match="X is empty"):
         chain.predict([])
-    with pytest.raises(ValueError, match="sequence 0 of X holds dictionaries, but .* those of training, hold arrays; use one"):
+    with pytest.raises(ValueError, match=r"sequence 0 of X holds dictionaries, but .* those of training, hold arrays; use one"):
         chain.predict([[{"a": 1.0}]])
     with pytest.raises(ValueError, match="sequence 1 has 3 positions in X, but 2 labels in y"):
         chain.score(CHAIN, [[0, 1], [0, 1]])
