@@ -1,11 +1,13 @@
 // Python face of the kernels on labelings: arrays in, arrays out, interpreter lock released.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
 #include <new>
+#include <optional>
 
 #include "structures/tree_dp.hpp"
 
@@ -67,14 +69,24 @@ void check_temperature(double temperature) {
     if (!(temperature >= 0) || std::isinf(temperature)) throw nb::value_error("temperature must be finite and not negative");
 }
 
-// Chain q of many laid end to end.
-Forest chain_of(const Forest& all, const Offsets& offsets, std::size_t q) {
+// Parents are counted from the first node of their forest.
+void check_parents_of_many(const Parents& parent, const Offsets& offsets, std::size_t n_nodes) {
+    if (parent.size() != n_nodes) throw nb::value_error("parent must have one entry for each row of unary");
+    for (std::size_t q = 0; q + 1 < offsets.size(); ++q)
+        for (std::int64_t t = offsets.data()[q]; t < offsets.data()[q + 1]; ++t)
+            if (parent.data()[t] < -1 || parent.data()[t] >= t - offsets.data()[q])
+                throw nb::value_error("every parent must be -1 or come before its child; number every node after its parent");
+}
+
+// Forest q of many laid end to end.
+Forest part_of(const Forest& all, const Offsets& offsets, std::size_t q) {
     const auto begin = static_cast<std::size_t>(offsets.data()[q]);
-    Forest chain = all;
-    chain.n_nodes = static_cast<std::size_t>(offsets.data()[q + 1]) - begin;
-    chain.unary += begin * all.n_labels;
-    if (!all.shared) chain.pairwise += begin * all.n_labels * all.n_labels;
-    return chain;
+    Forest part = all;
+    part.n_nodes = static_cast<std::size_t>(offsets.data()[q + 1]) - begin;
+    part.unary += begin * all.n_labels;
+    if (all.parent) part.parent += begin;
+    if (!all.shared) part.pairwise += begin * all.n_labels * all.n_labels;
+    return part;
 }
 
 nb::tuple tree_best(const Scores& unary, const Scores& pairwise, const Parents& parent) {
@@ -103,9 +115,13 @@ nb::tuple tree_marginals(const Scores& unary, const Scores& pairwise, const Pare
     return nb::make_tuple(nodes.array, edges.array, total);
 }
 
-nb::tuple chain_best_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets) {
-    const Forest all = forest_of(unary, pairwise);
+nb::tuple forest_best_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets, const std::optional<Parents>& parent) {
+    Forest all = forest_of(unary, pairwise);
     check_offsets(offsets, all.n_nodes);
+    if (parent) {
+        check_parents_of_many(*parent, offsets, all.n_nodes);
+        all.parent = parent->data();
+    }
     const std::size_t count = offsets.size() - 1;
     const auto labels = zeros<std::int32_t>({all.n_nodes});
     const auto scores = zeros<double>({count});
@@ -114,9 +130,13 @@ nb::tuple chain_best_many(const Scores& unary, const Scores& pairwise, const Off
         TreeSolver solver;
         solver.start(all, 0);
         for (std::size_t q = 0; q < count; ++q)
-            scores.data[q] = solver.best_again(chain_of(all, offsets, q), labels.data + offsets.data()[q]);
+            scores.data[q] = solver.best_again(part_of(all, offsets, q), labels.data + offsets.data()[q]);
     }
     return nb::make_tuple(labels.array, scores.array);
+}
+
+nb::tuple chain_best_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets) {
+    return forest_best_many(unary, pairwise, offsets, std::nullopt);
 }
 
 nb::tuple chain_marginals_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets, double temperature, bool with_edges) {
@@ -133,7 +153,7 @@ nb::tuple chain_marginals_many(const Scores& unary, const Scores& pairwise, cons
         solver.start(all, temperature);
         for (std::size_t q = 0; q < count; ++q) {
             const auto begin = static_cast<std::size_t>(offsets.data()[q]);
-            totals.data[q] = solver.marginals_again(chain_of(all, offsets, q), nodes.data + begin * n,
+            totals.data[q] = solver.marginals_again(part_of(all, offsets, q), nodes.data + begin * n,
                                                     with_edges ? edges.data + begin * n * n : nullptr);
         }
     }
@@ -146,6 +166,8 @@ void bind_structures(nb::module_& m) {
     m.def("tree_best", &tree_best, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert());
     m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a,
           "with_edges"_a);
+    m.def("forest_best_many", &forest_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
+          "parent"_a.noconvert().none());
     m.def("chain_best_many", &chain_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert());
     m.def("chain_marginals_many", &chain_marginals_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
           "temperature"_a, "with_edges"_a);

@@ -19,6 +19,7 @@ _HOMES = {
     "MulticlassSVM": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
     "StructuredSVM": "maxmargin.estimators",
+    "TreeSVM": "maxmargin.estimators",
     "ViolatingRanking": "maxmargin.inference",
     "ViolatingRankings": "maxmargin.inference",
     "most_violating_ranking": "maxmargin.inference",
@@ -33,6 +34,7 @@ __all__ = [
     "MulticlassSVM",
     "RankingSVM",
     "StructuredSVM",
+    "TreeSVM",
     "ViolatingRanking",
     "ViolatingRankings",
     "__version__",
@@ -48,7 +50,15 @@ __all__ = [
 
 if TYPE_CHECKING:
     from maxmargin import estimators, inference, losses, metrics, models, solvers
-    from maxmargin.estimators import ChainSVM, GraphSVM, LatentStructuredSVM, MulticlassSVM, RankingSVM, StructuredSVM
+    from maxmargin.estimators import (
+        ChainSVM,
+        GraphSVM,
+        LatentStructuredSVM,
+        MulticlassSVM,
+        RankingSVM,
+        StructuredSVM,
+        TreeSVM,
+    )
     from maxmargin.inference import (
         ViolatingRanking,
         ViolatingRankings,

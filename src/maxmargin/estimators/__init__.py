@@ -5,5 +5,6 @@ from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.sequences import ChainSVM
 from maxmargin.estimators.structured import GraphSVM, StructuredSVM
+from maxmargin.estimators.trees import TreeSVM
 
-__all__ = ["ChainSVM", "GraphSVM", "LatentStructuredSVM", "MulticlassSVM", "RankingSVM", "StructuredSVM"]
+__all__ = ["ChainSVM", "GraphSVM", "LatentStructuredSVM", "MulticlassSVM", "RankingSVM", "StructuredSVM", "TreeSVM"]

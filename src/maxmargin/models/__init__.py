@@ -1,11 +1,13 @@
 """Models bind data, loss and inference into an oracle that hands out cuts. They know no solver's insides."""
 
-from maxmargin.models.chain import ChainModel, ChainWeights, chain_scores
+from maxmargin.models.chain import ChainModel, ChainWeights
 from maxmargin.models.enumerated import EnumeratedModel
+from maxmargin.models.forest import TreeWeights
 from maxmargin.models.graph import Graph, GraphModel
 from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
 from maxmargin.models.ranking import RankingModel
+from maxmargin.models.tree import Tree, TreeModel
 from maxmargin.models.user import StructuredModel, UserProblem
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "MulticlassModel",
     "RankingModel",
     "StructuredModel",
+    "Tree",
+    "TreeModel",
+    "TreeWeights",
     "UserProblem",
-    "chain_scores",
 ]

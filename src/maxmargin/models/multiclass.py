@@ -13,6 +13,7 @@ from maxmargin import _core
 from maxmargin.cuts import Cut
 from maxmargin.models.compiled import compiled_features, has_own_oracle
 from maxmargin.models.distributions import log_mix, near_vertex, tilt
+from maxmargin.models.rows import row_norms
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +26,7 @@ def row_of(X: Any, index: int) -> Floats:
 
 def largest_norm(X: Any) -> float:
     """Largest Euclidean norm of a row."""
-    squares: Any = X.multiply(X) if hasattr(X, "multiply") else X * X
-    return float(np.sqrt(np.asarray(squares.sum(axis=1)).max(initial=0.0)))
+    return float(row_norms(X).max(initial=0.0))
 
 
 def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:

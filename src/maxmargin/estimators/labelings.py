@@ -1,0 +1,200 @@
+"""What estimators of sequences and trees have in common: lists of blocks in, one stack of rows inside, lists of labels out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators.multiclass import with_constant
+from maxmargin.estimators.training import ListEstimator, check_budgets, train
+from maxmargin.models import TreeModel, TreeWeights
+from maxmargin.models.forest import Forests, Words, best_labels, label_scores
+from maxmargin.models.rows import bad_row, is_sparse
+from maxmargin.solvers import Solver
+
+Floats = NDArray[np.float64]
+
+
+class Stack(NamedTuple):
+    """All blocks below each other: rows of features, where blocks begin and end, and parents unless they are chains."""
+
+    X: Any
+    offsets: NDArray[np.int64]
+    parent: NDArray[Any] | None
+
+
+class LabelingSVM(ListEstimator, ABC):
+    """Labels of nodes that depend on the labels of their parents; a subclass says what a block looks like.
+
+    Features of a block are an array or a sparse matrix of shape (L, p), or a list of L dictionaries.
+    """
+
+    words: ClassVar[Words]
+    # Names of the fitted weights of the labels of roots and leaves.
+    ends: ClassVar[tuple[str, str]]
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        normalize: bool = True,
+        fit_intercept: bool = True,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.normalize = normalize
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @abstractmethod
+    def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
+        """Features and parents of every block; no parents if blocks are chains."""
+
+    @abstractmethod
+    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeModel:
+        """The model to train."""
+
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
+        """Train on blocks X with labels y, a sequence of numbers or strings for each block."""
+        check_budgets(self)
+        stack = self._stack(X, fitting=True)
+        labels = self._labels_of(y, np.diff(stack.offsets))
+        self.classes_, codes = np.unique(np.concatenate(labels), return_inverse=True)
+        n_labels = len(self.classes_)
+        self.n_features_in_ = stack.X.shape[1] - self.fit_intercept
+        solution = train(self, self._problem(stack, codes.astype(np.int64), n_labels))
+        weights = TreeWeights(solution.weights, n_labels, stack.X.shape[1])
+        self._weights = weights
+        self.coef_ = weights.emission[:, : self.n_features_in_].copy()
+        self.intercept_ = weights.emission[:, -1].copy() if self.fit_intercept else np.zeros(n_labels)
+        for name, values in zip(self.ends, (weights.root, weights.leaf), strict=True):
+            setattr(self, name, values.copy())
+        self.transition_ = weights.transition.copy()
+        return self
+
+    def decision_function(self, X: Sequence[Any]) -> list[Floats]:
+        """Scores of the labels at every node, shape (L, K) each, without transitions."""
+        scores, forests = self._scores(X)
+        return np.split(scores, forests.offsets[1:-1])
+
+    def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
+        """The best labels of every block, shape (L,) each."""
+        scores, forests = self._scores(X)
+        labels = best_labels(scores, self._weights, forests.offsets, forests.parent)
+        return np.split(self.classes_[labels], forests.offsets[1:-1])
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Mean over the blocks of the fraction of right labels; a label that was not there in training is never right."""
+        found = self.predict(X)
+        truth = self._labels_of(y, [len(labels) for labels in found])
+        return float(np.mean([np.mean(a == b) for a, b in zip(found, truth, strict=True)]))
+
+    def _scores(self, X: Sequence[Any]) -> tuple[Floats, Forests]:
+        check_is_fitted(self)
+        stack = self._stack(X, fitting=False)
+        n_features = stack.X.shape[1] - self.fit_intercept
+        if n_features != self.n_features_in_:
+            raise ValueError(f"X has {n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}")
+        forests = Forests(stack.offsets, stack.parent, self.words)
+        return label_scores(self._weights, stack.X, forests.is_root, forests.is_leaf), forests
+
+    # ---- checks and conversions -------------------------------------------------------------------------------------------
+
+    def _stack(self, X: Sequence[Any], *, fitting: bool) -> Stack:
+        block, node = self.words
+        if is_sparse(X):
+            raise TypeError(f"X is a single sparse matrix; pass a list with one matrix per {block}")
+        if len(X) == 0:
+            raise ValueError(f"X is empty; at least one {block} is needed")
+        features, parents = self._blocks(X)
+        for k, rows in enumerate(features):
+            if _length(rows) == 0:
+                raise ValueError(f"{block} {k} of X is empty; drop {block}s without {node}s")
+        if fitting:
+            # Most names are absent from most nodes, so rows of dictionaries are sparse, and stay so.
+            self._vectorizer = DictVectorizer(sparse=True) if _are_dictionaries(features[0]) else None
+        for k, rows in enumerate(features):
+            if _are_dictionaries(rows) != (self._vectorizer is not None):
+                kinds = ("arrays", "dictionaries") if self._vectorizer is not None else ("dictionaries", "arrays")
+                raise ValueError(
+                    f"{block} {k} of X holds {kinds[0]}, but the {block}s before it, or those of training, hold {kinds[1]}; "
+                    "use one kind for all"
+                )
+        if self._vectorizer is not None:
+            dictionaries = [entry for rows in features for entry in rows]
+            if fitting:
+                self._vectorizer.fit(dictionaries)
+            inputs: Any = self._vectorizer.transform(dictionaries)
+        else:
+            inputs = self._below_each_other(features)
+        lengths = [_length(rows) for rows in features]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        bad = bad_row(inputs)
+        if bad is not None:
+            k = int(np.searchsorted(offsets, bad, side="right")) - 1
+            raise ValueError(f"{node} {bad - offsets[k]} of {block} {k} of X has NaN or infinite values; remove or replace them")
+        for k, (length, parent) in enumerate(zip(lengths, parents or (), strict=False)):
+            if parent.shape != (length,):
+                raise ValueError(f"{block} {k} of X has {length} {node}s, but parents of shape {parent.shape}; each needs one")
+        return Stack(
+            with_constant(inputs) if self.fit_intercept else inputs, offsets, np.concatenate(parents) if parents else None
+        )
+
+    def _below_each_other(self, features: list[Any]) -> Any:
+        """Arrays and sparse matrices in one matrix, CSR if any of them is sparse."""
+        matrices: list[Any] = []
+        for k, rows in enumerate(features):
+            matrix = sparse.csr_array(rows, dtype=np.float64) if is_sparse(rows) else np.asarray(rows, dtype=np.float64)
+            if matrix.ndim != 2:
+                raise ValueError(
+                    f"{self.words.block} {k} of X has shape {matrix.shape}; ({self.words.node}s, features) is needed"
+                )
+            if matrices and matrix.shape[1] != matrices[0].shape[1]:
+                raise ValueError(
+                    f"{self.words.block} {k} of X has {matrix.shape[1]} features, but the first has {matrices[0].shape[1]}"
+                )
+            matrices.append(matrix)
+        if not any(is_sparse(matrix) for matrix in matrices):
+            return np.concatenate(matrices)
+        return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
+
+    def _labels_of(self, y: Sequence[Sequence[Any]], lengths: Sequence[int] | NDArray[np.int64]) -> list[NDArray[Any]]:
+        """An array of labels for each block."""
+        block, node = self.words
+        if len(y) != len(lengths):
+            raise ValueError(f"X has {len(lengths)} {block}s, but y has {len(y)}; they must be equal")
+        labels = [np.asarray(own) for own in y]
+        for k, (own, length) in enumerate(zip(labels, lengths, strict=True)):
+            if own.ndim != 1:
+                raise ValueError(f"labels of {block} {k} have shape {own.shape}, but a list with one label per {node} is needed")
+            if len(own) != length:
+                raise ValueError(f"{block} {k} has {length} {node}s in X, but {len(own)} labels in y")
+            if own.dtype.kind == "f" and np.isnan(own).any():
+                raise ValueError(f"labels of {block} {k} contain NaN; every {node} needs a label")
+        return labels
+
+
+def _length(rows: Any) -> int:
+    return int(rows.shape[0]) if is_sparse(rows) else len(rows)
+
+
+def _are_dictionaries(rows: Any) -> bool:
+    is_list = isinstance(rows, Sequence) or (isinstance(rows, np.ndarray) and rows.dtype == object)
+    return is_list and all(isinstance(entry, Mapping) for entry in rows)

@@ -1,0 +1,156 @@
+"""Labels on the nodes of forests: who is whose parent, which weights a labeling meets, and the best labeling.
+
+A block is a forest: one or more trees, each node with its parent before it. A chain is the tree in which every node is the
+parent of the next.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin import _core
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Words(NamedTuple):
+    """What messages call a block and a node."""
+
+    block: str
+    node: str
+
+
+TREES = Words("tree", "node")
+CHAINS = Words("sequence", "position")
+
+
+class TreeWeights:
+    """The parts of a weight vector of trees, as views.
+
+    Attributes
+    ----------
+    emission : array of shape (K, p)
+    root, leaf : arrays of shape (K,)
+        For the label of a node without parent, and of one without children; a single node is both.
+    transition : array of shape (K, K)
+        From the parent's label (row) to the child's (column).
+    """
+
+    def __init__(self, vector: Floats, n_labels: int, n_inputs: int) -> None:
+        k = n_labels
+        self.emission, self.root, self.leaf, self.transition = (
+            part.reshape(shape)
+            for part, shape in zip(
+                np.split(vector, np.cumsum([k * n_inputs, k, k])), [(k, n_inputs), (k,), (k,), (k, k)], strict=True
+            )
+        )
+
+    @staticmethod
+    def size(n_labels: int, n_inputs: int) -> int:
+        """Length of the vector."""
+        return n_labels * n_inputs + 2 * n_labels + n_labels * n_labels
+
+
+class Forests:
+    """Blocks of nodes that lie one after the other, and the parent of every node.
+
+    Parameters
+    ----------
+    offsets : int array of shape (n + 1,)
+        Block i has the nodes ``offsets[i]:offsets[i + 1]``; none is empty.
+    parent : int array of shape (N,), optional
+        Parent of every node, counted from the first node of its block; -1 for a root. None if all blocks are chains.
+    words : Words
+        For messages.
+
+    Attributes
+    ----------
+    is_root, is_leaf : bool arrays of shape (N,)
+    degree : int array of shape (N,)
+        Number of neighbours.
+    child, above : int arrays of shape (E,)
+        The nodes that have a parent, and that parent, counted over all blocks.
+    edge_offsets : int array of shape (n + 1,)
+        Block i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``.
+    """
+
+    def __init__(self, offsets: ArrayLike, parent: ArrayLike | None = None, words: Words = TREES) -> None:
+        self.offsets = _check_offsets(offsets, words)
+        self.lengths = np.diff(self.offsets)
+        self.n_nodes = int(self.offsets[-1])
+        first = np.repeat(self.offsets[:-1], self.lengths)
+        place = np.arange(self.n_nodes) - first
+        # As the kernels take it.
+        self.parent = None if parent is None else _check_parent(parent, place, self.offsets, words)
+        upper = place - 1 if self.parent is None else self.parent
+        self.is_root = upper < 0
+        self.child = np.flatnonzero(~self.is_root)
+        self.above = first[self.child] + upper[self.child]
+        n_children = np.bincount(self.above, minlength=self.n_nodes)
+        self.is_leaf = n_children == 0
+        self.degree = n_children + ~self.is_root
+        self.edge_offsets = np.concatenate([[0], np.cumsum(~self.is_root)])[self.offsets]
+
+    def rows(self, block: int) -> slice:
+        """Nodes of a block."""
+        return slice(int(self.offsets[block]), int(self.offsets[block + 1]))
+
+    def edges(self, block: int) -> tuple[Ints, Ints]:
+        """Children and parents of a block, counted from its first node."""
+        edges = slice(int(self.edge_offsets[block]), int(self.edge_offsets[block + 1]))
+        first = self.offsets[block]
+        return self.child[edges] - first, self.above[edges] - first
+
+    def parents(self, block: int) -> NDArray[np.int32]:
+        """Parent of every node of a block, counted from its first node."""
+        if self.parent is not None:
+            return self.parent[self.rows(block)]
+        return np.arange(-1, self.lengths[block] - 1, dtype=np.int32)
+
+
+def label_scores(weights: TreeWeights, X: Any, is_root: NDArray[np.bool_], is_leaf: NDArray[np.bool_]) -> Floats:
+    """Score of every label at every node, shape (N, K), without transitions; X is dense or CSR."""
+    scores: Floats = np.ascontiguousarray(X @ weights.emission.T)
+    scores[is_root] += weights.root
+    scores[is_leaf] += weights.leaf
+    return scores
+
+
+def best_labels(scores: Floats, weights: TreeWeights, offsets: Ints, parent: NDArray[np.int32] | None) -> Ints:
+    """The best labeling of every block, all in one array; of equally good labels the lowest, from the roots down."""
+    labels, _ = _core.forest_best_many(scores, np.ascontiguousarray(weights.transition), offsets, parent)
+    return labels.astype(np.int64)
+
+
+def _check_offsets(offsets: ArrayLike, words: Words) -> Ints:
+    array = np.asarray(offsets, dtype=np.int64)
+    if array.ndim != 1 or len(array) < 2 or array[0] != 0:
+        raise ValueError(
+            f"offsets must begin with 0 and have one more entry than there are {words.block}s, at least one; "
+            f"it has shape {array.shape}" + (f" and begins with {array[0]}" if array.ndim == 1 and len(array) else "")
+        )
+    short = np.diff(array) < 1
+    if short.any():
+        raise ValueError(f"{words.block} {int(short.argmax())} is empty; drop {words.block}s without {words.node}s")
+    return array
+
+
+def _check_parent(parent: ArrayLike, place: Ints, offsets: Ints, words: Words) -> NDArray[np.int32]:
+    array = np.asarray(parent)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"parent must be integers, the {words.node} above each {words.node}, but has dtype {array.dtype}")
+    if array.shape != place.shape:
+        raise ValueError(f"parent has shape {array.shape}, but one entry for each of the {len(place)} {words.node}s is needed")
+    wrong = (array < -1) | (array >= place)
+    if wrong.any():
+        at = int(wrong.argmax())
+        block = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise ValueError(
+            f"{words.node} {place[at]} of {words.block} {block} has the parent {array[at]}; it must be -1 for a root, or a "
+            f"{words.node} before {place[at]}: number every {words.node} after its parent"
+        )
+    return np.ascontiguousarray(array, dtype=np.int32)

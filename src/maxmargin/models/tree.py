@@ -1,0 +1,195 @@
+"""Trees of labels: a score for every label of every node, and one for every pair of labels of a node and its parent.
+
+The joint feature of a labeling has four parts: for every label the sum of the features of its nodes, how many roots and how
+many leaves have it, and the counts of pairs (parent's label, own label). Distributions over labelings are kept as marginals
+of nodes and edges, which determine all expectations; a tree distribution with given marginals is
+``prod_t mu_t^(1 - degree) * prod over edges mu`` (spec A9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin import _core
+from maxmargin.cuts import Cut
+from maxmargin.models.compiled import compiled_features, has_own_oracle
+from maxmargin.models.distributions import log_mix, near_vertex
+from maxmargin.models.forest import TREES, Forests, TreeWeights, Words, best_labels, label_scores
+from maxmargin.models.rows import check_rows, row_norms
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Tree(NamedTuple):
+    """Features of nodes (L, p) and the parent (L,) of each: a node before it, or -1 for a root; several roots are fine."""
+
+    features: Any
+    parent: ArrayLike
+
+
+class TreeModel:
+    """Forests with Hamming loss.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (N, p)
+        Features of all nodes of all forests, one forest after the other.
+    y : int array of shape (N,)
+        Labels 0 to K - 1.
+    offsets : int array of shape (n + 1,)
+        Forest i has the rows ``offsets[i]:offsets[i + 1]``; none is empty.
+    parent : int array of shape (N,) or None
+        Parent of every node, counted from the first node of its forest; -1 for a root. Parents come before their children.
+        None if every forest is a chain.
+    n_labels : int
+        K.
+    normalize : bool
+        Divide the Hamming loss by the number of nodes of the forest.
+    """
+
+    exact = True
+    words: ClassVar[Words] = TREES
+
+    def __init__(
+        self, X: Any, y: ArrayLike, offsets: ArrayLike, parent: ArrayLike | None, n_labels: int, *, normalize: bool = True
+    ) -> None:
+        self.X, self.y = check_rows(X), _check_labels(y, n_labels)
+        n, end = self.X.shape[0], int(np.asarray(offsets)[-1])
+        if not n == len(self.y) == end:
+            raise ValueError(f"X has {n} {self.words.node}s, y has {len(self.y)} and offsets end at {end}; they must be equal")
+        self.forests = Forests(offsets, parent, self.words)
+        self.offsets, self.n_labels = self.forests.offsets, n_labels
+        self.n_inputs = int(self.X.shape[1])
+        self.n_blocks = len(self.forests.lengths)
+        self.n_features = TreeWeights.size(n_labels, self.n_inputs)
+        # What a wrong label costs at every node.
+        lengths = self.forests.lengths
+        self.cost = np.repeat(1.0 / lengths if normalize else np.ones(self.n_blocks), lengths)
+
+    @cached_property
+    def block_data(self) -> _core.BlockData | None:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        if has_own_oracle(self, TreeModel):
+            return None
+        features = compiled_features(self.X)
+        return _core.ForestData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
+
+    def _parts(self, weights: Floats) -> TreeWeights:
+        return TreeWeights(weights, self.n_labels, self.n_inputs)
+
+    def _augmented(self, rows: slice | Ints, weights: TreeWeights) -> Floats:
+        """Scores of the labels of some nodes, plus what they cost."""
+        scores = label_scores(weights, self.X[rows], self.forests.is_root[rows], self.forests.is_leaf[rows])
+        scores += self.cost[rows][:, None]
+        scores[np.arange(len(scores)), self.y[rows]] -= self.cost[rows]
+        return scores
+
+    def _counts(self, parents: Ints, children: Ints) -> Floats:
+        """How often each pair of labels occurs, shape (K * K,)."""
+        return np.bincount(parents * self.n_labels + children, minlength=self.n_labels**2).astype(np.float64)
+
+    def _features(self, rows: slice, nodes: Floats, pairs: Floats) -> Floats:
+        """Joint feature of node coefficients (L, K) and pair coefficients (K * K,)."""
+        roots, leaves = nodes[self.forests.is_root[rows]], nodes[self.forests.is_leaf[rows]]
+        return np.concatenate([(nodes.T @ self.X[rows]).ravel(), roots.sum(axis=0), leaves.sum(axis=0), pairs])
+
+    def _difference(self, rows: slice, children: Ints, parents: Ints, labels: Ints) -> tuple[Floats, float]:
+        """Feature of the truth minus that of a labeling, and its loss; edges are counted from the first row."""
+        truth = self.y[rows]
+        at = np.arange(len(truth))
+        nodes = np.zeros((len(truth), self.n_labels))
+        nodes[at, truth] += 1.0
+        nodes[at, labels] -= 1.0
+        pairs = self._counts(truth[parents], truth[children]) - self._counts(labels[parents], labels[children])
+        return self._features(rows, nodes, pairs), float(np.sum(self.cost[rows][truth != labels]))
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The most violating labeling."""
+        return self.cuts([block], weights)[0]
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """Those of several forests, by Viterbi."""
+        if len(blocks) == 0:
+            return []
+        parts, forests = self._parts(weights), self.forests
+        chosen = np.concatenate([np.arange(self.offsets[b], self.offsets[b + 1]) for b in blocks])
+        offsets = np.concatenate([[0], np.cumsum(forests.lengths[list(blocks)])])
+        parent = None if forests.parent is None else forests.parent[chosen]
+        labels = np.split(best_labels(self._augmented(chosen, parts), parts, offsets, parent), offsets[1:-1])
+        return [
+            Cut(*self._difference(forests.rows(b), *forests.edges(b), own), own.tobytes())
+            for b, own in zip(blocks, labels, strict=True)
+        ]
+
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average over all forests, without a feature vector for each."""
+        parts, forests, everything = self._parts(weights), self.forests, slice(None)
+        labels = best_labels(self._augmented(everything, parts), parts, self.offsets, forests.parent)
+        psi, loss = self._difference(everything, forests.child, forests.above, labels)
+        return Cut(psi / self.n_blocks, loss / self.n_blocks)
+
+    # ---- distributions are (log-marginals of nodes (L, K), log-marginals of edges (E, K, K), [parent's label][own label]) --
+
+    def interior(self, block: int, mass: float) -> tuple[Floats, Floats]:
+        """Independent nodes, each close to its true label."""
+        children, parents = self.forests.edges(block)
+        truth = self.y[self.forests.rows(block)]
+        nodes = np.stack([near_vertex(self.n_labels, int(label), mass) for label in truth])
+        return nodes, nodes[parents][:, :, None] + nodes[children][:, None, :]
+
+    def tilt(
+        self, block: int, distribution: tuple[Floats, Floats], weights: Floats, temperature: float
+    ) -> tuple[Floats, Floats]:
+        """Marginals of the tree distribution with these marginals, moved toward violating labels (spec A9)."""
+        rows, parts = self.forests.rows(block), self._parts(weights)
+        children, _ = self.forests.edges(block)
+        scores, parent = self._augmented(rows, parts), self.forests.parents(block)
+        if temperature == 0:
+            log_nodes, log_edges, _ = _core.tree_marginals(scores, np.ascontiguousarray(parts.transition), parent, 0.0, True)
+            return log_nodes, log_edges[children]
+        nodes, edges = distribution
+        unary = (1.0 - self.forests.degree[rows])[:, None] * nodes + scores / temperature
+        # Roots have no edge upwards; their tables are ignored.
+        tables = np.zeros((len(scores), self.n_labels, self.n_labels))
+        tables[children] = edges + parts.transition / temperature
+        log_nodes, log_edges, _ = _core.tree_marginals(unary, tables, parent, 1.0, True)
+        return log_nodes, log_edges[children]
+
+    def mix(self, distribution: tuple[Floats, Floats], other: tuple[Floats, Floats], step: float) -> tuple[Floats, Floats]:
+        """Mixture of the marginals."""
+        return log_mix(distribution[0], other[0], step), log_mix(distribution[1], other[1], step)
+
+    def average(self, block: int, distribution: tuple[Floats, Floats]) -> Cut:
+        """Average of all cuts: features and loss depend on the marginals alone."""
+        rows = self.forests.rows(block)
+        children, parents = self.forests.edges(block)
+        truth = self.y[rows]
+        at = np.arange(len(truth))
+        nodes = -np.exp(distribution[0])
+        loss = float(np.sum(self.cost[rows] * (1.0 + nodes[at, truth])))
+        nodes[at, truth] += 1.0
+        pairs = self._counts(truth[parents], truth[children]) - np.exp(distribution[1]).sum(axis=0).ravel()
+        return Cut(self._features(rows, nodes, pairs), max(0.0, loss))
+
+    def diameter(self) -> float:
+        """A bound of ``||psi||``: every node and every edge wrong."""
+        forests, first = self.forests, self.offsets[:-1]
+        norms, roots, leaves = (
+            np.add.reduceat(values.astype(np.float64), first) for values in (row_norms(self.X), forests.is_root, forests.is_leaf)
+        )
+        return float(np.sqrt(2.0 * np.max(norms**2 + roots**2 + leaves**2 + np.diff(forests.edge_offsets) ** 2)))
+
+
+def _check_labels(y: ArrayLike, n_labels: int) -> Ints:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise ValueError(f"y must be a one-dimensional array of integers, but has shape {labels.shape}, dtype {labels.dtype}")
+    if len(labels) and (labels.min() < 0 or labels.max() >= n_labels):
+        raise ValueError(f"y must lie between 0 and {n_labels - 1}, but ranges from {labels.min()} to {labels.max()}")
+    return labels.astype(np.int64, copy=False)
