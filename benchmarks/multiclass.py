@@ -111,7 +111,7 @@ def main() -> None:
     header = ["data", "C", "objective", "our gap", "liblinear / ours - 1", "ours, s", "liblinear, s", "ours / liblinear"]
     text = (
         "Seconds of processor time, one thread each, until the primal objective is within 0.1 % of the optimum (our certified "
-        "lower bound at a gap of 2e-5). Ours is `BCFW(steps=\"exact\")` with checks every 3 passes; liblinear shows no "
+        'lower bound at a gap of 2e-5). Ours is `BCFW(steps="exact")` with checks every 3 passes; liblinear shows no '
         f"progress, so its tolerance is lowered step by step ({', '.join(map(str, TOLERANCES))}) and the time of the first run "
         "that is close enough counts alone. *liblinear / ours - 1* compares the objectives of tight solutions of both."
     )

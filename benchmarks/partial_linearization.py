@@ -67,7 +67,8 @@ def reach(curve: Curve, optimum: float, level: float) -> str:
 def study(name: str, model: Any, lam: float, seconds: float, ax: Any) -> list[list[str]]:
     """All methods on one problem: rows of the table, and a plot."""
     steps = "exact" if isinstance(model, MulticlassModel) else "pairwise"
-    solution = BCFW(steps=steps, cache=0 if steps == "exact" else 50, tol=2e-6, max_passes=20_000, time_limit=300).solve(model, lam)
+    cache = 0 if steps == "exact" else 50
+    solution = BCFW(steps=steps, cache=cache, tol=2e-6, max_passes=20_000, time_limit=300).solve(model, lam)
     optimum = solution.dual
     print(f"{name}, lambda {lam:g}: optimum {optimum:.6f}, gap {solution.gap / optimum:.1e}", flush=True)
     curves = {method: run(model, lam, method, TEMPERATURE, seconds, optimum) for method in ("BCFW", "BCFW, gap sampling")}
@@ -123,8 +124,8 @@ def main() -> None:
     text = (
         "Processor seconds (passes) until the dual objective is within a part of its optimum, one thread, checks of the gap left "
         "out, at most "
-        f"{options.seconds:g} s each. BCFW and the others visit the blocks in random order without repetition, unless gap sampling "
-        "is named; the number is the temperature. OEG is the online exponentiated gradient with full steps."
+        f"{options.seconds:g} s each. BCFW and the others visit the blocks in random order without repetition, unless gap "
+        "sampling is named; the number is the temperature. OEG is the online exponentiated gradient with full steps."
     )
     note = "![dual objective over time](partial_linearization.svg)"
     write_report(RESULTS / "partial_linearization.md", "Partial linearization", [text, markdown(header, rows), note])

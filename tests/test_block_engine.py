@@ -19,7 +19,9 @@ NEVER = 10**9
 
 def engine_for(model, lam=LAM, bounds=None, sampling="gap", steps="fw", cache=0, seed=0, start=None):
     lower, upper = (None, None) if bounds is None else (np.full(model.n_features, float(b)) for b in bounds)
-    return _core.BlockEngine(model.block_data, lam, lower, upper, _core.BlockSettings.frank_wolfe(sampling, steps, cache, seed), start)
+    return _core.BlockEngine(
+        model.block_data, lam, lower, upper, _core.BlockSettings.frank_wolfe(sampling, steps, cache, seed), start
+    )
 
 
 def walk(engine, visits):
@@ -295,9 +297,13 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="start belongs to other data"):
         engine_for(model, start=first)
     with pytest.raises(ValueError, match="bounds must have one entry per weight"):
-        _core.BlockEngine(model.block_data, LAM, np.zeros(2), np.ones(2), _core.BlockSettings.frank_wolfe("gap", "fw", 0, 0), None)
+        _core.BlockEngine(
+            model.block_data, LAM, np.zeros(2), np.ones(2), _core.BlockSettings.frank_wolfe("gap", "fw", 0, 0), None
+        )
     with pytest.raises(ValueError, match="both bounds or none"):
-        _core.BlockEngine(model.block_data, LAM, np.zeros(model.n_features), None, _core.BlockSettings.frank_wolfe("gap", "fw", 0, 0), None)
+        _core.BlockEngine(
+            model.block_data, LAM, np.zeros(model.n_features), None, _core.BlockSettings.frank_wolfe("gap", "fw", 0, 0), None
+        )
     for sampling, steps in (("some", "fw"), ("gap", "big")):
         with pytest.raises(ValueError, match="unknown"):
             _core.BlockEngine(model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, steps, 0, 0), None)

@@ -116,7 +116,9 @@ def shadow(model, steps, bounds, visits, seed=0):
     run = Run(solver, Hidden(model), LAM, check_bounds(bounds, model.n_features))
     state, gaps = solver._start(run, None), np.full(model.n_blocks, np.inf)
     lower, upper = run.bounds if run.bounds is not None else (None, None)
-    engine = _core.BlockEngine(model.block_data, LAM, lower, upper, _core.BlockSettings.frank_wolfe("permutation", steps, 0, seed), None)
+    engine = _core.BlockEngine(
+        model.block_data, LAM, lower, upper, _core.BlockSettings.frank_wolfe("permutation", steps, 0, seed), None
+    )
     pairs = []
     before = engine.gaps()
     for _ in range(visits):

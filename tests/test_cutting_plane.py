@@ -107,5 +107,3 @@ def test_optimum_equals_the_qp_over_all_rankings(name, C):
     assert solution.converged and solution.certified
     assert solution.primal == pytest.approx(reference.fun, rel=1e-6)
     assert solution.dual <= solution.primal * (1 + 1e-12)
-
-

@@ -150,9 +150,7 @@ def test_distributions_equal_enumeration(case, temperature, step):
             np.testing.assert_allclose(moved.psi, p @ psi, atol=1e-9)
             assert moved.loss == pytest.approx(p @ loss, abs=1e-9)
             point = model.mix(point, tilted, step)
-            np.testing.assert_allclose(
-                model.average(block, point).psi, (1 - step) * average.psi + step * moved.psi, atol=1e-9
-            )
+            np.testing.assert_allclose(model.average(block, point).psi, (1 - step) * average.psi + step * moved.psi, atol=1e-9)
         cold = model.average(block, model.tilt(block, point, weights, 0.0))
         assert cold.hinge(weights) == pytest.approx(hinges.max(), abs=1e-10)
 

@@ -467,7 +467,9 @@ def first_visits(sampling, seeds_, n=8):
     model = BinaryModel(np.eye(n), np.ones(n))
     counts = np.zeros(n)
     for seed in seeds_:
-        engine = _core.BlockEngine(model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None)
+        engine = _core.BlockEngine(
+            model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None
+        )
         engine.look()
         np.testing.assert_allclose(engine.gaps(), 1 / n)
         engine.run(1, 1, 10**9, 0.0, 0.0)
@@ -508,7 +510,9 @@ def test_item_12_first_pass_of_gap_sampling_is_a_permutation():
     for sampling, shift in (("gap", 0), ("permutation", 5000), ("uniform", 10_000)):
         values = []
         for seed in range(shift, shift + 200):
-            engine = _core.BlockEngine(model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None)
+            engine = _core.BlockEngine(
+                model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None
+            )
             engine.run(model.n_blocks, 10**9, 10**9, 0.0, 0.0)
             values.append(engine.dual)
         duals[sampling] = values

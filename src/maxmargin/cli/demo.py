@@ -79,9 +79,7 @@ def _cross_validate(
     return held_out, folds
 
 
-def _best_C(
-    make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int
-) -> float:
+def _best_C(make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int) -> float:
     quality = np.zeros(len(grid))
     for train, test in _split(_INNER_FOLDS, X, relevant, seed):
         for k, C in enumerate(grid):

@@ -107,9 +107,7 @@ class RankingSVM(BaseEstimator):
         """
         check_budgets(self)
         loss = ranking_loss(self.loss)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True
-        )
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
         self.relevance_threshold_ = max(0.0, float(y.min()))
         relevant = y > self.relevance_threshold_
         if not relevant.any():

@@ -143,9 +143,7 @@ class TreeModel:
         nodes = np.stack([near_vertex(self.n_labels, int(label), mass) for label in truth])
         return nodes, nodes[parents][:, :, None] + nodes[children][:, None, :]
 
-    def tilt(
-        self, block: int, distribution: tuple[Floats, Floats], weights: Floats, temperature: float
-    ) -> tuple[Floats, Floats]:
+    def tilt(self, block: int, distribution: tuple[Floats, Floats], weights: Floats, temperature: float) -> tuple[Floats, Floats]:
         """Marginals of the tree distribution with these marginals, moved toward violating labels (spec A9)."""
         rows, parts = self.forests.rows(block), self._parts(weights)
         children, _ = self.forests.edges(block)
