@@ -116,7 +116,8 @@ def main() -> None:
         rows.append([name, spread(passes, 0), printed[0], spread(losses, 4), printed[1], spread(seconds, 0)])
     second = (
         f"The grid of Table 5.1 of the thesis: 20 lambdas from 1e-4 to 1e3, each solved from zero to a certified gap of "
-        f"{EPSILON:g} (exact checks every 10 passes count). Mean and range over {options.seeds} seeds; test loss is the smallest over the grid."
+        f"{EPSILON:g} (exact checks every 10 passes count). "
+        f"Mean and range over {options.seeds} seeds; test loss is the smallest over the grid."
     )
     titles = ["method", "passes", "printed", "test loss", "printed", "seconds"]
     path = Path(__file__).parent / "results" / "ocr.md"

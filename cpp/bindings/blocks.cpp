@@ -110,6 +110,8 @@ void check_labels(const Int32s& y, std::size_t n, std::size_t n_labels) {
 struct BlockData {
     virtual ~BlockData() = default;
     virtual std::unique_ptr<Blocks> make() const = 0;
+    // What the blocks will need at least; more if their points are to be in the interior.
+    virtual std::size_t n_bytes(bool) const { return 0; }
 };
 
 struct PyClassData final : BlockData {
@@ -125,6 +127,7 @@ struct PyClassData final : BlockData {
         data = {features.rows, y.data(), costs ? costs->data() : nullptr, n_labels};
     }
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
+    std::size_t n_bytes(bool) const override { return data.x.n_rows * (data.n_labels + 1) * sizeof(double); }
 };
 
 struct PyForestData final : BlockData {
@@ -152,6 +155,9 @@ struct PyForestData final : BlockData {
         data = {features.rows, y.data(), cost.data(), offsets.data(), parent ? parent->data() : nullptr, offsets.size() - 1, n_labels};
     }
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ForestBlocks>(data); }
+    std::size_t n_bytes(bool interior) const override {
+        return data.x.n_rows * data.n_labels * (interior ? data.n_labels + 1 : 1) * sizeof(double);
+    }
 };
 
 struct PyOracleData final : BlockData {
@@ -286,7 +292,7 @@ struct PyEngine {
 
 void bind_blocks(nb::module_& m) {
     m.def("compress_rows", &compress_rows, "X"_a.noconvert());
-    nb::class_<BlockData>(m, "BlockData");
+    nb::class_<BlockData>(m, "BlockData").def("n_bytes", &BlockData::n_bytes, "interior"_a);
     nb::class_<Features>(m, "Features")
         .def(nb::init<Reals, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert(),
              "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);

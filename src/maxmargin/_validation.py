@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,16 @@ def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int6
     order = np.argsort(query, kind="stable")
     offsets = np.concatenate(([0], np.cumsum(np.bincount(query))))
     return heads[np.sort(first)], offsets.astype(np.int64), order
+
+
+def check_memory(n_bytes: int, what: str) -> None:
+    """Refuse storage that the machine does not have, before the system stops the process for asking."""
+    try:
+        available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return
+    if n_bytes > available:
+        raise MemoryError(
+            f"{n_bytes / 2**30:.1f} GB for {what} are more than the {available / 2**30:.1f} GB of this machine; use "
+            "fewer samples or features, or a solver that stores nothing per sample, such as OneSlackCuttingPlane"
+        )

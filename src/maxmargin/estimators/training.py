@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from maxmargin import _core
 from maxmargin.cuts import Problem
 from maxmargin.solvers import (
     BCFW,
@@ -39,13 +40,21 @@ _BY_NAME: dict[str, type[Solver]] = {
 
 
 def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
-    """The solver behind a name; ``"auto"`` takes cutting planes where a whole pass is cheap and BCFW elsewhere."""
+    """The solver behind a name.
+
+    ``"auto"`` takes cutting planes where there is one block or few weights, and where whole passes are cheap but the model has
+    no compiled form; block-coordinate Frank-Wolfe elsewhere.
+    """
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
         # Few weights need few cuts.
-        one_slack = problem.n_blocks == 1 or problem.n_features <= 100 or hasattr(problem, "mean_cut")
-        return OneSlackCuttingPlane() if one_slack else BCFW(steps="pairwise", cache=20)
+        if problem.n_blocks == 1 or problem.n_features <= 100:
+            return OneSlackCuttingPlane()
+        data = getattr(problem, "block_data", None)
+        if data is None and hasattr(problem, "mean_cut"):
+            return OneSlackCuttingPlane()
+        return BCFW(steps="exact") if isinstance(data, _core.ClassData) else BCFW(steps="pairwise", cache=20)
     try:
         return _BY_NAME[solver]()
     except (KeyError, TypeError):

@@ -26,7 +26,8 @@ def compiled_features(X: Any) -> _core.Features:
         if np.count_nonzero(X.ravel()[:: max(1, X.size // 100_000)]) > _SPARSE * min(X.size, 100_000):
             return _core.Features(X, None, None, X.shape[1])
         return _core.Features(*_core.compress_rows(X), X.shape[1])
-    rows: Any = sparse.csr_array(X).astype(np.float64)
+    matrix: Any = X
+    rows = matrix.tocsr().astype(np.float64)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxmargin import _core
+from maxmargin._validation import check_memory
 from maxmargin.solvers.base import Run
 from maxmargin.solvers.solution import Solution
 
@@ -33,8 +34,9 @@ class SoftState:
         self.engine = engine
 
 
-def make_engine(run: Run, data: _core.BlockData, settings: Any, earlier: Any) -> _core.BlockEngine:
+def make_engine(run: Run, data: _core.BlockData, settings: Any, earlier: Any, *, interior: bool = False) -> _core.BlockEngine:
     """An engine at the run's lambda and bounds, with the dual point of an earlier one on the same data."""
+    check_memory(data.n_bytes(interior), f"the dual variables of {run.n:,} blocks")
     lower, upper = run.bounds if run.bounds is not None else (None, None)
     return _core.BlockEngine(data, run.lam, lower, upper, settings, earlier if isinstance(earlier, _core.BlockEngine) else None)
 
@@ -65,7 +67,7 @@ def iterate_partial_linearization(
     mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))  # type: ignore[attr-defined]
     settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, _seed(run))
     earlier = start.state.engine if start is not None and isinstance(start.state, SoftState) else None
-    engine = make_engine(run, data, settings, earlier)
+    engine = make_engine(run, data, settings, earlier, interior=True)
     run.state = SoftState(engine)
     while not _look(run, engine):
         for _ in range(passes):

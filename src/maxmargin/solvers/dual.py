@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._validation import check_memory
 from maxmargin.cuts import Cut
 from maxmargin.solvers.base import Bounds
 
@@ -33,11 +34,8 @@ class Dual:
         self.n = n_blocks
         self.lam = lam
         self.bounds = bounds
-        try:
-            self.v_block = np.zeros((n_blocks, n_features))
-        except MemoryError:
-            size = n_blocks * n_features * 8 / 2**30
-            raise MemoryError(f"{size:.1f} GB for the weights of {n_blocks} blocks do not fit into memory") from None
+        check_memory(n_blocks * n_features * 8, f"the weights of {n_blocks:,} blocks with {n_features:,} features each")
+        self.v_block = np.zeros((n_blocks, n_features))
         self.l_block = np.zeros(n_blocks)
         self.v = np.zeros(n_features)
         self.l = 0.0
