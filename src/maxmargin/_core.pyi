@@ -3,6 +3,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+class Features:
+    def __init__(
+        self,
+        values: NDArray[np.float64],
+        columns: NDArray[np.int32] | None,
+        begin: NDArray[np.int64] | None,
+        n_columns: int,
+    ) -> None: ...
+
+class BlockData: ...
+
+class ClassData(BlockData):
+    def __init__(self, features: Features, y: NDArray[np.int32], costs: NDArray[np.float64] | None, n_labels: int) -> None: ...
+
+class ForestData(BlockData):
+    def __init__(
+        self,
+        features: Features,
+        y: NDArray[np.int32],
+        cost: NDArray[np.float64],
+        offsets: NDArray[np.int64],
+        parent: NDArray[np.int32] | None,
+        n_labels: int,
+    ) -> None: ...
+
+class OracleData(BlockData):
+    def __init__(
+        self,
+        address: int,
+        reals: NDArray[np.float64],
+        integers: NDArray[np.int64],
+        n_blocks: int,
+        n_weights: int,
+        most_entries: int,
+    ) -> None: ...
+    def ask(self, block: int, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]: ...
+
+class BlockEngine:
+    def __init__(
+        self,
+        data: BlockData,
+        lam: float,
+        lower: NDArray[np.float64] | None,
+        upper: NDArray[np.float64] | None,
+        sampling: str,
+        steps: str,
+        cache: int,
+        seed: int,
+        start: BlockEngine | None,
+    ) -> None: ...
+    def run(
+        self, most_visits: int, most_calls: int, quiet_calls: int, absolute: float, relative: float
+    ) -> tuple[int, int, bool, bool]: ...
+    def look(self) -> tuple[float, float, float]: ...
+    def step_all(self) -> None: ...
+    def weights(self) -> NDArray[np.float64]: ...
+    def gaps(self) -> NDArray[np.float64]: ...
+    dual: float
+    known_gap: float
+    all_seen: bool
+    lam: float
+    worse_than_truth: int
+    n_bytes: int
+
 class GraphCut:
     def __init__(self, n_nodes: int, edges: NDArray[np.int32]) -> None: ...
     def solve(self, unary: NDArray[np.float64], tables: NDArray[np.float64]) -> tuple[float, NDArray[np.uint8]]: ...

@@ -5,6 +5,7 @@ from maxmargin.models.enumerated import EnumeratedModel
 from maxmargin.models.graph import Graph, GraphModel
 from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
+from maxmargin.models.native import NativeProblem, native_signature
 from maxmargin.models.ranking import RankingModel
 from maxmargin.models.user import StructuredModel, UserProblem
 
@@ -19,8 +20,10 @@ __all__ = [
     "LatentModel",
     "LatentMulticlass",
     "MulticlassModel",
+    "NativeProblem",
     "RankingModel",
     "StructuredModel",
     "UserProblem",
     "chain_scores",
+    "native_signature",
 ]
