@@ -15,6 +15,7 @@
 
 #include "blocks/blocks.hpp"
 #include "blocks/outputs.hpp"
+#include "blocks/parts.hpp"
 
 namespace maxmargin::blocks {
 
@@ -107,7 +108,7 @@ class OracleBlocks final : public Blocks {
         for (const Outputs& known : outputs_) {
             if (known.only_truth()) continue;
             for (std::size_t c = 1; c < known.size(); ++c)
-                if (known[c].alpha > 0) known.features(c).add_to(weights_.v.data(), per_block() * known[c].alpha);
+                if (known[c].alpha > 0) known.add_to(c, weights_.v.data(), per_block() * known[c].alpha);
         }
         weights_.project();
     }
@@ -183,9 +184,7 @@ class OracleBlocks final : public Blocks {
             set_direction(known, best.kind, worst);
             weights_.move(direction_, best.plan.step);
         } else {
-            for_each_change(known, best.kind, worst, [&](std::size_t c, double change) {
-                known.features(c).add_to(weights_.v.data(), per_block() * best.plan.step * change);
-            });
+            move_weights(known, best);
         }
         move_alpha(known, best);
         return best.plan.gain;
@@ -214,7 +213,7 @@ class OracleBlocks final : public Blocks {
 
     void note_target(std::size_t i) override {
         targets_.resize(n_);
-        if (!(outputs_[i].only_truth() && target_ == 0)) add_target(i);
+        add_target(i);
         targets_[i] = static_cast<std::uint32_t>(target_);
     }
 
@@ -244,7 +243,7 @@ class OracleBlocks final : public Blocks {
 
   private:
     // Outputs of a block that are kept one by one if only their average matters.
-    static constexpr std::size_t kSeparate = 6;
+    static constexpr std::size_t kSeparate = 12;
 
     // Toward the target, away from the worst output, or from the worst to the target.
     struct Move {
@@ -256,19 +255,37 @@ class OracleBlocks final : public Blocks {
     // What one block's features count in the weights.
     double per_block() const { return 1 / (lambda_ * static_cast<double>(n_)); }
 
-    double hinge_of(const Outputs& known, std::size_t c) const { return known[c].loss - known.features(c).dot(weights_.data()); }
+    double hinge_of(const Outputs& known, std::size_t c) const { return known[c].loss - known.dot(c, weights_.data()); }
 
     // Hinges of the outputs in use, or of all, and their mean.
     void set_hinges(const Outputs& known, bool all) {
         mean_ = 0;
         hinges_.assign(known.size(), 0.0);
         if (known.only_truth()) return;
-        for (std::size_t c = 1; c < known.size(); ++c) {
-            const double alpha = known[c].alpha;
-            if (!all && alpha == 0) continue;
-            hinges_[c] = hinge_of(known, c);
-            mean_ += alpha * hinges_[c];
-        }
+        parts_.clear();
+        const auto for_wanted = [&](const auto& f) {
+            for (std::size_t c = 1; c < known.size(); ++c)
+                if (all || known[c].alpha > 0) f(c);
+        };
+        for_wanted([&](std::size_t c) {
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(known, c, r);
+        });
+        parts_.set_dots(weights_.data());
+        for_wanted([&](std::size_t c) {
+            double score = 0;
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) score += parts_.number(known, c, r);
+            hinges_[c] = known[c].loss - score;
+            mean_ += known[c].alpha * hinges_[c];
+        });
+    }
+
+    // Without bounds.
+    void move_weights(const Outputs& known, const Move& move) {
+        parts_.clear();
+        for_each_change(known, move.kind, move.worst, [&](std::size_t c, double change) {
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(known, c, r) += change;
+        });
+        parts_.add_to(weights_.v.data(), per_block() * move.plan.step);
     }
 
     // A hinge below zero by more than rounding.
@@ -319,8 +336,7 @@ class OracleBlocks final : public Blocks {
             alpha += known[c].alpha;
             loss += known[c].alpha * known[c].loss;
             hinge += known[c].alpha * hinges_[c];
-            const SparseView psi = known.features(c);
-            for (std::size_t e = 0; e < psi.count; ++e) direction_.add(static_cast<std::size_t>(psi.at[e]), known[c].alpha * psi.values[e]);
+            known.for_each_entry(c, [&](std::size_t at, double value) { direction_.add(at, known[c].alpha * value); });
         }
         mixed_at_.clear();
         mixed_values_.clear();
@@ -351,9 +367,7 @@ class OracleBlocks final : public Blocks {
 
     void add_direction(const Outputs& known, Steps kind, std::size_t worst) {
         for_each_change(known, kind, worst, [&](std::size_t c, double change) {
-            const SparseView psi = known.features(c);
-            for (std::size_t e = 0; e < psi.count; ++e)
-                direction_.add(static_cast<std::size_t>(psi.at[e]), per_block() * change * psi.values[e]);
+            known.for_each_entry(c, [&](std::size_t at, double value) { direction_.add(at, per_block() * change * value); });
         });
     }
     void set_direction(const Outputs& known, Steps kind, std::size_t worst) {
@@ -402,6 +416,7 @@ class OracleBlocks final : public Blocks {
     double target_hinge_ = 0, mean_ = 0;
     std::vector<double> hinges_;
     std::vector<std::uint32_t> targets_;
+    Parts parts_;
     std::vector<std::pair<std::size_t, double>> changes_;
     std::vector<char> gone_;
     std::vector<std::int32_t> mixed_at_;
