@@ -172,7 +172,7 @@ class Outputs {
     }
 
   private:
-    struct Pattern {
+    struct alignas(double) Pattern {
         std::uint32_t begin, count, n_runs;
         std::array<std::uint32_t, kMostRuns> end;  // of the runs, counted from begin
     };
@@ -183,17 +183,17 @@ class Outputs {
                sizeof(std::int32_t) * entry_room;
     }
 
-    // Larger types first, so that everything is aligned; there are no more patterns than outputs.
+    // What every visit reads comes first; there are no more patterns than outputs.
     double* products() { return reinterpret_cast<double*>(memory_.get()); }
     const double* products() const { return reinterpret_cast<const double*>(memory_.get()); }
     Output* heads() { return reinterpret_cast<Output*>(products() + triangle(room_)); }
     const Output* heads() const { return reinterpret_cast<const Output*>(products() + triangle(room_)); }
-    double* all_values() { return reinterpret_cast<double*>(heads() + room_); }
-    const double* all_values() const { return reinterpret_cast<const double*>(heads() + room_); }
-    Pattern* patterns() { return reinterpret_cast<Pattern*>(all_values() + entry_room_); }
-    const Pattern* patterns() const { return reinterpret_cast<const Pattern*>(all_values() + entry_room_); }
-    std::int32_t* all_indices() { return reinterpret_cast<std::int32_t*>(patterns() + room_); }
-    const std::int32_t* all_indices() const { return reinterpret_cast<const std::int32_t*>(patterns() + room_); }
+    Pattern* patterns() { return reinterpret_cast<Pattern*>(heads() + room_); }
+    const Pattern* patterns() const { return reinterpret_cast<const Pattern*>(heads() + room_); }
+    double* all_values() { return reinterpret_cast<double*>(patterns() + room_); }
+    const double* all_values() const { return reinterpret_cast<const double*>(patterns() + room_); }
+    std::int32_t* all_indices() { return reinterpret_cast<std::int32_t*>(all_values() + entry_room_); }
+    const std::int32_t* all_indices() const { return reinterpret_cast<const std::int32_t*>(all_values() + entry_room_); }
 
     bool same_values(const Pattern& p, const SparseView& psi) const {
         return p.count == psi.count && std::memcmp(all_values() + p.begin, psi.values, psi.count * sizeof *psi.values) == 0;
