@@ -2,7 +2,6 @@
 
 import ctypes
 import itertools
-import warnings
 from functools import lru_cache
 
 import numpy as np
@@ -190,16 +189,16 @@ def test_many_outputs_are_folded():
     lam = 0.02
     for bounds in (None, (-0.05, 0.05)):
         reference = BCFW(tol=1e-5, steps="pairwise", cache=20, max_passes=5000).solve(model, lam, bounds=bounds)
-        for solver in (
-            BCFW(tol=3e-3, max_passes=3000),
-            BCFW(tol=3e-3, hybrid=True, max_passes=3000),
-            BCFW(tol=1e-5, steps="pairwise", max_passes=3000),
-            BCFW(tol=1e-5, steps="all", cache=20, max_passes=3000),
-        ):
+        for solver in (BCFW(tol=1e-5, steps="pairwise", max_passes=3000), BCFW(tol=1e-5, steps="all", cache=20, max_passes=3000)):
             solution = solver.solve(problem, lam, bounds=bounds)
             assert solution.converged and solution.certified
             assert (np.diff(solution.history.dual) >= 0).all()
             assert solution.dual <= reference.primal + 1e-9 and reference.dual <= solution.primal + 1e-9
+        # Plain steps are the model's own, one by one.
+        for solver in (BCFW(max_passes=150), BCFW(hybrid=True, max_passes=150)):
+            ours, theirs = (solver.solve(p, lam, bounds=bounds).history for p in (problem, model))
+            np.testing.assert_allclose(ours.dual, theirs.dual, rtol=1e-7)
+            np.testing.assert_allclose(ours.primal, theirs.primal, rtol=1e-7)
     # Many visits leave the running dual where the distributions say it is.
     engine = _core.BlockEngine(problem.block_data, lam, None, None, "uniform", "fw", 0, 1, None)
     engine.run(6000, 6000, 10**9, -1.0, 0.0)
@@ -229,8 +228,7 @@ def test_faults_are_errors(library, fault):
         with pytest.raises(ValueError, match=FAULTS[fault]):
             OneSlackCuttingPlane().solve(problem, 1.0)
     else:
-        with warnings.catch_warnings(), pytest.raises(ValueError, match="NaN|not finite"):
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="NaN"):
             OneSlackCuttingPlane().solve(problem, 1.0)
 
 

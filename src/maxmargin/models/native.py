@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import import_module
 from operator import index
 from typing import Any
 
@@ -23,6 +24,8 @@ Floats = NDArray[np.float64]
 
 # Features are numbered with 32-bit integers.
 _MOST = 2**31 - 1
+# The class of all functions that ctypes knows.
+_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 # ctypes marks functions that must be called with the interpreter's lock held.
 _NEEDS_THE_LOCK = 0x4
 
@@ -30,7 +33,7 @@ _NEEDS_THE_LOCK = 0x4
 def native_signature() -> Any:
     """The signature of an oracle as a numba type, for ``@numba.cfunc(native_signature())``."""
     try:
-        from numba import types
+        types: Any = import_module("numba").types
     except ImportError:
         raise ImportError("native_signature() needs numba; install it with `pip install numba`") from None
     reals, integers = types.CPointer(types.float64), types.CPointer(types.int64)
@@ -135,7 +138,7 @@ def _numbers(name: str, values: ArrayLike, dtype: type, kinds: str) -> NDArray[A
 
 def _address(function: Any) -> int:
     """Where the function's code begins."""
-    if isinstance(function, ctypes._CFuncPtr):
+    if isinstance(function, _FUNCTION):
         if function._flags_ & _NEEDS_THE_LOCK:
             raise TypeError("function was loaded with ctypes.PyDLL, but is called without the interpreter's lock; use ctypes.CDLL")
         address = ctypes.cast(function, ctypes.c_void_p).value
@@ -146,7 +149,7 @@ def _address(function: Any) -> int:
         address = function
     if callable(address) or isinstance(address, bool):
         raise TypeError(
-            f"function={function!r} is not compiled; compile it with @numba.cfunc(native_signature()) or load it with ctypes.CDLL, "
+            f"function={function!r} is not compiled; compile it with @numba.cfunc(native_signature()), load it with ctypes.CDLL, "
             "or write a StructuredModel in Python"
         )
     try:
