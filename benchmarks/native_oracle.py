@@ -107,20 +107,20 @@ class Classes(StructuredModel):
     def __init__(self, n_classes):
         self.eye = np.eye(n_classes)
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x, y):  # noqa: D102
         return np.outer(self.eye[y], x).ravel()
 
-    def loss(self, truth, y):
+    def loss(self, truth, y):  # noqa: D102
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
+    def loss_augmented(self, x, truth, weights):  # noqa: D102
         return int(np.argmax(weights.reshape(len(self.eye), -1) @ x + 1.0 - self.eye[truth]))
 
 
 class BatchClasses(Classes):
     """The same with a batch method."""
 
-    def loss_augmented_batch(self, xs, truths, weights):
+    def loss_augmented_batch(self, xs, truths, weights):  # noqa: D102
         scores = np.stack(xs) @ weights.reshape(len(self.eye), -1).T
         return np.argmax(scores + 1.0 - self.eye[np.asarray(truths)], axis=1).tolist()
 
@@ -156,7 +156,7 @@ def compare(name, data, lam, repeats, settings, python_samples):
     problems = {"built in": MulticlassModel(X, y, K), "native": native_problem(X, y, K)}
     times: dict[str, list[float]] = {label: [] for label in problems}
     duals = {}
-    for label, problem in problems.items():
+    for problem in problems.values():
         seconds_per_pass(problem, lam, 1, **settings)
     for _ in range(repeats):
         for label, problem in problems.items():

@@ -127,6 +127,7 @@ class OracleBlocks final : public Blocks {
         known.prefetch();
         answer_.ask(i, weights_.data());
         target_ = known.find(answer_.loss(), answer_.psi());
+        same_ = target_ < known.size() ? target_ : 0;
         set_hinges(known, false);
         if (target_ == known.size()) {
             answer_.check_indices();
@@ -136,7 +137,7 @@ class OracleBlocks final : public Blocks {
             target_hinge_ = 0;
         } else {
             known[target_].used_again = true;
-            if (known[target_].alpha == 0) hinges_[target_] = hinge_of(known, target_);
+            if (known[target_].alpha == 0) hinges_[target_] = answer_.loss() - answer_.psi().dot(weights_.data());
             target_hinge_ = hinges_[target_];
         }
         if (target_hinge_ < 0 && is_worse_than_truth()) {
@@ -150,6 +151,7 @@ class OracleBlocks final : public Blocks {
     Hinges recall(std::size_t i) override {
         Outputs& known = outputs_[i];
         keep_idle_ = true;
+        same_ = 0;
         set_hinges(known, true);
         target_ = static_cast<std::size_t>(std::max_element(hinges_.begin(), hinges_.end()) - hinges_.begin());
         target_hinge_ = hinges_[target_];
@@ -262,18 +264,18 @@ class OracleBlocks final : public Blocks {
         mean_ = 0;
         hinges_.assign(known.size(), 0.0);
         if (known.only_truth()) return;
-        parts_.clear();
+        parts_.begin(known, same_, answer_.psi());
         const auto for_wanted = [&](const auto& f) {
             for (std::size_t c = 1; c < known.size(); ++c)
                 if (all || known[c].alpha > 0) f(c);
         };
         for_wanted([&](std::size_t c) {
-            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(known, c, r);
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(c, r);
         });
         parts_.set_dots(weights_.data());
         for_wanted([&](std::size_t c) {
             double score = 0;
-            for (std::size_t r = 0; r < known.n_runs(c); ++r) score += parts_.number(known, c, r);
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) score += parts_.number(c, r);
             hinges_[c] = known[c].loss - score;
             mean_ += known[c].alpha * hinges_[c];
         });
@@ -281,9 +283,9 @@ class OracleBlocks final : public Blocks {
 
     // Without bounds.
     void move_weights(const Outputs& known, const Move& move) {
-        parts_.clear();
+        parts_.begin(known, same_, answer_.psi());
         for_each_change(known, move.kind, move.worst, [&](std::size_t c, double change) {
-            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(known, c, r) += change;
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(c, r) += change;
         });
         parts_.add_to(weights_.v.data(), per_block() * move.plan.step);
     }
@@ -312,7 +314,10 @@ class OracleBlocks final : public Blocks {
         if (known.only_truth()) return;
         gone_.assign(known.size(), 0);
         bool any = false;
-        for (std::size_t c = 0; c < known.size(); ++c) any |= static_cast<bool>(gone_[c] = gone(c));
+        for (std::size_t c = 0; c < known.size(); ++c) {
+            gone_[c] = gone(c);
+            any |= gone_[c] != 0;
+        }
         if (!any) return;
         std::size_t to = 0;
         for (std::size_t c = 0; c < known.size(); ++c)
@@ -414,6 +419,7 @@ class OracleBlocks final : public Blocks {
     // The present target: a known output, or the number of known outputs if the answer is new; and what was computed for it.
     std::size_t target_ = 0;
     double target_hinge_ = 0, mean_ = 0;
+    std::size_t same_ = 0;  // the known output that the oracle's answer is, if it is one
     std::vector<double> hinges_;
     std::vector<std::uint32_t> targets_;
     Parts parts_;

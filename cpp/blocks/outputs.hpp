@@ -85,10 +85,15 @@ class Outputs {
     std::size_t n_bytes() const { return sizeof *this + (memory_ ? bytes(room_, entry_room_) : 0); }
 
     std::size_t n_runs(std::size_t c) const { return patterns()[heads()[c].pattern].n_runs; }
-    SparseView run(std::size_t c, std::size_t r) const {
-        const Pattern& p = patterns()[heads()[c].pattern];
-        const std::size_t first = p.begin + (r ? p.end[r - 1] : 0);
-        return {all_indices() + first, all_values() + first, p.begin + p.end[r] - first, heads()[c].shifts[r]};
+    // If psi is that of output `same`, other outputs with its pattern are read off it: it was just written, and what is stored
+    // is far away.
+    SparseView run(std::size_t c, std::size_t r, std::size_t same = 0, const SparseView& psi = {}) const {
+        const Output& output = heads()[c];
+        const Pattern& p = patterns()[output.pattern];
+        const std::size_t first = r ? p.end[r - 1] : 0, count = p.end[r] - first;
+        if (same > 0 && heads()[same].pattern == output.pattern)
+            return {psi.at + first, psi.values + first, count, std::ptrdiff_t{output.shifts[r]} - heads()[same].shifts[r]};
+        return {all_indices() + p.begin + first, all_values() + p.begin + first, count, output.shifts[r]};
     }
     double dot(std::size_t c, const double* dense) const {
         double sum = 0;
@@ -109,16 +114,20 @@ class Outputs {
     // Begin to fetch what a visit will read.
     void prefetch() const {
         if (!memory_) return;
-        const std::size_t most = std::min<std::size_t>(4096, bytes(room_, entry_room_));
+        const std::size_t most = std::min<std::size_t>(2048, bytes(room_, 0));
         for (std::size_t line = 0; line < most; line += 64) __builtin_prefetch(memory_.get() + line);
     }
 
-    // The output with just this loss and these pairs, or `size()`.
+    // The output with just this loss and these pairs, or `size()`. Pairs are told apart by 64 bits of them; should two ever be
+    // taken for the same, a step is not the best one, and the next exact look is still right.
     std::size_t find(double loss, const SparseView& psi) const {
         if (!memory_) return psi.count == 0 && loss == 0 ? 0 : 1;
         for (std::uint32_t p = 0; p < n_patterns_; ++p) {
+            const Pattern& pattern = patterns()[p];
+            if (pattern.count != psi.count || pattern.print != fingerprint(pattern, psi)) continue;
             Shifts shifts{};
-            if (!same_values(patterns()[p], psi) || !shifts_of(patterns()[p], psi, shifts)) continue;
+            for (std::size_t r = 0; r < pattern.n_runs; ++r)
+                shifts[r] = static_cast<std::int32_t>(static_cast<std::uint32_t>(psi.at[r ? pattern.end[r - 1] : 0]) - pattern.first[r]);
             for (std::size_t c = 0; c < n_; ++c)
                 if (heads()[c].pattern == p && heads()[c].shifts == shifts && heads()[c].loss == loss && !heads()[c].mixed) return c;
         }
@@ -174,8 +183,34 @@ class Outputs {
   private:
     struct alignas(double) Pattern {
         std::uint32_t begin, count, n_runs;
-        std::array<std::uint32_t, kMostRuns> end;  // of the runs, counted from begin
+        std::array<std::uint32_t, kMostRuns> end;    // of the runs, counted from begin
+        std::array<std::uint32_t, kMostRuns> first;  // the first index of every run
+        std::uint64_t print;                         // of the values, and of the indices relative to the first of their run
     };
+
+    static std::uint64_t fingerprint(const Pattern& p, const SparseView& psi) {
+        std::uint64_t lanes[4] = {1, 2, 3, 4};
+        const auto mix = [&](std::size_t lane, std::size_t e, std::uint32_t first) {
+            std::uint64_t bits;
+            std::memcpy(&bits, psi.values + e, sizeof bits);
+            const std::uint64_t x = ((bits << 32) | (bits >> 32)) ^ (static_cast<std::uint32_t>(psi.at[e]) - first);
+            const std::uint64_t y = (lanes[lane] ^ x) * 0x9e3779b97f4a7c15u;
+            lanes[lane] = y ^ (y >> 29);
+        };
+        std::size_t e = 0;
+        for (std::size_t r = 0; r < p.n_runs; ++r) {
+            const auto first = static_cast<std::uint32_t>(psi.at[e]);
+            for (; e + 4 <= p.end[r]; e += 4) mix(0, e, first), mix(1, e + 1, first), mix(2, e + 2, first), mix(3, e + 3, first);
+            for (; e < p.end[r]; ++e) mix(0, e, first);
+        }
+        std::uint64_t all = 0;
+        for (const std::uint64_t lane : lanes) all = (all ^ lane) * 0xff51afd7ed558ccdu, all ^= all >> 32;
+        return all;
+    }
+    void set_print(Pattern& p) const {
+        for (std::size_t r = 0; r < p.n_runs; ++r) p.first[r] = static_cast<std::uint32_t>(all_indices()[p.begin + (r ? p.end[r - 1] : 0)]);
+        p.print = fingerprint(p, {all_indices() + p.begin, all_values() + p.begin, p.count});
+    }
 
     static std::size_t triangle(std::size_t c) { return c * (c + 1) / 2; }
     static std::size_t bytes(std::size_t room, std::size_t entry_room) {
@@ -184,14 +219,14 @@ class Outputs {
     }
 
     // What every visit reads comes first; there are no more patterns than outputs.
-    double* products() { return reinterpret_cast<double*>(memory_.get()); }
-    const double* products() const { return reinterpret_cast<const double*>(memory_.get()); }
-    Output* heads() { return reinterpret_cast<Output*>(products() + triangle(room_)); }
-    const Output* heads() const { return reinterpret_cast<const Output*>(products() + triangle(room_)); }
+    Output* heads() { return reinterpret_cast<Output*>(memory_.get()); }
+    const Output* heads() const { return reinterpret_cast<const Output*>(memory_.get()); }
     Pattern* patterns() { return reinterpret_cast<Pattern*>(heads() + room_); }
     const Pattern* patterns() const { return reinterpret_cast<const Pattern*>(heads() + room_); }
-    double* all_values() { return reinterpret_cast<double*>(patterns() + room_); }
-    const double* all_values() const { return reinterpret_cast<const double*>(patterns() + room_); }
+    double* products() { return reinterpret_cast<double*>(patterns() + room_); }
+    const double* products() const { return reinterpret_cast<const double*>(patterns() + room_); }
+    double* all_values() { return products() + triangle(room_); }
+    const double* all_values() const { return products() + triangle(room_); }
     std::int32_t* all_indices() { return reinterpret_cast<std::int32_t*>(all_values() + entry_room_); }
     const std::int32_t* all_indices() const { return reinterpret_cast<const std::int32_t*>(all_values() + entry_room_); }
 
@@ -204,21 +239,8 @@ class Outputs {
         return static_cast<std::uint32_t>(psi.at[e]) - static_cast<std::uint32_t>(all_indices()[p.begin + e]);
     }
 
-    // By how much the runs are shifted in psi, which has the values of the pattern; false if some run is not shifted as a whole.
-    bool shifts_of(const Pattern& p, const SparseView& psi, Shifts& shifts) const {
-        std::size_t first = 0;
-        for (std::size_t r = 0; r < p.n_runs; ++r) {
-            const std::uint32_t shift = shift_at(p, psi, first);
-            std::uint32_t different = 0;
-            for (std::size_t e = first; e < p.end[r]; ++e) different |= shift_at(p, psi, e) ^ shift;
-            if (different) return false;
-            shifts[r] = static_cast<std::int32_t>(shift);
-            first = p.end[r];
-        }
-        return true;
-    }
-
-    // The same, and cut the runs further if need be; false if there would be too many.
+    // By how much the runs are shifted in psi, which has the values of the pattern. Runs that are not shifted as a whole are cut
+    // further; false if there would be too many.
     bool cut_for(std::size_t which, const SparseView& psi, Shifts& shifts) {
         const Pattern old = patterns()[which];
         Pattern p = old;
@@ -241,6 +263,7 @@ class Outputs {
                 const Shifts before = heads()[c].shifts;
                 for (std::size_t r = 0; r < p.n_runs; ++r) heads()[c].shifts[r] = before[static_cast<std::size_t>(from[r])];
             }
+        set_print(p);
         patterns()[which] = p;
         return true;
     }
@@ -248,9 +271,11 @@ class Outputs {
     std::uint32_t add_pattern(const SparseView& psi) {
         reserve(n_ + 1, entries_ + psi.count);
         const auto count = static_cast<std::uint32_t>(psi.count);
-        patterns()[n_patterns_] = {entries_, count, count ? 1u : 0u, {count}};
+        Pattern& p = patterns()[n_patterns_];
+        p = {entries_, count, count ? 1u : 0u, {count}, {}, 0};
         std::copy_n(psi.at, count, all_indices() + entries_);
         std::copy_n(psi.values, count, all_values() + entries_);
+        set_print(p);
         entries_ += count;
         return n_patterns_++;
     }
@@ -258,7 +283,8 @@ class Outputs {
     void store_truth() {
         reserve(1, 0);
         heads()[0] = {1, 0, {}, 0, true, false};
-        patterns()[0] = {0, 0, 0, {}};
+        patterns()[0] = {0, 0, 0, {}, {}, 0};
+        set_print(patterns()[0]);
         products()[0] = 0;
         n_patterns_ = 1;
     }

@@ -140,7 +140,7 @@ def _address(function: Any) -> int:
     """Where the function's code begins."""
     if isinstance(function, _FUNCTION):
         if function._flags_ & _NEEDS_THE_LOCK:
-            raise TypeError("function was loaded with ctypes.PyDLL, but is called without the interpreter's lock; use ctypes.CDLL")
+            raise TypeError("function comes from ctypes.PyDLL, but is called without the interpreter's lock; use ctypes.CDLL")
         address = ctypes.cast(function, ctypes.c_void_p).value
     elif hasattr(function, "address"):
         _check_signature(function)
