@@ -20,6 +20,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_inference
 	$(BIN)/python -m benchmarks.graphcut
+	$(BIN)/python -m benchmarks.native_oracle
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)

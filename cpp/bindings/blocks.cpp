@@ -168,7 +168,7 @@ struct PyOracleData final : BlockData {
         : reals(std::move(reals_)), integers(std::move(integers_)),
           data{reinterpret_cast<Oracle>(address), reals.data(), integers.data(), n_blocks, n_weights, most_entries} {
         require(address != 0, "address must not be zero");
-        require(n_weights < 0xffffffffu, "too many features");
+        require(n_weights < 0x80000000u, "too many features");
     }
     std::unique_ptr<Blocks> make() const override { return std::make_unique<OracleBlocks>(data); }
 };
@@ -178,11 +178,14 @@ nb::tuple ask_oracle(const PyOracleData& data, std::size_t block, const Reals& w
     require(block < data.data.n_blocks && weights.size() == data.data.n_weights, "block or weights out of range");
     double* psi;
     const Vector array = vector_of(data.data.n_weights, psi);
-    // Storage for all blocks is not needed here.
-    OracleData single = data.data;
-    single.n_blocks = 0;
-    const double loss = OracleBlocks(single).answer(block, weights.data(), psi);
-    return nb::make_tuple(array, loss);
+    OracleAnswer answer(data.data);
+    {
+        nb::gil_scoped_release unlocked;
+        answer.ask(block, weights.data());
+    }
+    answer.check_indices();
+    answer.psi().add_to(psi, 1);
+    return nb::make_tuple(array, answer.loss());
 }
 
 Sampling sampling_of(const std::string& name) {

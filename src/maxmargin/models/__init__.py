@@ -6,6 +6,7 @@ from maxmargin.models.forest import TreeWeights
 from maxmargin.models.graph import Graph, GraphModel
 from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
+from maxmargin.models.native import NativeProblem, native_signature
 from maxmargin.models.ranking import RankingModel
 from maxmargin.models.tree import Tree, TreeModel
 from maxmargin.models.user import StructuredModel, UserProblem
@@ -21,10 +22,12 @@ __all__ = [
     "LatentModel",
     "LatentMulticlass",
     "MulticlassModel",
+    "NativeProblem",
     "RankingModel",
     "StructuredModel",
     "Tree",
     "TreeModel",
     "TreeWeights",
     "UserProblem",
+    "native_signature",
 ]

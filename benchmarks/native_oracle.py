@@ -1,0 +1,215 @@
+"""A pass of BCFW with an oracle of one's own, against the built-in multi-class model. ``python -m benchmarks.native_oracle``.
+
+MNIST is read from the folder ``mnist`` of the directory in the environment variable MAXMARGIN_DATA, ../shared/data by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from benchmarks.timing import markdown, write_report
+from maxmargin.models import MulticlassModel, NativeProblem, StructuredModel, UserProblem, native_signature
+from maxmargin.solvers import BCFW
+
+DATA = Path(os.environ.get("MAXMARGIN_DATA", "../shared/data"))
+
+
+@numba.njit(inline="always")
+def _answer(n_labels, y, values):
+    """The most violating label, from scores at the beginning of `values`."""
+    best, highest = y, values[y] - 1.0
+    for k in range(n_labels):
+        if k != y and values[k] > highest:
+            best, highest = k, values[k]
+    return best
+
+
+# Weights are [feature][label]: the scores of all labels are sums over contiguous memory. They are summed up in `values`,
+# which is free until the answer is written, four features at a time. The answer is written one label after the other.
+@numba.cfunc(native_signature())
+def dense_classes(reals, integers, block, weights, indices, values, loss):
+    """Integers: K, p, labels. Reals: X."""
+    K, p, y = integers[0], integers[1], integers[2 + block]
+    first, in_fours = block * p, p // 4 * 4
+    for k in range(K):
+        values[k] = 0.0
+    for j in range(0, in_fours, 4):
+        a, b, c, d = reals[first + j], reals[first + j + 1], reals[first + j + 2], reals[first + j + 3]
+        w = j * K
+        for k in range(K):
+            values[k] += (a * weights[w + k] + b * weights[w + K + k]) + (c * weights[w + 2 * K + k] + d * weights[w + 3 * K + k])
+    for j in range(in_fours, p):
+        for k in range(K):
+            values[k] += reals[first + j] * weights[j * K + k]
+    best = _answer(K, y, values)
+    if best == y:
+        return 0
+    loss[0] = 1.0
+    for j in range(p):
+        indices[j], values[j] = j * K + y, reals[first + j]
+    for j in range(p):
+        indices[p + j], values[p + j] = j * K + best, -reals[first + j]
+    return 2 * p
+
+
+@numba.cfunc(native_signature())
+def sparse_classes(reals, integers, block, weights, indices, values, loss):
+    """Integers: K, n, labels, begins of rows (n + 1), columns times K. Reals: the entries of X."""
+    K, n, y = integers[0], integers[1], integers[2 + block]
+    first, last = integers[2 + n + block], integers[3 + n + block]
+    columns = 3 + 2 * n
+    for k in range(K):
+        values[k] = 0.0
+    in_fours = first + (last - first) // 4 * 4
+    for e in range(first, in_fours, 4):
+        a, b, c, d = reals[e], reals[e + 1], reals[e + 2], reals[e + 3]
+        at = columns + e
+        u, v, w, x = integers[at], integers[at + 1], integers[at + 2], integers[at + 3]
+        for k in range(K):
+            values[k] += (a * weights[u + k] + b * weights[v + k]) + (c * weights[w + k] + d * weights[x + k])
+    for e in range(in_fours, last):
+        for k in range(K):
+            values[k] += reals[e] * weights[integers[columns + e] + k]
+    best = _answer(K, y, values)
+    if best == y:
+        return 0
+    loss[0] = 1.0
+    count = last - first
+    for e in range(count):
+        indices[e], values[e] = integers[columns + first + e] + y, reals[first + e]
+    for e in range(count):
+        indices[count + e], values[count + e] = integers[columns + first + e] + best, -reals[first + e]
+    return 2 * count
+
+
+def native_problem(X, y, K):
+    """Dense rows, or sparse ones where that saves time; the same choice as the built-in model's."""
+    n, p = X.shape
+    if np.count_nonzero(X) > 0.4 * X.size:
+        return NativeProblem(dense_classes, n, K * p, X, np.concatenate([[K, p], y]), max_entries=max(2 * p, K))
+    rows = sparse.csr_array(X)
+    integers = np.concatenate([[K, n], y, rows.indptr, rows.indices.astype(np.int64) * K])
+    most = max(2 * int(np.diff(rows.indptr).max()), K)
+    return NativeProblem(sparse_classes, n, K * p, rows.data, integers, max_entries=most)
+
+
+class Classes(StructuredModel):
+    """Multi-class in Python, one sample at a time."""
+
+    def __init__(self, n_classes):
+        self.eye = np.eye(n_classes)
+
+    def joint_feature(self, x, y):  # noqa: D102
+        return np.outer(self.eye[y], x).ravel()
+
+    def loss(self, truth, y):  # noqa: D102
+        return float(truth != y)
+
+    def loss_augmented(self, x, truth, weights):  # noqa: D102
+        return int(np.argmax(weights.reshape(len(self.eye), -1) @ x + 1.0 - self.eye[truth]))
+
+
+class BatchClasses(Classes):
+    """The same with a batch method."""
+
+    def loss_augmented_batch(self, xs, truths, weights):  # noqa: D102
+        scores = np.stack(xs) @ weights.reshape(len(self.eye), -1).T
+        return np.argmax(scores + 1.0 - self.eye[np.asarray(truths)], axis=1).tolist()
+
+
+def read_mnist(n):
+    folder = DATA / "mnist"
+    with gzip.open(folder / "train-images-idx3-ubyte.gz") as file:
+        X = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784) / 255
+    with gzip.open(folder / "train-labels-idx1-ubyte.gz") as file:
+        y = np.frombuffer(file.read(), np.uint8, offset=8).astype(np.int64)
+    return X[:n], y[:n], 10
+
+
+def make(n, p, K):
+    """Overlapping Gaussian classes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, n)
+    return 0.25 * rng.normal(size=(K, p))[y] + rng.normal(size=(n, p)), y, K
+
+
+def seconds_per_pass(problem, lam, passes, **settings):
+    """Processor time of a run of so many passes, checks included, over the passes; and the dual objective it reached."""
+    solver = BCFW(tol=1e-12, max_passes=passes, check_every=passes, **settings)
+    start = time.thread_time()
+    solution = solver.solve(problem, lam)
+    return (time.thread_time() - start) / solution.passes, solution.dual
+
+
+def compare(name, data, lam, repeats, settings, python_samples):
+    """One row: times of built-in and native take turns; ratios are medians over the turns."""
+    X, y, K = data
+    n = len(y)
+    problems = {"built in": MulticlassModel(X, y, K), "native": native_problem(X, y, K)}
+    times: dict[str, list[float]] = {label: [] for label in problems}
+    duals = {}
+    for problem in problems.values():
+        seconds_per_pass(problem, lam, 1, **settings)
+    for _ in range(repeats):
+        for label, problem in problems.items():
+            seconds, duals[label] = seconds_per_pass(problem, lam, 10, **settings)
+            times[label].append(seconds)
+    if settings["steps"] == "fw" and not np.isclose(*duals.values(), rtol=1e-6):
+        raise AssertionError(f"dual objectives differ: {duals}")
+    ratio = np.median(np.array(times["native"]) / np.array(times["built in"]))
+    row = [name, settings["sampling"], settings["steps"], f"{np.median(times['built in']) / n * 1e9:.0f} ns", f"{ratio:.2f}"]
+    some = slice(0, python_samples)
+    small = MulticlassModel(X[some], y[some], K)
+    ways = {
+        "batch": UserProblem(BatchClasses(K), list(X[some]), y[some].tolist()),
+        "python": UserProblem(Classes(K), list(X[some]), y[some].tolist()),
+    }
+    here = lam * n / len(small.y)
+    for problem in ways.values():
+        ratios = []
+        for _ in range(3):
+            fast, _ = seconds_per_pass(small, here, 10, **settings)
+            slow, _ = seconds_per_pass(problem, here, 2, **settings)
+            ratios.append(slow / fast)
+        row.append(f"{np.median(ratios):.0f}")
+    print(row, flush=True)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7, help="turns per entry; the median of the ratios counts")
+    options = parser.parse_args()
+    shapes = [(4000, 100, 10), (4000, 100, 26), (4000, 100, 100), (4000, 1000, 10)]
+    data = {f"{n:,} x {p:,}, {K} classes": make(n, p, K) for n, p, K in shapes}
+    if (DATA / "mnist").is_dir():
+        data["MNIST, 60,000 x 784, 10 classes"] = read_mnist(60_000)
+    else:
+        print(f"{DATA / 'mnist'} is missing, so MNIST is left out; set MAXMARGIN_DATA to the directory that has it")
+    rows = []
+    for name, problem in data.items():
+        lam = 10 / len(problem[1])
+        for sampling, steps in (("permutation", "fw"), ("gap", "fw"), ("gap", "pairwise")):
+            rows.append(compare(name, problem, lam, options.repeats, {"sampling": sampling, "steps": steps}, 500))
+    header = ["data", "sampling", "steps", "built in, per call", "native / built in", "batch / built in", "Python / built in"]
+    text = (
+        "Ten passes of BCFW from zero and one exact check, C = 0.1, one thread, processor time; built-in model and native oracle "
+        "take turns with the same seeds, and the ratios are medians. With plain steps (fw) both take the same steps to the same "
+        "dual objective. The native oracle is numba code with weights laid out [feature][label]. *Batch* and *Python* are "
+        "`loss_augmented_batch` and `loss_augmented` of a `StructuredModel`, two passes on the first 500 samples; with them the "
+        "loop is Python as well, and the batch method is used by the exact check alone."
+    )
+    path = Path(__file__).parent / "results" / "native_oracle.md"
+    write_report(path, "An oracle of one's own", [text, markdown(header, rows)])
+
+
+if __name__ == "__main__":
+    main()
