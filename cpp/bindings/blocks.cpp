@@ -154,6 +154,17 @@ struct PyForestData final : BlockData {
         }
         data = {features.rows, y.data(), cost.data(), offsets.data(), parent ? parent->data() : nullptr, offsets.size() - 1, n_labels};
     }
+    // The same blocks with a user's search for the best labeling.
+    void set_decoder(std::uintptr_t address, Reals reals_, Int64s integers_) {
+        require(address != 0, "address must not be zero");
+        reals.emplace(std::move(reals_));
+        integers.emplace(std::move(integers_));
+        data.decoder = reinterpret_cast<Decoder>(address);
+        data.reals = reals->data();
+        data.integers = integers->data();
+    }
+    std::optional<Reals> reals;
+    std::optional<Int64s> integers;
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ForestBlocks>(data); }
     std::size_t n_bytes(bool interior) const override {
         return data.x.n_rows * data.n_labels * (interior ? data.n_labels + 1 : 1) * sizeof(double);
@@ -186,6 +197,20 @@ nb::tuple ask_oracle(const PyOracleData& data, std::size_t block, const Reals& w
     answer.check_indices();
     answer.psi().add_to(psi, 1);
     return nb::make_tuple(array, answer.loss());
+}
+
+// The labeling that a user's decoder finds for one block.
+nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>> ask_decoder(const PyForestData& data, std::size_t block, const Reals& scores, const Reals& table) {
+    require(data.data.decoder && block < data.data.n_blocks, "no decoder, or block out of range");
+    const auto n = static_cast<std::size_t>(data.data.offsets[block + 1] - data.data.offsets[block]);
+    require(scores.size() == n * data.data.n_labels && table.size() == data.data.n_labels * data.data.n_labels, "scores or table of wrong size");
+    auto* labels = new std::vector<std::int32_t>(n);
+    nb::capsule owner(labels, [](void* p) noexcept { delete static_cast<std::vector<std::int32_t>*>(p); });
+    {
+        nb::gil_scoped_release unlocked;
+        decode(data.data, block, n, scores.data(), table.data(), labels->data());
+    }
+    return {labels->data(), {n}, owner};
 }
 
 Sampling sampling_of(const std::string& name) {
@@ -304,7 +329,9 @@ void bind_blocks(nb::module_& m) {
              "n_labels"_a);
     nb::class_<PyForestData, BlockData>(m, "ForestData")
         .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
-             "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a);
+             "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)
+        .def("set_decoder", &PyForestData::set_decoder, "address"_a, "reals"_a.noconvert(), "integers"_a.noconvert())
+        .def("decode", &ask_decoder, "block"_a, "scores"_a.noconvert(), "table"_a.noconvert());
     nb::class_<PyOracleData, BlockData>(m, "OracleData")
         .def(nb::init<std::uintptr_t, Reals, Int64s, std::size_t, std::size_t, std::size_t>(), "address"_a, "reals"_a.noconvert(),
              "integers"_a.noconvert(), "n_blocks"_a, "n_weights"_a, "most_entries"_a)

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "blocks/blocks.hpp"
@@ -17,6 +19,12 @@
 #include "structures/tree_dp.hpp"
 
 namespace maxmargin::blocks {
+
+// A user's own search for the best labeling of a block, instead of Viterbi: writes the labels (n_nodes) with the largest sum of
+// scores (n_nodes x n_labels) and, over the edges, of table[parent's label][own label], and returns 0 unless it failed.
+// Documented in docs/native.md.
+using Decoder = std::int64_t (*)(const double* reals, const std::int64_t* integers, std::int64_t block, std::int64_t n_nodes,
+                                 std::int64_t n_labels, const double* scores, const double* table, std::int32_t* labels);
 
 // Arrays stay the caller's.
 struct ForestData {
@@ -26,7 +34,25 @@ struct ForestData {
     const std::int64_t* offsets; // block i has the nodes offsets[i] to offsets[i + 1] - 1
     const std::int32_t* parent;  // for every node, counted within its block, -1 for a root; null if all blocks are chains
     std::size_t n_blocks, n_labels;
+    Decoder decoder = nullptr;   // the user's, with its data
+    const double* reals = nullptr;
+    const std::int64_t* integers = nullptr;
 };
+
+// Ask a user's decoder, and check what can be checked.
+inline void decode(const ForestData& data, std::size_t block, std::size_t n_nodes, const double* scores, const double* table,
+                   std::int32_t* labels) {
+    const auto K = static_cast<std::int64_t>(data.n_labels);
+    std::fill(labels, labels + n_nodes, -1);
+    const std::int64_t status = data.decoder(data.reals, data.integers, static_cast<std::int64_t>(block),
+                                             static_cast<std::int64_t>(n_nodes), K, scores, table, labels);
+    if (status != 0)
+        throw std::invalid_argument("the decoder returned " + std::to_string(status) + " instead of 0, for block " + std::to_string(block));
+    for (std::size_t t = 0; t < n_nodes; ++t)
+        if (labels[t] < 0 || labels[t] >= K)
+            throw std::invalid_argument("the decoder wrote the label " + std::to_string(labels[t]) + " at node " + std::to_string(t) +
+                                        " of block " + std::to_string(block) + "; labels are 0 to " + std::to_string(K - 1));
+}
 
 class ForestBlocks final : public Blocks {
   public:
@@ -118,8 +144,16 @@ class ForestBlocks final : public Blocks {
 
     Hinges ask(std::size_t i) override {
         score(i);
-        solver_.best_again(forest(i), target_.data());
-        return hinges(score_of(i, target_.data()), mean_score(i));
+        if (data_.decoder) decode(data_, i, length(i), score_.data(), table(), target_.data());
+        else solver_.best_again(forest(i), target_.data());
+        double target = score_of(i, target_.data());
+        if (data_.decoder && target < truth_score_ && truth_score_ - target > 1e-9 * (std::abs(target) + std::abs(truth_score_))) {
+            // Worse than the truth: not the best.
+            ++worse_than_truth_;
+            std::copy_n(truth(i), length(i), target_.begin());
+            target = truth_score_;
+        }
+        return hinges(target, mean_score(i));
     }
 
     Hinges recall(std::size_t i) override {

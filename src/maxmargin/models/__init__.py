@@ -6,7 +6,7 @@ from maxmargin.models.forest import TreeWeights
 from maxmargin.models.graph import Graph, GraphModel
 from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
-from maxmargin.models.native import NativeProblem, native_signature
+from maxmargin.models.native import DecodedModel, NativeProblem, decoder_signature, native_signature
 from maxmargin.models.ranking import RankingModel
 from maxmargin.models.tree import Tree, TreeModel
 from maxmargin.models.user import StructuredModel, UserProblem
@@ -15,6 +15,7 @@ __all__ = [
     "BinaryModel",
     "ChainModel",
     "ChainWeights",
+    "DecodedModel",
     "EnumeratedModel",
     "Graph",
     "GraphModel",
@@ -29,5 +30,6 @@ __all__ = [
     "TreeModel",
     "TreeWeights",
     "UserProblem",
+    "decoder_signature",
     "native_signature",
 ]

@@ -33,8 +33,8 @@ class Tree(NamedTuple):
     parent: ArrayLike
 
 
-class TreeModel:
-    """Forests with Hamming loss.
+class LabelingModel:
+    """Labels on the nodes of forests, Hamming loss, and somebody who finds the best labeling from the scores.
 
     Parameters
     ----------
@@ -73,12 +73,16 @@ class TreeModel:
         self.cost = np.repeat(1.0 / lengths if normalize else np.ones(self.n_blocks), lengths)
 
     @cached_property
-    def block_data(self) -> _core.BlockData | None:
+    def block_data(self) -> _core.ForestData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if has_own_oracle(self, TreeModel):
+        if has_own_oracle(self, LabelingModel):
             return None
         features = compiled_features(self.X)
         return _core.ForestData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
+
+    def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
+        """The best labelings of some blocks, one after the other; block k of them has the rows ``offsets[k]:offsets[k + 1]``."""
+        raise NotImplementedError
 
     def _parts(self, weights: Floats) -> TreeWeights:
         return TreeWeights(weights, self.n_labels, self.n_inputs)
@@ -114,14 +118,13 @@ class TreeModel:
         return self.cuts([block], weights)[0]
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several forests, by Viterbi."""
+        """Those of several forests."""
         if len(blocks) == 0:
             return []
         parts, forests = self._parts(weights), self.forests
         chosen = np.concatenate([np.arange(self.offsets[b], self.offsets[b + 1]) for b in blocks])
         offsets = np.concatenate([[0], np.cumsum(forests.lengths[list(blocks)])])
-        parent = None if forests.parent is None else forests.parent[chosen]
-        labels = np.split(best_labels(self._augmented(chosen, parts), parts, offsets, parent), offsets[1:-1])
+        labels = np.split(self._decode(blocks, self._augmented(chosen, parts), parts, offsets), offsets[1:-1])
         return [
             Cut(*self._difference(forests.rows(b), *forests.edges(b), own), own.tobytes())
             for b, own in zip(blocks, labels, strict=True)
@@ -130,9 +133,25 @@ class TreeModel:
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all forests, without a feature vector for each."""
         parts, forests, everything = self._parts(weights), self.forests, slice(None)
-        labels = best_labels(self._augmented(everything, parts), parts, self.offsets, forests.parent)
+        labels = self._decode(range(self.n_blocks), self._augmented(everything, parts), parts, self.offsets)
         psi, loss = self._difference(everything, forests.child, forests.above, labels)
         return Cut(psi / self.n_blocks, loss / self.n_blocks)
+
+
+class TreeModel(LabelingModel):
+    """Forests with Hamming loss; the best labeling is found by belief propagation (Viterbi), and averages as well.
+
+    Parameters
+    ----------
+    X, y, offsets, parent, n_labels, normalize
+        As for :class:`LabelingModel`.
+    """
+
+    def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
+        parent = self.forests.parent
+        if parent is not None and blocks != range(self.n_blocks):
+            parent = parent[np.concatenate([np.arange(self.offsets[b], self.offsets[b + 1]) for b in blocks])]
+        return best_labels(scores, parts, offsets, parent)
 
     # ---- distributions are (log-marginals of nodes (L, K), log-marginals of edges (E, K, K), [parent's label][own label]) --
 
