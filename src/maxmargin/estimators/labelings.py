@@ -48,7 +48,7 @@ class LabelingSVM(ListEstimator, ABC):
         fit_intercept: bool = True,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
-        max_iter: int = 1000,
+        max_iter: int = 10_000,
         time_limit: float | None = None,
         random_state: int | None = None,
         verbose: int = 0,

@@ -67,7 +67,7 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
         fit_intercept: bool = True,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
-        max_iter: int = 1000,
+        max_iter: int = 10_000,
         time_limit: float | None = None,
         random_state: int | None = None,
         verbose: int = 0,
