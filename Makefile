@@ -20,7 +20,11 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_inference
 	$(BIN)/python -m benchmarks.graphcut
+	$(BIN)/pip install --quiet '.[bench]'
 	$(BIN)/python -m benchmarks.native_oracle
+	$(BIN)/python -m benchmarks.multiclass
+	$(BIN)/python -m benchmarks.ocr
+	$(BIN)/python -m benchmarks.partial_linearization
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)

@@ -2,18 +2,10 @@
 // a row to the last. Compiled twice, for machines with and without AVX2, to the same results: every label is a sum of its own.
 #include "blocks/rows.hpp"
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define MAXMARGIN_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define MAXMARGIN_CLONES
-#endif
-#define MAXMARGIN_INLINE inline __attribute__((always_inline))
+#include "numeric/clones.hpp"
 
 namespace maxmargin::blocks {
 namespace {
-
-using Pair = double __attribute__((vector_size(16)));
-using Quad = double __attribute__((vector_size(32)));
 
 // Passed by reference: functions that are always inlined have no calling convention to disagree about.
 template <class Vector>
