@@ -9,10 +9,11 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import RankingSVM, losses, metrics, most_violating_ranking
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.solvers import BCFW, ConvergenceWarning
 
 
 @pytest.fixture
@@ -20,9 +21,115 @@ def data():
     return make_classification(600, 12, n_informative=6, weights=[0.9], flip_y=0.03, random_state=0)
 
 
-@parametrize_with_checks([RankingSVM(), RankingSVM("ndcg", C=10)])
+def of_queries_not_of_samples(estimator):
+    """A weight belongs to a whole query, so it cannot stand for repeated or missing samples."""
+    reason = "weights are those of queries"
+    checks = ["equivalence_on_dense_data", "equivalence_on_sparse_data"]
+    return {f"check_sample_weight_{check}": reason for check in checks} | {"check_sample_weights_not_overwritten": reason}
+
+
+@parametrize_with_checks(
+    [RankingSVM(), RankingSVM("ndcg", C=10), RankingSVM(grades=True)], expected_failed_checks=of_queries_not_of_samples
+)
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def queries():
+    """Forty queries of 3 to 20 documents with grades 0 to 3; some have only one grade."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(3, 21, 40)
+    qid = np.repeat(rng.permutation(1000)[:40], sizes)
+    X = rng.normal(size=(len(qid), 6))
+    y = np.clip(np.round(X @ [1, 0.5, 0, 0, -0.5, 0] + 0.7 * rng.normal(size=len(qid)) + 0.8), 0, 3)
+    y[qid == qid[0]] = 0
+    return X, y, qid
+
+
+@pytest.mark.parametrize("solver", ["auto", "one_slack", BCFW(steps="pairwise", cache=20, tol=1e-4)])
+@pytest.mark.parametrize("grades", [False, True])
+def test_objective_of_many_queries(queries, solver, grades):
+    X, y, qid = queries
+    rng = np.random.default_rng(0)
+    of_query = dict(zip(np.unique(qid), rng.random(40), strict=True))
+    weight = np.array([of_query[q] for q in qid])
+    shuffled = rng.permutation(len(y))
+    model = RankingSVM("ap", C=3, grades=grades, solver=solver, tol=1e-4)
+    model.fit(X[shuffled], y[shuffled], qid[shuffled], sample_weight=weight[shuffled])
+    assert model.certified_ and model.dual_gap_ <= 1e-4 * model.primal_objective_
+    # By definition, query by query and grade by grade.
+    objective = 0.5 * model.coef_ @ model.coef_
+    skipped = 0
+    for q in np.unique(qid):
+        rows = qid == q
+        levels = [g for g in ((0, 1, 2) if grades else (0,)) if 0 < np.sum(y[rows] > g) < rows.sum()]
+        skipped += not levels
+        hinges = [most_violating_ranking(X[rows] @ model.coef_, y[rows] > g, "ap").hinge for g in levels]
+        objective += 3 * of_query[q] * np.mean(hinges) if levels else 0
+    assert model.n_skipped_queries_ == skipped >= 1
+    assert objective == pytest.approx(model.primal_objective_, rel=1e-9)
+
+
+def test_score_of_many_queries(queries):
+    X, y, qid = queries
+    model = RankingSVM("ap").fit(X, y, qid)
+    assert model.score(X, y, qid) == metrics.average_precision(y > 0, model.decision_function(X), qid=qid)
+    graded = RankingSVM("ndcg", grades=True).fit(X, y, qid)
+    expected = np.mean([metrics.ndcg(y > g, graded.decision_function(X), qid=qid) for g in (0, 1, 2)])
+    assert graded.score(X, y, qid) == pytest.approx(expected)
+    custom = RankingSVM(losses.NDCG(lambda p: 1 / np.log2(1 + p))).fit(X, y, qid)
+    kept = np.isin(qid, [q for q in np.unique(qid) if 0 < np.sum(y[qid == q] > 0) < np.sum(qid == q)])
+    assert custom.score(X[kept], y[kept], qid[kept]) == pytest.approx(
+        metrics.ndcg(y[kept] > 0, custom.decision_function(X[kept]), qid=qid[kept])
+    )
+
+
+def test_thresholds(queries):
+    X, y, qid = queries
+    assert RankingSVM(relevance_threshold=1).fit(X, y, qid).relevance_thresholds_ == [1]
+    np.testing.assert_array_equal(RankingSVM(grades=True).fit(X, y, qid).relevance_thresholds_, [0, 1, 2])
+    with pytest.raises(ValueError, match="leave relevance_threshold"):
+        RankingSVM(grades=True, relevance_threshold=1).fit(X, y, qid)
+    with pytest.raises(ValueError, match="relevant and irrelevant samples of the same query"):
+        RankingSVM(relevance_threshold=3).fit(X, y, qid)
+
+
+def test_weights_are_checked(queries):
+    X, y, qid = queries
+    for weight, message in [
+        (np.arange(len(y)), "must have the same"),
+        (np.ones(3), "one weight for each"),
+        (-np.ones(len(y)), "not negative"),
+        (np.zeros(len(y)), "zero everywhere"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            RankingSVM().fit(X, y, qid, sample_weight=weight)
+
+
+def test_warm_start_goes_on_only_with_the_same_data(queries):
+    X, y, qid = queries
+    model = RankingSVM(C=5, tol=1e-5, warm_start=True).fit(X, y, qid)
+    first = model.n_iter_
+    again = model.fit(X, y, qid)
+    assert again.n_iter_ < first
+    model.set_params(C=6).fit(X, y, qid)
+    assert model.primal_objective_ == pytest.approx(RankingSVM(C=6, tol=1e-5).fit(X, y, qid).primal_objective_, rel=2e-5)
+    other = model.fit(-X, y, qid)
+    assert other.primal_objective_ == pytest.approx(RankingSVM(C=6, tol=1e-5).fit(-X, y, qid).primal_objective_, rel=2e-5)
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_accuracy_is_an_ordinary_svm(data, as_sparse):
+    X, y = data
+    model = RankingSVM("accuracy", C=0.1, tol=1e-5).fit(sparse.csr_matrix(X) if as_sparse else X, y)
+    reference = LinearSVC(loss="hinge", C=0.1, tol=1e-8, max_iter=1_000_000).fit(X, y)
+    hinge = np.maximum(0, 1 - np.where(y == 1, 1, -1) * reference.decision_function(X)).sum()
+    norm = np.sum(reference.coef_**2) + reference.intercept_[0] ** 2
+    assert model.primal_objective_ == pytest.approx(0.5 * norm + 0.1 * hinge, rel=1e-4)
+    assert model.score(X, y) == metrics.average_precision(y, model.decision_function(X))
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.fit(X, y, sample_weight=np.ones(len(y)))
 
 
 @pytest.mark.parametrize("loss", ["ap", "ndcg", "auc", "mrr", losses.Discounted(lambda p: 1 / p)])

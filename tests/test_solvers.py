@@ -80,7 +80,7 @@ def all_corners(name):
         return [(np.array([0 * x, s * x]), np.array([0.0, 1.0])) for x, s in zip(X, model.y, strict=True)]
     corners = []
     for begin, end in zip(model.offsets[:-1], model.offsets[1:], strict=True):
-        corners.append(ranking_corners(X[begin:end], model.relevant[begin:end], model.loss))
+        corners.append(ranking_corners(X[begin:end], model.relevant[0, begin:end] == 1, model.loss))
     return corners
 
 

@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maxmargin import metrics
-from maxmargin.estimators.training import check_budgets, train
+from maxmargin._validation import query_offsets
+from maxmargin.estimators.training import check_budgets, check_list_weights, fingerprint, train
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
-from maxmargin.models import RankingModel
+from maxmargin.models import BinaryModel, RankingModel
+from maxmargin.solvers import Solver
 
 
 class RankingSVM(BaseEstimator):
     """Rank samples by a linear score that is trained for a rank loss.
 
-    Minimises ``1/2 ||w||^2 + C * J(w)``, where ``J`` bounds the loss (1 - AP, 1 - NDCG, ...) of the ranking from above,
-    by one-slack cutting planes with exact loss-augmented inference. The result comes with a duality gap: the objective
+    Minimises ``1/2 ||w||^2 + C * sum over queries of J_q(w)``, where ``J_q`` bounds the loss (1 - AP, 1 - NDCG, ...) of the
+    ranking of a query from above, with exact loss-augmented inference. The result comes with a duality gap: the objective
     is within ``dual_gap_`` of the best possible one.
 
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.losses`.
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.losses`; or ``"accuracy"`` for the baseline,
+        an ordinary SVM: ``C`` times the sum over the samples of ``max(0, 1 - y (x . w + b))``, with ``b`` in the regulariser.
     C : float, default=1.0
-        Weight of the hinge against the regulariser. The hinge is that of the whole list (not a sum over samples), so
+        Weight of the hinges against the regulariser. The hinge is that of a whole list (not a sum over samples), so
         useful values are larger than for a classifier: 10 to 1e4 are common.
+    relevance_threshold : float, optional
+        Labels above it are relevant. By default a sample is relevant if its label is greater than zero or, where no label is
+        zero or less, greater than the smallest (so 0/1, -1/+1, 1/2 and grades all work).
+    grades : bool, default=False
+        Use all grades: the hinge of a query is the mean of those for "label > g", over all grades g that leave it with
+        relevant and irrelevant samples. It bounds the mean of these losses, and stays certified.
+    solver : str or Solver, default="auto"
+        As in :class:`maxmargin.MulticlassSVM`.
     tol : float, default=1e-3
         Stop when ``gap <= tol * primal``.
     max_iter : int, default=1000
-        Most inference calls; a warning says if they did not suffice.
+        Most passes over the queries; a warning says if they did not suffice.
     time_limit : float, optional
         Seconds after which training stops with what it has.
+    warm_start : bool, default=False
+        Go on from the last ``fit``, perhaps with another ``C``, if the data are the same; start anew if they are not.
+    random_state : int, optional
+        Seed of solvers that draw queries at random.
     verbose : int, default=0
         Progress on standard error if 1.
 
@@ -43,17 +60,19 @@ class RankingSVM(BaseEstimator):
     coef_ : array of shape (d,)
         Weights; the score of a sample is ``x . coef_``.
     intercept_ : float
-        Always 0: a constant does not change a ranking.
+        0, because a constant does not change a ranking; that of the ordinary SVM for ``loss="accuracy"``.
     primal_objective_, dual_objective_, dual_gap_ : float
         Objective at ``coef_``, a lower bound of the optimum, and their difference.
     certified_ : bool
         Whether the gap is proved (inference was exact).
     n_iter_ : int
-        Inference calls.
+        Passes.
+    n_skipped_queries_ : int
+        Queries without relevant or without irrelevant samples: every ranking of them is right.
     history_ : History
-        Primal, dual and seconds after each; ``history_.plot()`` draws it.
-    relevance_threshold_ : float
-        Labels above it count as relevant.
+        Primal, dual and seconds after each check; ``history_.plot()`` draws it.
+    relevance_thresholds_ : array of shape (levels,)
+        Labels above it count as relevant; several with ``grades=True``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -78,71 +97,136 @@ class RankingSVM(BaseEstimator):
         loss: str | RankingLoss = "ap",
         C: float = 1.0,
         *,
+        relevance_threshold: float | None = None,
+        grades: bool = False,
+        solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
         time_limit: float | None = None,
+        warm_start: bool = False,
+        random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.C = C
+        self.relevance_threshold = relevance_threshold
+        self.grades = grades
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on one list.
+    def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on one list, or on one list per query.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
             Features.
         y : array of shape (n,)
-            Relevance; a sample is relevant if its label is greater than zero or, where no label is zero or less, greater
-            than the smallest (so 0/1, -1/+1, 1/2 and grades all work).
+            Relevance: labels or grades.
+        qid : array of shape (n,), optional
+            The query each sample belongs to, numbers or strings, in any order. Queries without relevant or without
+            irrelevant samples are skipped and counted.
+        sample_weight : array of shape (n,), optional
+            Weight of the query a sample belongs to, not negative and the same for all samples of a query.
 
         Returns
         -------
         self
         """
         check_budgets(self)
-        loss = ranking_loss(self.loss)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
-        self.relevance_threshold_ = max(0.0, float(y.min()))
-        relevant = y > self.relevance_threshold_
-        if not relevant.any():
+        self.relevance_thresholds_ = self._thresholds(y)
+        relevant = y > self.relevance_thresholds_[:, None]
+        if isinstance(self.loss, str) and self.loss == "accuracy":
+            return self._fit_accuracy(X, relevant[0], sample_weight)
+        loss = ranking_loss(self.loss)
+        offsets = None
+        weights = check_list_weights(sample_weight, np.zeros(len(y), dtype=np.int64) if qid is None else qid)
+        if qid is not None:
+            _, offsets, order = query_offsets(qid, len(y))
+            if order is not None:
+                X, relevant = X[order], relevant[:, order]
+        model = RankingModel(X, relevant, loss, offsets, weights)
+        if model.n_blocks == 0:
             raise ValueError(
-                f"y must contain relevant and irrelevant samples, but holds only one class (labels from {y.min():g} to "
-                f"{y.max():g}); mark relevant samples by 1 and the others by 0"
+                f"y must contain relevant and irrelevant samples{'' if qid is None else ' of the same query'}, but holds "
+                f"only one class (labels from {y.min():g} to {y.max():g}); mark relevant samples by 1 and the others by 0"
             )
-        solution = train(self, RankingModel(X, relevant, loss))
+        self.n_skipped_queries_ = model.n_skipped
+        mark = fingerprint(X, relevant, offsets, weights, repr(loss)) if self.warm_start else None
+        earlier = getattr(self, "_earlier", None)
+        start = earlier[1] if mark is not None and earlier is not None and earlier[0] == mark else None
+        solution = train(self, model, start=start)
+        self._earlier = None if mark is None else (mark, solution)
         self.coef_ = solution.weights
         self.intercept_ = 0.0
+        return self
+
+    def _thresholds(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Labels above each of them are relevant in turn."""
+        if self.grades:
+            if self.relevance_threshold is not None:
+                raise ValueError("grades=True uses every grade as a threshold; leave relevance_threshold at None")
+            return np.unique(y)[:-1] if len(np.unique(y)) > 1 else np.unique(y)
+        if self.relevance_threshold is not None:
+            return np.array([float(self.relevance_threshold)])
+        return np.array([max(0.0, float(y.min()))])
+
+    def _fit_accuracy(self, X: Any, relevant: NDArray[np.bool_], sample_weight: ArrayLike | None) -> Self:
+        """The ordinary SVM."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight is the weight of a query, which loss='accuracy' does not know; leave it out")
+        if relevant.all() or not relevant.any():
+            raise ValueError("y must contain relevant and irrelevant samples; mark relevant samples by 1 and the others by 0")
+        ones = np.ones((X.shape[0], 1))
+        dense = isinstance(X, np.ndarray)
+        extended: Any = np.hstack([X, ones]) if dense else sparse.hstack([X, sparse.csr_array(ones)]).tocsr()
+        solution = train(self, BinaryModel(extended, np.where(relevant, 1, -1)))
+        self.n_skipped_queries_ = 0
+        self.coef_, self.intercept_ = solution.weights[:-1], float(solution.weights[-1])
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return np.asarray(X @ self.coef_)
+        return np.asarray(X @ self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X)
 
-    def score(self, X: Any, y: ArrayLike) -> float:
-        """The metric that was trained for (AP, NDCG, AUC or MRR; 1 - loss for other losses) on new data."""
+    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
+        """The metric that was trained for on new data: AP, NDCG, AUC or MRR, 1 - loss for other losses, AP for the baseline.
+
+        The mean over the queries and, with ``grades=True``, over the grades.
+        """
         scores = self.decision_function(X)
-        relevant = np.asarray(column_or_1d(y)) > self.relevance_threshold_
-        check_consistent_length(scores, relevant)
+        labels = np.asarray(column_or_1d(y))
+        check_consistent_length(scores, labels)
+        values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
+        return float(np.mean(values))
+
+    def _metric(self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None) -> float:
+        if isinstance(self.loss, str) and self.loss == "accuracy":
+            return metrics.average_precision(relevant, scores, qid=qid)
         loss = ranking_loss(self.loss)
         # By exact type, like inference: a subclass may mean something else.
-        metric = {AveragePrecision: metrics.average_precision, AUC: metrics.auc, ReciprocalRank: metrics.reciprocal_rank}
+        known = {AveragePrecision: metrics.average_precision, AUC: metrics.auc, ReciprocalRank: metrics.reciprocal_rank}
         if loss.native_name() == "ndcg":
-            return metrics.ndcg(relevant, scores)
-        if type(loss) in metric:
-            return metric[type(loss)](relevant, scores)
-        return 1.0 - _loss_of_ranking(loss, relevant, scores)
+            return metrics.ndcg(relevant, scores, qid=qid)
+        if type(loss) in known:
+            return known[type(loss)](relevant, scores, qid=qid)
+        _, offsets, order = query_offsets(np.zeros(len(scores), dtype=np.int64) if qid is None else qid, len(scores))
+        if order is not None:
+            relevant, scores = relevant[order], scores[order]
+        lists = [slice(begin, end) for begin, end in pairwise(offsets)]
+        return float(np.mean([1.0 - _loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists]))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -152,7 +236,9 @@ class RankingSVM(BaseEstimator):
 
 
 def _loss_of_ranking(loss: RankingLoss, relevant: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
-    """Loss of the ranking by score, ties with the negatives first."""
+    """Loss of the ranking by score, ties with the negatives first; 0 if every ranking is right."""
+    if relevant.all() or not relevant.any():
+        return 0.0
     negatives = np.sort(scores[~relevant])
     positives = np.sort(scores[relevant])[::-1]
     above = len(negatives) - np.searchsorted(negatives, positives, side="left")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import numbers
 import sys
 import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from maxmargin import _core
+from maxmargin._validation import query_offsets
 from maxmargin.cuts import Problem
 from maxmargin.solvers import (
     BCFW,
@@ -80,7 +82,48 @@ def check_budgets(estimator: Any) -> None:
         raise ValueError(f"time_limit={limit!r} must be a positive number of seconds, or None")
 
 
-def train(estimator: Any, problem: Problem, bounds: tuple[ArrayLike, ArrayLike] | None = None) -> Solution:
+def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> NDArray[np.float64] | None:
+    """One weight per query, in order of first appearance, from one per sample."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    _, offsets, order = query_offsets(qid, len(np.asarray(qid)))
+    if weights.shape != (offsets[-1],):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, but one weight for each of the {offsets[-1]} samples is needed"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must be finite and not negative")
+    if order is not None:
+        weights = weights[order]
+    first = weights[offsets[:-1]]
+    if (weights != np.repeat(first, np.diff(offsets))).any():
+        raise ValueError("sample_weight is the weight of a query, so all samples of a query must have the same; they differ")
+    if not first.any():
+        raise ValueError("sample_weight is zero everywhere; at least one query must count")
+    return np.asarray(first)
+
+
+def fingerprint(*parts: Any) -> bytes:
+    """A short summary of data: equal for equal data, and different for different ones as far as anybody knows."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        arrays = [part.data, part.indices, part.indptr] if hasattr(part, "indptr") else [part]
+        for array in arrays:
+            if isinstance(array, np.ndarray):
+                digest.update(f"{array.dtype}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+            else:
+                digest.update(repr(array).encode())
+    return digest.digest()
+
+
+def train(
+    estimator: Any,
+    problem: Problem,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    start: Solution | None = None,
+) -> Solution:
     """Solve for ``1/2 ||w||^2 + C * sum of hinges`` and set the fitted attributes that speak of the certificate.
 
     A solver given as an object keeps its own tolerance and budgets; otherwise those of the estimator apply.
@@ -96,7 +139,7 @@ def train(estimator: Any, problem: Problem, bounds: tuple[ArrayLike, ArrayLike] 
             callback=_Progress(type(estimator).__name__) if estimator.verbose else None,
         )
     factor = estimator.C * problem.n_blocks
-    solution = solver.solve(problem, 1.0 / factor, bounds=bounds)
+    solution = solver.solve(problem, 1.0 / factor, bounds=bounds, start=start)
     if not solution.converged:
         budget = "max_iter" if solution.status == "max_passes" else solution.status
         warnings.warn(

@@ -231,16 +231,23 @@ def most_violating_rankings(
         # Beyond that float32 cannot tell two interleaving ranks apart.
         values = values.astype(np.float64)
     ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
+    delta, hinge, gradient = solve_lists(ordered, ordered_truth, offsets, loss, n_jobs)
+    return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
+
+
+def solve_lists(
+    scores: NDArray[Any], relevant: NDArray[np.uint8], offsets: NDArray[np.int64], loss: RankingLoss, n_jobs: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+    """Losses (q,), hinges (q,) and gradient (n,) of lists that lie one after the other; zero where every ranking is right."""
     name = loss.native_name()
     if name is not None:
-        delta, hinge, gradient = _core.solve_lists(ordered, ordered_truth, offsets, name, 1.0, thread_count(n_jobs))
-    else:
-        delta, hinge = np.zeros(len(ids)), np.zeros(len(ids))
-        gradient = np.zeros_like(ordered)
-        for k, (begin, end) in enumerate(pairwise(offsets)):
-            part = slice(begin, end)
-            delta[k], hinge[k], gradient[part], *_ = _core.solve_list(ordered[part], ordered_truth[part], loss, "auto", 1.0)
-    return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
+        return _core.solve_lists(scores, relevant, offsets, name, 1.0, thread_count(n_jobs))
+    count = len(offsets) - 1
+    delta, hinge, gradient = np.zeros(count), np.zeros(count), np.zeros_like(scores)
+    for k, (begin, end) in enumerate(pairwise(offsets)):
+        part = slice(begin, end)
+        delta[k], hinge[k], gradient[part], *_ = _core.solve_list(scores[part], relevant[part], loss, "auto", 1.0)
+    return delta, hinge, gradient
 
 
 def _in_input_order(values: NDArray[Any], order: NDArray[np.intp] | None) -> NDArray[Any]:

@@ -10,47 +10,87 @@ from numpy.typing import NDArray
 
 from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
+from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 
 Floats = NDArray[np.float64]
 
 
 class RankingModel:
-    """The hinges ``J(X w)`` of one or more lists.
+    """The hinges ``J(X w)`` of one or more lists, each perhaps for several notions of relevance.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
         Features.
-    relevant : array of shape (n,)
-        Booleans, the positives.
+    relevant : bool array of shape (n,) or (levels, n)
+        The positives; with several rows, a block for every list and row that has both positives and negatives.
     loss : RankingLoss
         A QS-suitable loss.
     offsets : int array of shape (q + 1,), optional
-        List k has the rows ``offsets[k]:offsets[k + 1]``, with positives and negatives in each; one list by default.
+        List k has the rows ``offsets[k]:offsets[k + 1]``; one list by default.
+    list_weights : array of shape (q,), optional
+        Hinges and losses of a list are multiplied by its weight, and divided by the number of its blocks.
+
+    Attributes
+    ----------
+    n_skipped : int
+        Lists without any block: every ranking of them is right.
     """
 
     exact = True
 
-    def __init__(self, X: Any, relevant: NDArray[np.bool_], loss: RankingLoss, offsets: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        relevant: NDArray[np.bool_],
+        loss: RankingLoss,
+        offsets: NDArray[np.int64] | None = None,
+        list_weights: Floats | None = None,
+    ) -> None:
         self.X = X
-        self.relevant = relevant
+        self.relevant = np.ascontiguousarray(np.atleast_2d(relevant), dtype=np.uint8)
         self.loss = loss
-        self.offsets = np.array([0, len(relevant)]) if offsets is None else offsets
-        self.n_blocks = len(self.offsets) - 1
+        self.offsets = np.array([0, X.shape[0]], dtype=np.int64) if offsets is None else offsets
+        sizes = np.diff(self.offsets)
+        positives = np.add.reduceat(self.relevant, self.offsets[:-1], axis=1, dtype=np.int64)
+        mixed = (positives > 0) & (positives < sizes)
+        per_list = mixed.sum(axis=0)
+        weights = np.ones(len(sizes)) if list_weights is None else list_weights
+        self.n_skipped = int(np.count_nonzero(per_list == 0))
+        # Weight of every (level, list), zero where there is nothing to learn.
+        self.weights = np.where(mixed, weights / np.maximum(per_list, 1), 0.0)
+        self._blocks = np.argwhere(mixed)
+        self.n_blocks = len(self._blocks)
         self.n_features: int = X.shape[1]
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The tangent cut at ``weights``: the most violating ranking of the scores."""
-        begin, end = int(self.offsets[block]), int(self.offsets[block + 1])
-        X = self.X if self.n_blocks == 1 else self.X[begin:end]
-        found = most_violating_ranking(np.asarray(X @ weights), self.relevant[begin:end], self.loss)
-        # Only samples that the most violating ranking misplaces have a share in it.
-        misplaced = np.flatnonzero(found.gradient)
-        few = 4 * len(misplaced) < len(found.gradient)
-        gradient = found.gradient[misplaced] @ X[misplaced] if few else found.gradient @ X
-        return Cut(-np.asarray(gradient, dtype=np.float64).ravel(), found.loss)
+        level, which = self._blocks[block]
+        begin, end = int(self.offsets[which]), int(self.offsets[which + 1])
+        X = self.X if len(self.offsets) == 2 else self.X[begin:end]
+        found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.loss)
+        weight = self.weights[level, which]
+        return Cut(weight * _weighted_rows(-found.gradient, X), weight * found.loss)
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Those of several lists."""
         return [self.cut(block, weights) for block in blocks]
+
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average over all blocks, on all cores."""
+        scores = np.ascontiguousarray(self.X @ weights)
+        total, loss = np.zeros(len(scores)), 0.0
+        for relevant, factors in zip(self.relevant, self.weights, strict=True):
+            losses, _, gradient = solve_lists(scores, relevant, self.offsets, self.loss)
+            loss += float(factors @ losses)
+            total -= np.repeat(factors, np.diff(self.offsets)) * gradient
+        return Cut(_weighted_rows(total, self.X) / self.n_blocks, loss / self.n_blocks)
+
+
+def _weighted_rows(coefficients: NDArray[np.floating[Any]], X: Any) -> Floats:
+    """Sum of the rows times their coefficients; only samples that a violating ranking misplaces have a share in it."""
+    misplaced = np.flatnonzero(coefficients)
+    few = 4 * len(misplaced) < len(coefficients)
+    product = coefficients[misplaced] @ X[misplaced] if few else coefficients @ X
+    return np.asarray(product, dtype=np.float64).ravel()
