@@ -68,7 +68,7 @@ def study(name: str, model: Any, lam: float, seconds: float, ax: Any) -> list[li
     """All methods on one problem: rows of the table, and a plot."""
     steps = "exact" if isinstance(model, MulticlassModel) else "pairwise"
     cache = 0 if steps == "exact" else 50
-    solution = BCFW(steps=steps, cache=cache, tol=2e-6, max_passes=20_000, time_limit=300).solve(model, lam)
+    solution = BCFW(steps=steps, cache=cache, tol=1e-5, max_passes=20_000, time_limit=60).solve(model, lam)
     optimum = solution.dual
     print(f"{name}, lambda {lam:g}: optimum {optimum:.6f}, gap {solution.gap / optimum:.1e}", flush=True)
     curves = {method: run(model, lam, method, TEMPERATURE, seconds, optimum) for method in ("BCFW", "BCFW, gap sampling")}
