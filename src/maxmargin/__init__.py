@@ -50,7 +50,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import estimators, inference, losses, metrics, models, nn, solvers
+    from maxmargin import estimators, inference, losses, metrics, models, solvers
+    from maxmargin import nn as nn
     from maxmargin.estimators import (
         ChainSVM,
         GraphSVM,

@@ -39,7 +39,7 @@ class Lists:
         filled = np.flatnonzero(sizes)
         if len(filled):
             n_pos[filled] = np.add.reduceat(self.truth, self.offsets[filled], dtype=np.int64)
-        return (n_pos == 0) | (n_pos == sizes)
+        return np.asarray((n_pos == 0) | (n_pos == sizes))
 
     def per_query(self, numbers: NDArray[np.float64]) -> torch.Tensor:
         """Numbers of shape (q,) as a tensor like the scores; a scalar for one-dimensional scores."""

@@ -50,7 +50,7 @@ class ListwiseLoss(torch.nn.Module):
         skipped = lists.skipped()
         self.n_skipped = int(np.count_nonzero(skipped))
         value, gradient = self._solve(lists)
-        each: torch.Tensor = _Known.apply(scores, lists.per_query(value), lists.per_document(gradient))
+        each: torch.Tensor = _Known.apply(scores, lists.per_query(value), lists.per_document(gradient))  # type: ignore[no-untyped-call]
         if self.reduction == "none":
             return each
         # Skipped queries are zero, so the mean over the others has no NaN even if all are skipped.
@@ -74,7 +74,7 @@ class _Known(torch.autograd.Function):
         return value
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return outer.unsqueeze(-1) * gradient, None, None

@@ -52,9 +52,9 @@ class DirectLoss(ListwiseLoss):
     >>> import torch
     >>> scores, relevant = torch.tensor([0.3, 0.2, 0.0]), torch.tensor([0, 1, 0])
     >>> for sign in (1, -1):                    # the loss is 1/2
-    ...     print([round(DirectLoss("ap", epsilon, sign)(scores, relevant).item(), 3) for epsilon in (1.0, 0.1)])
-    [0.5, 0.5]
-    [0.4, 0.0]
+    ...     print([round(DirectLoss("ap", epsilon, sign)(scores, relevant).item(), 3) for epsilon in (5.0, 0.5, 0.2)])
+    [0.627, 0.5, 0.5]
+    [0.02, 0.2, 0.5]
     """
 
     def __init__(
