@@ -169,12 +169,12 @@ def main() -> None:
     torch.set_num_threads(1)
     intro = (
         f"scikit-learn's digits, 64 - {HIDDEN} - 1 units with ReLU, Adam with full batches, {STEPS} steps. The losses "
-        f"share splits, initial weights and steps; each has its own learning rate (of {', '.join(map(str, RATES))}) and number of "
-        f"steps, chosen per digit by validation AP, the middle one of equals. Half of the data trains, a quarter validates, a quarter tests. Rare "
-        f"positives: {KEPT:.0%} of them are left in training and validation. Label noise: {FLIPPED:.0%} of the labels of "
-        f"training and validation are flipped, so that about a third of those marked positive are not. Tests are never spoilt. "
-        f"`weighted` is cross-entropy in which both classes weigh the same. Entries are mean test AP in percent over "
-        f"{options.seeds} seeds; ± is half of a 95% interval over seeds."
+        f"share splits, initial weights and steps; each has its own learning rate (of {', '.join(map(str, RATES))}) and number "
+        f"of steps, chosen per digit by validation AP, the middle one of equals. Half of the data trains, a quarter validates, "
+        f"a quarter tests. Rare positives: {KEPT:.0%} of them are left in training and validation. Label noise: {FLIPPED:.0%} "
+        f"of the labels of training and validation are flipped, so that about a third of those marked positive are not. Tests "
+        f"are never spoilt. `weighted` is cross-entropy in which both classes weigh the same. Entries are mean test AP in "
+        f"percent over {options.seeds} seeds; ± is half of a 95% interval over seeds."
     )
     sections = [section(setting, options.seeds) for setting in SETTINGS]
     path = Path(__file__).parent / "results" / "nn_digits.md"

@@ -232,6 +232,9 @@ def test_inputs_are_left_alone_and_backward_repeats():
     first = torch.autograd.grad(value, scores, retain_graph=True)[0].clone()
     assert torch.equal(torch.autograd.grad(value, scores)[0], first)
     assert torch.equal(scores, before)
+    total = APLoss("none")(scores, relevant)
+    total += scores.sum()  # as training loops do
+    assert torch.allclose(torch.autograd.grad(total, scores)[0], first + 1)
     with torch.no_grad():
         assert not APLoss()(scores, relevant).requires_grad
 

@@ -71,13 +71,14 @@ def as_lists(scores: torch.Tensor, relevant: torch.Tensor, mask: torch.Tensor | 
         raise TypeError(f"scores must be float32 or float64, but has dtype {scores.dtype}; convert it with scores.float()")
     if scores.ndim not in (1, 2):
         raise ValueError(f"scores must have shape (n,) or (queries, documents), but has shape {tuple(scores.shape)}")
+    if scores.shape[-1] > MAX_SAMPLES:
+        raise ValueError(f"scores has {scores.shape[-1]} documents in a query; at most {MAX_SAMPLES} fit into one list")
     relevant = torch.as_tensor(relevant)
     _check_shape("relevant", relevant, scores)
     on_cpu, truth = scores.detach().cpu(), relevant.detach().cpu()
-    n_documents = scores.shape[-1]
-    n_queries = scores.numel() // n_documents if n_documents else (1 if scores.ndim == 1 else scores.shape[0])
+    n_queries = 1 if scores.ndim == 1 else scores.shape[0]
     if mask is None:
-        lengths = np.full(n_queries, n_documents)
+        lengths = np.full(n_queries, scores.shape[-1])
     else:
         mask = torch.as_tensor(mask).detach().cpu()
         if mask.dtype != torch.bool:
@@ -85,8 +86,6 @@ def as_lists(scores: torch.Tensor, relevant: torch.Tensor, mask: torch.Tensor | 
         _check_shape("mask", mask, scores)
         lengths = mask.sum(dim=-1).reshape(-1).numpy()
         on_cpu, truth = on_cpu[mask], truth[mask]
-    if n_documents > MAX_SAMPLES:
-        raise ValueError(f"scores has {n_documents} documents in a query; at most {MAX_SAMPLES} fit into one list")
     values = on_cpu.reshape(-1).contiguous().numpy()
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     finite = np.isfinite(values)

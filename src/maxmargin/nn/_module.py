@@ -71,7 +71,8 @@ class _Known(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(gradient)
-        return value
+        # A view would forbid the user to add to the result in place.
+        return value.clone()
 
     @staticmethod
     @once_differentiable
