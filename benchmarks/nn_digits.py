@@ -174,7 +174,8 @@ def main() -> None:
         f"a quarter tests. Rare positives: {KEPT:.0%} of them are left in training and validation. Label noise: {FLIPPED:.0%} "
         f"of the labels of training and validation are flipped, so that about a third of those marked positive are not. Tests "
         f"are never spoilt. `weighted` is cross-entropy in which both classes weigh the same. Entries are mean test AP in "
-        f"percent over {options.seeds} seeds; ± is half of a 95% interval over seeds."
+        f"percent over {options.seeds} seeds; ± is half of a 95% interval over seeds. Seeds share "
+        f"the data, so that intervals are somewhat too narrow."
     )
     sections = [section(setting, options.seeds) for setting in SETTINGS]
     path = Path(__file__).parent / "results" / "nn_digits.md"
