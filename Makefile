@@ -25,6 +25,8 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.multiclass
 	$(BIN)/python -m benchmarks.ocr
 	$(BIN)/python -m benchmarks.partial_linearization
+	$(BIN)/python -m benchmarks.nn_loss
+	$(BIN)/python -m benchmarks.nn_digits
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)

@@ -25,7 +25,8 @@ _HOMES = {
     "most_violating_ranking": "maxmargin.inference",
     "most_violating_rankings": "maxmargin.inference",
 }
-_MODULES = ("estimators", "inference", "losses", "metrics", "models", "solvers")
+# "nn" is not in __all__: it needs torch, which not everybody has.
+_MODULES = ("estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
 
 __all__ = [
     "ChainSVM",
@@ -50,6 +51,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from maxmargin import estimators, inference, losses, metrics, models, solvers
+    from maxmargin import nn as nn
     from maxmargin.estimators import (
         ChainSVM,
         GraphSVM,

@@ -53,9 +53,21 @@ def solve_exhaustively(
         key = (hinge, -float(above.sum()))
         if key > best:
             best, best_above, best_delta = key, above, delta
-    gradient = np.zeros_like(scores)
-    unit = 2.0 / (n_pos * n_neg)
-    gradient[positives] = -unit * best_above
-    ranks = 1 + np.searchsorted(best_above, np.arange(1, n_neg + 1), side="left")
-    gradient[negatives] = unit * (n_pos + 1 - ranks)
+    gradient = interleaving_gradient(positives, negatives, best_above).astype(scores.dtype)
     return float(best_delta), max(0.0, float(best[0])), gradient, scores, positives, best_above
+
+
+def interleaving_gradient(
+    positives: NDArray[np.integer[Any]], negatives: NDArray[np.integer[Any]], above: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """``d(F(R) - F(R*))/dscores``, shape (P + N,), of the ranking with ``above[i]`` negatives above the i-th positive.
+
+    ``positives`` and ``negatives`` are the indices of the samples of each class, best first.
+    """
+    n_pos, n_neg = len(positives), len(negatives)
+    unit = 2.0 / (n_pos * n_neg)
+    gradient = np.empty(n_pos + n_neg)
+    gradient[positives] = -unit * above
+    # A negative stands above the positives that have at least as many negatives above them as its own place.
+    gradient[negatives] = unit * (n_pos - np.searchsorted(above, np.arange(1, n_neg + 1), side="left"))
+    return gradient

@@ -231,22 +231,31 @@ def most_violating_rankings(
         # Beyond that float32 cannot tell two interleaving ranks apart.
         values = values.astype(np.float64)
     ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
-    delta, hinge, gradient = solve_lists(ordered, ordered_truth, offsets, loss, n_jobs)
+    delta, hinge, gradient = solve_lists(ordered, ordered_truth, offsets, loss, 1.0, thread_count(n_jobs))
     return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
 
 
 def solve_lists(
-    scores: NDArray[Any], relevant: NDArray[np.uint8], offsets: NDArray[np.int64], loss: RankingLoss, n_jobs: int | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
-    """Losses (q,), hinges (q,) and gradient (n,) of lists that lie one after the other; zero where every ranking is right."""
+    values: NDArray[np.floating[Any]],
+    truth: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    loss: RankingLoss,
+    loss_scale: float,
+    n_threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.floating[Any]]]:
+    """Losses and hinges, shape (q,), and gradients, shape (n,), of lists that follow each other in checked arrays.
+
+    List k is ``offsets[k]:offsets[k + 1]`` and may be empty; lists without a positive or without a negative give zeros.
+    The loss counts ``loss_scale`` times, which must not be negative.
+    """
+    n_lists = len(offsets) - 1
     name = loss.native_name()
     if name is not None:
-        return _core.solve_lists(scores, relevant, offsets, name, 1.0, thread_count(n_jobs))
-    count = len(offsets) - 1
-    delta, hinge, gradient = np.zeros(count), np.zeros(count), np.zeros_like(scores)
+        return _core.solve_lists(values, truth, offsets, name, loss_scale, max(1, min(n_threads, n_lists)))
+    delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)
     for k, (begin, end) in enumerate(pairwise(offsets)):
         part = slice(begin, end)
-        delta[k], hinge[k], gradient[part], *_ = _core.solve_list(scores[part], relevant[part], loss, "auto", 1.0)
+        delta[k], hinge[k], gradient[part], *_ = _core.solve_list(values[part], truth[part], loss, "auto", loss_scale)
     return delta, hinge, gradient
 
 

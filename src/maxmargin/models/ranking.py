@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
-from maxmargin.inference.ranking import solve_lists
+from maxmargin.inference.ranking import solve_lists, thread_count
 from maxmargin.losses import RankingLoss
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ class RankingModel:
         scores = np.ascontiguousarray(self.X @ weights)
         total, loss = np.zeros(len(scores)), 0.0
         for relevant, factors in zip(self.relevant, self.weights, strict=True):
-            losses, _, gradient = solve_lists(scores, relevant, self.offsets, self.loss)
+            losses, _, gradient = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
             loss += float(factors @ losses)
             total -= np.repeat(factors, np.diff(self.offsets)) * gradient
         return Cut(_weighted_rows(total, self.X) / self.n_blocks, loss / self.n_blocks)

@@ -1,0 +1,18 @@
+"""Rank losses for networks, as torch modules; the gradient comes from exact loss-augmented inference.
+
+Needs torch: ``pip install 'maxmargin[nn]'``. Nothing else in the library imports it.
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("maxmargin.nn needs torch; install it with: pip install 'maxmargin[nn]'") from error
+
+from maxmargin.nn.direct import DirectLoss
+from maxmargin.nn.hinge import APLoss, AUCLoss, NDCGLoss, RankingHinge
+
+__all__ = ["APLoss", "AUCLoss", "DirectLoss", "NDCGLoss", "RankingHinge"]
