@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin import metrics
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.ranking import _loss_of_ranking
 from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
-from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.models.bags import Bags
 from maxmargin.models.latent_ranking import ImputedBags, JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
 from maxmargin.solvers import ConvergenceWarning, History, OneSlackCuttingPlane, Solution
@@ -387,9 +388,13 @@ class LatentRankingSVM(ListEstimator):
         return self._scored(X, offsets)[1]
 
     def score(self, X: Any, y: ArrayLike, offsets: ArrayLike | None = None) -> float:
-        """The metric of ``loss`` (1 - loss of the ranking: AP, NDCG, AUC or MRR) on new bags; ties count against it."""
+        """The metric of ``loss`` (1 - loss of the ranking: AP, NDCG, AUC or MRR) on new bags."""
         scores = self.decision_function(X, offsets)
         relevant = check_labels(y, len(scores)) > self.relevance_threshold_
         if relevant.all() or not relevant.any():
             raise ValueError("y must contain relevant and irrelevant bags, but holds only one class; score a larger set")
-        return 1.0 - _loss_of_ranking(ranking_loss(self.loss), relevant, scores)
+        loss = ranking_loss(self.loss)
+        # The metric counts half of a tied pair, the loss all of it; other losses have no such difference.
+        if type(loss) is AUC:
+            return metrics.auc(relevant, scores)
+        return 1.0 - _loss_of_ranking(loss, relevant, scores)
