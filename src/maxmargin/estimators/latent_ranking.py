@@ -40,6 +40,15 @@ class _Run:
     settled: bool = False
 
 
+class _Known(WorkingSet):
+    """Cuts to begin with, made for the regularization they are used with."""
+
+    def rescaled(self, lam: float) -> WorkingSet:
+        """As they are."""
+        assert lam == self.lam
+        return self
+
+
 class LatentRankingSVM(ListEstimator):
     """Rank bags of candidates by their best candidate, knowing only which bags are relevant.
 
@@ -63,8 +72,9 @@ class LatentRankingSVM(ListEstimator):
         different formulations cannot be compared.
     n_starts : int, default=1
         Runs from different candidates; the lowest objective wins.
-    start : {"random"} or array of shape (d,), default="random"
-        First candidates: at random, or the best ones for these weights (further starts are random).
+    start : {"means", "random"} or array of shape (d,), default="means"
+        First candidates of the first start: the best ones for the difference of the mean relevant and the mean irrelevant
+        candidate, random ones, or the best ones for these weights. Further starts are random.
     max_rounds : int, default=400
         Most rounds of imputation.
     positive_weight : float, default=1.0
@@ -122,6 +132,10 @@ class LatentRankingSVM(ListEstimator):
 
     Notes
     -----
+    With several candidates per bag a random start seldom leads anywhere: random candidates of relevant bags lose against the
+    best ones of the others, so the first convex problem is solved by weights near zero, and there ``F`` is stationary. An
+    ``objective_`` close to C times the largest possible loss is the sign of it.
+
     Bags come as a list of arrays of shape (candidates, d), as an array of shape (n, m, d), or as one matrix of all candidates
     together with ``offsets``. The matrix is never copied as a whole: it may be float32 (sums are in float64) and a
     ``np.memmap``, and one inference call reads it once.
@@ -133,7 +147,7 @@ class LatentRankingSVM(ListEstimator):
     ...     X, y = rng.normal(size=(n, 5, 10)), np.arange(n) % 4 == 0
     ...     X[y, rng.integers(0, 5, n)[y], :2] += 2.5
     ...     return X, y
-    >>> model = LatentRankingSVM(C=10, n_starts=3, random_state=0).fit(*bags(200))
+    >>> model = LatentRankingSVM(C=10, random_state=0).fit(*bags(200))
     >>> print(f"{model.score(*bags(1000)):.1f}")
     0.9
     >>> model.certified_, bool(np.all(np.diff(model.objectives_) <= 0))
@@ -147,7 +161,7 @@ class LatentRankingSVM(ListEstimator):
         *,
         formulation: Literal["latent_ap", "latent_svm", "latent_ssvm"] = "latent_ap",
         n_starts: int = 1,
-        start: str | ArrayLike = "random",
+        start: str | ArrayLike = "means",
         max_rounds: int = 400,
         positive_weight: float = 1.0,
         outlier_fraction: float = 0.0,
@@ -250,8 +264,8 @@ class LatentRankingSVM(ListEstimator):
             raise ValueError(f"outlier_fraction={share!r} must be at least 0 and less than 1")
         if share and self.formulation != "latent_svm":
             raise ValueError(f"outlier_fraction={share!r} is for formulation='latent_svm' only; leave it at 0")
-        if isinstance(self.start, str) and self.start != "random":
-            raise ValueError(f"start={self.start!r} is unknown; use 'random' or an array of weights")
+        if isinstance(self.start, str) and self.start not in ("means", "random"):
+            raise ValueError(f"start={self.start!r} is unknown; use 'means', 'random' or an array of weights")
 
     def _problem(self, bags: Bags, relevant: NDArray[np.bool_]) -> ImputedBags:
         loss = ranking_loss(self.loss)
@@ -269,10 +283,8 @@ class LatentRankingSVM(ListEstimator):
             if best is not None and self._seconds_left(began) == 0:
                 break
             problem.start(rng)
-            if k == 0 and not isinstance(self.start, str):
-                weights = np.asarray(self.start, dtype=np.float64)
-                if weights.shape != (problem.bags.n_features,) or not np.isfinite(weights).all():
-                    raise ValueError(f"start must be {problem.bags.n_features} finite weights, one per feature of X, or 'random'")
+            if k == 0 and not (isinstance(self.start, str) and self.start == "random"):
+                weights = self._first_weights(problem)
                 problem.impute(np.append(weights, np.zeros(problem.n_features - len(weights))))
             run = self._rounds(problem, began)
             self.start_objectives_.append(run.objective)
@@ -287,6 +299,16 @@ class LatentRankingSVM(ListEstimator):
                 stacklevel=3,
             )
         return best
+
+    def _first_weights(self, problem: ImputedBags) -> Floats:
+        if isinstance(self.start, str):
+            return problem.bags.mean_difference(problem.relevant)
+        weights = np.asarray(self.start, dtype=np.float64)
+        if weights.shape != (problem.bags.n_features,) or not np.isfinite(weights).all():
+            raise ValueError(
+                f"start must be {problem.bags.n_features} finite weights, one per feature of X, or 'means' or 'random'"
+            )
+        return weights
 
     def _seconds_left(self, began: float) -> float | None:
         return None if self.time_limit is None else max(0.0, self.time_limit - (time.perf_counter() - began))
@@ -331,7 +353,7 @@ class LatentRankingSVM(ListEstimator):
         """The convex problem; it begins with the cuts of earlier rounds."""
         limit = None if seconds is None else max(seconds, 1e-9)
         solver = OneSlackCuttingPlane(tol=self.tol, max_passes=self.max_iter, time_limit=limit)
-        known = WorkingSet(problem.n_features, 1.0 / self.C)
+        known = _Known(problem.n_features, 1.0 / self.C)
         cuts = problem.known_cuts()
         for cut in cuts:
             known.add(cut, len(cuts))

@@ -11,8 +11,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
-# Numbers in a piece: small enough to stay near the processor, large enough that a matrix product does the work.
-PIECE = 2**19
+# Numbers in a piece: a megabyte in float64, which stays near the processor; a product of that size is not worth several threads,
+# and waiting for threads on a busy machine costs more than the product.
+PIECE = 2**17
 
 
 class Bags:
@@ -37,7 +38,7 @@ class Bags:
     def __init__(self, X: NDArray[np.generic], offsets: Ints, given: Ints | None = None) -> None:
         self.X = X
         self.offsets = offsets
-        self.sizes = np.diff(offsets)
+        self.sizes: Ints = np.diff(offsets)
         self.n_features = int(X.shape[1])
         self.given = np.full(len(self.sizes), -1, dtype=np.int64) if given is None else given
         # Rows that nobody may choose; None as long as all may be.
@@ -122,6 +123,20 @@ class Bags:
         for first in range(0, len(present), step):
             some = present[first : first + step]
             total += coefficients[some] @ np.asarray(self.X[rows[some]], dtype=np.float64)
+        return total
+
+    def mean_difference(self, relevant: Booleans) -> Floats:
+        """Mean of the relevant bags' mean candidates minus that of the others', shape (d,)."""
+        usable = np.where(self.given >= 0, 1, self.sizes)
+        share = np.where(relevant, 1.0 / np.count_nonzero(relevant), -1.0 / np.count_nonzero(~relevant)) / usable
+        total = np.zeros(self.n_features)
+        for begin, end in self.pieces():
+            bags = self._bags_in(begin, end)
+            inside: Ints = np.diff(np.clip(self.offsets[bags.start : bags.stop + 1], begin, end))
+            coefficients = np.repeat(share[bags], inside)
+            if self.ignored is not None:
+                coefficients[self.ignored[begin:end]] = 0.0
+            total += coefficients @ np.asarray(self.X[begin:end], dtype=np.float64)
         return total
 
     def outliers(self, weights: Floats, bags: Booleans, fraction: float) -> Booleans:

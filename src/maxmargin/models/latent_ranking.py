@@ -59,8 +59,8 @@ class ImputedBags(ABC):
 
     n_blocks = 1
     exact = True
-    # Cuts kept for the next imputation, at most.
-    _KEPT = 100
+    # Cuts kept within a round and for the next one, at most.
+    _KEPT, _HANDED_ON = 100, 30
 
     def __init__(self, bags: Bags, relevant: Booleans, members: NDArray[np.intp]) -> None:
         self.bags = bags
@@ -78,6 +78,7 @@ class ImputedBags(ABC):
     def impute(self, weights: Floats) -> bool:
         """The candidates that are best for ``weights``; whether any changed."""
         before = self.imputed
+        self._forget(weights)
         self.imputed = self._best(weights)[self.members]
         return not np.array_equal(before, self.imputed)
 
@@ -98,6 +99,12 @@ class ImputedBags(ABC):
     def known_cuts(self) -> list[Cut]:
         """Cuts of earlier imputations, made valid for this one."""
         return [self._as_cut(plane) for plane in self._planes]
+
+    def _forget(self, weights: Floats) -> None:
+        """Keep the cuts that are highest at ``weights``: only these have a say in the next solution nearby."""
+        values = [self._as_cut(plane).hinge(weights) for plane in self._planes]
+        kept = np.sort(np.argsort(values, kind="stable")[-self._HANDED_ON :])
+        self._planes = deque((self._planes[k] for k in kept), maxlen=self._KEPT)
 
     def _as_cut(self, plane: Plane) -> Cut:
         return Cut(plane.rest + self._features(plane.shares, self.imputed), plane.loss)
