@@ -85,8 +85,9 @@ def score_of(position, relevant, values):
 
 def convex_reference(planes, C, d):
     """The quadratic program with all constraints."""
-    psi = np.array([p for p, _ in planes])
-    loss = np.array([v for _, v in planes])
+    # Many rankings differ in nothing that counts.
+    distinct = np.unique(np.round([[*p, v] for p, v in planes], 12), axis=0)
+    psi, loss = distinct[:, :-1], distinct[:, -1]
     result = minimize(
         lambda z: 0.5 * z[:d] @ z[:d] + C * z[d],
         np.append(np.zeros(d), loss.max()),
@@ -414,7 +415,7 @@ def test_invariances():
     start = rng.normal(size=5)
 
     def fit(X, y, C=5.0, start=start):
-        return LatentRankingSVM(C=C, tol=1e-8, start=start).fit(X, y)
+        return LatentRankingSVM(C=C, tol=1e-7, start=start).fit(X, y)
 
     base = fit(X, y)
     np.testing.assert_allclose(fit(X + rng.normal(size=5), y).coef_, base.coef_, atol=1e-4)

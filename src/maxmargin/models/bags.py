@@ -36,7 +36,8 @@ class Bags:
     """
 
     def __init__(self, X: NDArray[np.generic], offsets: Ints, given: Ints | None = None) -> None:
-        self.X = X
+        # A plain view: slices of a memory map are slow to make.
+        self.X = np.asarray(X)
         self.offsets = offsets
         self.sizes: Ints = np.diff(offsets)
         self.n_features = int(X.shape[1])
@@ -132,8 +133,8 @@ class Bags:
         total = np.zeros(self.n_features)
         for begin, end in self.pieces():
             bags = self._bags_in(begin, end)
-            inside: Ints = np.diff(np.clip(self.offsets[bags.start : bags.stop + 1], begin, end))
-            coefficients = np.repeat(share[bags], inside)
+            bounds = np.clip(self.offsets[bags.start : bags.stop + 1], begin, end)
+            coefficients = np.repeat(share[bags], bounds[1:] - bounds[:-1])
             if self.ignored is not None:
                 coefficients[self.ignored[begin:end]] = 0.0
             total += coefficients @ np.asarray(self.X[begin:end], dtype=np.float64)
