@@ -182,7 +182,8 @@ def main() -> None:
     first = (
         "Bags of Gaussian noise; in a relevant bag one candidate is shifted along two of the features, nobody says which. "
         "*Small*: 32 training bags of 5 candidates, 8 features, a quarter relevant, 4 seeds (the latent structured SVM "
-        f"allows no more). *Large*: 400 bags of 10, 20 features, a tenth relevant, {options.seeds} seeds. AP (in percent) is on 2,000 new bags, whose "
+        f"allows no more). *Large*: 400 bags of 10, 20 features, a tenth relevant, {options.seeds} seeds. AP (in percent) is on "
+        "2,000 new bags, whose "
         "candidates are never annotated; C from 1, 10, 100 by AP on 500 further bags, for every method alike. *Annotated* is "
         "the share of training bags whose candidate is told. *Right candidate* is the share of new relevant bags whose best "
         "candidate is the shifted one. All start from the difference of means except where random starts are named. The true "

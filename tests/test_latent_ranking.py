@@ -173,7 +173,7 @@ def test_convex_problem_against_all_constraints(seed):
     solution = OneSlackCuttingPlane(tol=1e-8).solve(model, 1 / C)
     assert solution.certified and C * solution.primal == pytest.approx(expected, rel=1e-6)
     assert C * solution.dual <= expected * (1 + 1e-9)
-    batch = FrankWolfe(tol=1e-3, max_passes=5000).solve(model, 1 / C)
+    batch = FrankWolfe(tol=1e-2, max_passes=5000).solve(model, 1 / C)
     assert batch.dual - 1e-9 <= solution.primal <= batch.primal + 1e-9
     dual = np.array(solution.history.dual)
     assert (np.diff(dual) >= -1e-12).all() and (np.array(solution.history.primal) >= dual - 1e-12).all()
