@@ -550,6 +550,19 @@ def test_outliers(fraction):
         assert scores[ignored].min() >= scores[[r for r in others if not ignored[r]]].max()
 
 
+def test_ignored_candidates_leave_no_cuts_behind():
+    rng = np.random.default_rng(33)
+    X, y, _ = make_bags(30, rng)
+    model = LatentBinaryModel(as_bags(list(X)), y)
+    w = rng.normal(size=6)
+    model.impute(w)
+    model.cut(0, w)
+    before = model.hinge(w)
+    assert model.drop_outliers(w, 0.5) and not model.known_cuts() and not model.drop_outliers(w, 0.5)
+    kept = np.where(model.ignored.reshape(30, 6), -np.inf, X @ w[:5]).max(axis=1) + w[5]
+    assert model.hinge(w) == pytest.approx(np.mean(np.maximum(0, 1 - np.where(y, 1, -1) * kept))) and model.hinge(w) < before
+
+
 def test_latent_svm_without_outliers():
     X, y, _ = make_bags(60, np.random.default_rng(17))
     model = LatentRankingSVM(C=20, formulation="latent_svm", outlier_fraction=0.2, random_state=0).fit(X, y)
@@ -564,6 +577,10 @@ def test_annotated_samples_keep_their_candidate():
     known = supervised_share(y, place, 0.5, random_state=1)
     model = LatentRankingSVM(C=20, random_state=0).fit(X, y, annotations=known)
     np.testing.assert_array_equal(model.candidates_[known >= 0], known[known >= 0])
+    # Random starts leave them alone as well.
+    given = np.where(known >= 0, 6 * np.arange(60) + known, -1)
+    start = as_bags(list(X), given).random(np.random.default_rng(0))
+    np.testing.assert_array_equal(start[known >= 0], given[known >= 0])
     # The same as handing in bags of one candidate.
     cut_down = [x if k < 0 else x[[k]] for x, k in zip(X, known, strict=True)]
     w = np.ones(5)
