@@ -486,6 +486,17 @@ def test_greedy_with_single_candidates_is_the_most_violating_ranking():
         assert found.value - truth == pytest.approx(most_violating_ranking(scores, relevant).hinge, abs=1e-10)
 
 
+@pytest.mark.parametrize("inference", ["greedy", "exact"])
+def test_the_truth_makes_no_noise(inference):
+    """Where no ranking violates the margin, rounding must not look like a mistake of the search."""
+    rng = np.random.default_rng(34)
+    for _ in range(20):
+        X, relevant = rng.normal(size=(6, 1, 4)), np.arange(6) < 3
+        X[relevant, :, 0] += 100
+        cut = JointLatentRankingModel(as_bags(list(X)), relevant, AP, "A1", inference).cut(0, np.array([1.0, 0.1, 0.1, 0.1]))
+        assert cut.loss == 0 and not cut.psi.any()
+
+
 def test_structured_formulation_trains():
     X, y, _ = make_bags(16, np.random.default_rng(13), candidates=3, shift=3)
     for variant in ("A1", "standard"):

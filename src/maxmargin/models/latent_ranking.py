@@ -185,6 +185,12 @@ class JointLatentRankingModel(ImputedBags):
         # Coefficients of the true ranking.
         self.truth = np.where(relevant, 1.0 / np.count_nonzero(relevant), -1.0 / np.count_nonzero(~relevant))
 
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The tangent cut; that of the truth is exactly zero."""
+        found = super().cut(block, weights)
+        # The search begins at the truth, so what lies below it is rounding of features that cancel.
+        return found if found.hinge(weights) > 0 else Cut(np.zeros(self.n_features), 0.0)
+
     def _best(self, weights: Floats) -> Ints:
         if not self.standard:
             return super()._best(weights)
