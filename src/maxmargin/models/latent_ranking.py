@@ -186,7 +186,7 @@ class JointLatentRankingModel(ImputedBags):
         self.truth = np.where(relevant, 1.0 / np.count_nonzero(relevant), -1.0 / np.count_nonzero(~relevant))
 
     def cut(self, block: int, weights: Floats) -> Cut:
-        """The tangent cut; that of the truth is exactly zero."""
+        """The tangent cut; never one that the truth beats."""
         found = super().cut(block, weights)
         # The search begins at the truth, so what lies below it is rounding of features that cancel.
         return found if found.hinge(weights) > 0 else Cut(np.zeros(self.n_features), 0.0)
