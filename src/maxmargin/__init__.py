@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ChainSVM": "maxmargin.estimators",
     "GraphSVM": "maxmargin.estimators",
+    "LatentRankingSVM": "maxmargin.estimators",
     "LatentStructuredSVM": "maxmargin.estimators",
     "MulticlassSVM": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
@@ -31,6 +32,7 @@ _MODULES = ("estimators", "inference", "losses", "metrics", "models", "nn", "sol
 __all__ = [
     "ChainSVM",
     "GraphSVM",
+    "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
     "RankingSVM",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators import (
         ChainSVM,
         GraphSVM,
+        LatentRankingSVM,
         LatentStructuredSVM,
         MulticlassSVM,
         RankingSVM,

@@ -16,7 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._validation import check_scores, query_offsets
 
-__all__ = ["auc", "average_precision", "evaluate", "ndcg", "per_query", "precision", "reciprocal_rank"]
+__all__ = [
+    "auc",
+    "average_precision",
+    "evaluate",
+    "interpolated_average_precision",
+    "ndcg",
+    "per_query",
+    "precision",
+    "reciprocal_rank",
+]
 
 Floats = NDArray[np.float64]
 Gains = Literal["linear", "exponential"]
@@ -83,6 +92,42 @@ def average_precision(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike
     0.7
     """
     return float(_average_precision(_Lists(relevance, scores, qid)).mean())
+
+
+def interpolated_average_precision(
+    relevance: ArrayLike, scores: ArrayLike, *, points: int | None = None, qid: ArrayLike | None = None
+) -> float:
+    """Average precision with the precision at a recall replaced by the best one at that recall or beyond, as in PASCAL VOC.
+
+    Parameters
+    ----------
+    relevance, scores, qid
+        As in :func:`average_precision`.
+    points : int, optional
+        Mean over so many equally spaced recalls from 0 to 1 (11 in VOC 2007); by default the area under the curve (VOC 2010
+        and later).
+
+    Examples
+    --------
+    >>> interpolated_average_precision([0, 1, 1, 0], [4, 3, 2, 1])
+    0.6666666666666666
+    >>> round(interpolated_average_precision([1, 0, 0, 1], [4, 3, 2, 1], points=11), 4)
+    0.7727
+    """
+    if points is not None and points < 2:
+        raise ValueError(f"points={points} must be at least 2 (recalls 0 and 1), or None for the area under the curve")
+    lists = _Lists(relevance, scores, qid)
+    relevant = lists.grades > 0
+    precisions = lists.seen(relevant) / lists.position
+    total = 0.0
+    for begin, end in zip(lists.starts, [*lists.starts[1:], len(relevant)], strict=True):
+        here = precisions[begin:end][relevant[begin:end]]
+        if len(here):
+            best = np.maximum.accumulate(here[::-1])[::-1]
+            # Recall k / (points - 1) is reached at that share of the relevant samples, rounded up in whole numbers.
+            at = slice(None) if points is None else np.maximum(0, -(-np.arange(points) * len(here) // (points - 1)) - 1)
+            total += float(best[at].mean())
+    return total / lists.n_queries
 
 
 def reciprocal_rank(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:

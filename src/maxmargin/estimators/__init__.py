@@ -1,10 +1,20 @@
 """The scikit-learn face: ``fit``, ``predict``, ``score``, with the certificate in the fitted attributes."""
 
 from maxmargin.estimators.latent import LatentStructuredSVM
+from maxmargin.estimators.latent_ranking import LatentRankingSVM
 from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.sequences import ChainSVM
 from maxmargin.estimators.structured import GraphSVM, StructuredSVM
 from maxmargin.estimators.trees import TreeSVM
 
-__all__ = ["ChainSVM", "GraphSVM", "LatentStructuredSVM", "MulticlassSVM", "RankingSVM", "StructuredSVM", "TreeSVM"]
+__all__ = [
+    "ChainSVM",
+    "GraphSVM",
+    "LatentRankingSVM",
+    "LatentStructuredSVM",
+    "MulticlassSVM",
+    "RankingSVM",
+    "StructuredSVM",
+    "TreeSVM",
+]

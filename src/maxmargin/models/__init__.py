@@ -1,10 +1,12 @@
 """Models bind data, loss and inference into an oracle that hands out cuts. They know no solver's insides."""
 
+from maxmargin.models.bags import Bags, supervised_share
 from maxmargin.models.chain import ChainModel, ChainWeights
 from maxmargin.models.enumerated import EnumeratedModel
 from maxmargin.models.forest import TreeWeights
 from maxmargin.models.graph import Graph, GraphModel
 from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
+from maxmargin.models.latent_ranking import JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
 from maxmargin.models.native import DecodedModel, NativeProblem, decoder_signature, native_signature
 from maxmargin.models.ranking import RankingModel
@@ -12,6 +14,7 @@ from maxmargin.models.tree import Tree, TreeModel
 from maxmargin.models.user import StructuredModel, UserProblem
 
 __all__ = [
+    "Bags",
     "BinaryModel",
     "ChainModel",
     "ChainWeights",
@@ -20,8 +23,11 @@ __all__ = [
     "Graph",
     "GraphModel",
     "ImputedModel",
+    "JointLatentRankingModel",
+    "LatentBinaryModel",
     "LatentModel",
     "LatentMulticlass",
+    "LatentRankingModel",
     "MulticlassModel",
     "NativeProblem",
     "RankingModel",
@@ -32,4 +38,5 @@ __all__ = [
     "UserProblem",
     "decoder_signature",
     "native_signature",
+    "supervised_share",
 ]

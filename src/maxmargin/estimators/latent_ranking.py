@@ -1,0 +1,422 @@
+"""Ranking with weak supervision: latent AP-SVM and the two methods it is compared with."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import time
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin import metrics
+from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
+from maxmargin.estimators.ranking import _loss_of_ranking
+from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
+from maxmargin.losses import AUC, RankingLoss, ranking_loss
+from maxmargin.models.bags import Bags
+from maxmargin.models.latent_ranking import ImputedBags, JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
+from maxmargin.solvers import ConvergenceWarning, History, OneSlackCuttingPlane, Solution
+from maxmargin.solvers.cutting_plane import WorkingSet
+
+Floats = NDArray[np.float64]
+
+# With outliers dropped the objective changes from round to round and need not settle.
+_MAX_ROUNDS_WITH_OUTLIERS = 20
+
+
+@dataclasses.dataclass
+class _Run:
+    """One start: the best weights so far with their certificate, and the objective after every round."""
+
+    weights: Floats
+    objective: float
+    solution: Solution
+    objectives: list[float]
+    histories: list[History]
+    settled: bool = False
+
+
+class _Known(WorkingSet):
+    """Cuts to begin with, made for the regularization they are used with."""
+
+    def rescaled(self, lam: float) -> WorkingSet:
+        """As they are."""
+        assert lam == self.lam
+        return self
+
+
+class LatentRankingSVM(ListEstimator):
+    """Rank bags of candidates by their best candidate, knowing only which bags are relevant.
+
+    Minimises ``F(w) = 1/2 ||w||^2 + C * hinge(w)``, where the hinge of ``formulation="latent_ap"`` bounds the loss (1 - AP, ...)
+    of ranking the bags by ``M_k(w)``, the score of the best candidate of bag k. The problem is not convex. In every round
+    the candidates of the relevant bags are fixed at the best ones for the last weights, and the convex problem that remains
+    is solved with exact inference (irrelevant bags always use their best candidate) to a certified gap. Rounds never raise
+    ``F``; where they end depends on the start, and nothing is certified about the minimum of ``F``.
+
+    Parameters
+    ----------
+    loss : str or RankingLoss, default="ap"
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or a QS-suitable object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
+        is only the metric of :meth:`score`.
+    C : float, default=1.0
+        Weight of the hinge, as in :class:`maxmargin.RankingSVM`. The latent SVM has the mean over the bags.
+    formulation : {"latent_ap", "latent_svm", "latent_ssvm"}, default="latent_ap"
+        Latent AP-SVM; the binary latent SVM of multiple-instance learning; or the latent structured SVM, whose violating
+        output chooses ranking and candidates together. The last needs of the order of ``P N`` assignment problems per inference,
+        which is for small problems only, and its greedy inference is not exact: nothing is certified then. Objectives of
+        different formulations cannot be compared.
+    n_starts : int, default=1
+        Runs from different candidates; the lowest objective wins.
+    start : {"means", "random"} or array of shape (d,), default="means"
+        First candidates of the first start: the best ones for the difference of the mean relevant and the mean irrelevant
+        candidate, random ones, or the best ones for these weights. Further starts are random.
+    max_rounds : int, default=400
+        Most rounds of imputation.
+    positive_weight : float, default=1.0
+        Latent SVM: weight J of the relevant bags.
+    outlier_fraction : float, default=0.0
+        Latent SVM: share of the highest scoring candidates of irrelevant bags that is ignored, anew in every round; each
+        bag keeps its lowest one. If it is positive the objective changes from round to round and may rise; at most 20 rounds.
+    fit_intercept : bool, default=True
+        Latent SVM: learn a constant (regularised). The others need none.
+    variant : {"A1", "standard"}, default="A1"
+        Latent structured SVM: what the hinge is measured from, see :class:`maxmargin.models.JointLatentRankingModel`. The hinge
+        of ``"standard"`` does not bound the loss of the ranking by best candidates.
+    inference : {"greedy", "exact"}, default="greedy"
+        Latent structured SVM: ``"exact"`` tries all patterns, for a handful of bags.
+    tol : float, default=1e-3
+        Convex problems stop at ``gap <= tol * primal``, rounds when ``F`` falls by less than ``tol * F``.
+    max_iter : int, default=1000
+        Most inference calls per convex problem.
+    time_limit : float, optional
+        Seconds after which training stops with what it has.
+    random_state : int, optional
+        Seed of the starts.
+    verbose : int, default=0
+        One line per round if 1.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,)
+        Weights; the score of a bag is ``max over its candidates of x . coef_ + intercept_``.
+    intercept_ : float
+        0 except for the latent SVM.
+    objective_ : float
+        ``F(coef_)``, with greedy inference a lower bound of it.
+    objectives_ : list of float
+        ``F`` after every round of the best start; the last one is ``objective_``.
+    start_objectives_ : list of float
+        ``F`` at the end of every start.
+    n_rounds_ : int
+        Rounds of the best start.
+    candidates_ : int array of shape (n,)
+        Best candidate of every training bag, counted inside the bag; the annotated one where there is one.
+    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
+        Of the convex problem that gave ``coef_``, the last one unless that made no progress; ``certified_`` says that *its*
+        gap is proved, never that ``F`` is minimal.
+    histories_ : list of History
+        Of all convex problems of the best start.
+    relevance_threshold_ : float
+        Labels above it count as relevant.
+    n_features_in_ : int
+
+    See Also
+    --------
+    maxmargin.RankingSVM : the same with one candidate per bag.
+    maxmargin.models.supervised_share : annotations for studies of the level of supervision.
+
+    Notes
+    -----
+    With several candidates per bag a random start seldom leads anywhere: random candidates of relevant bags lose against the
+    best ones of the others, so the first convex problem is solved by weights near zero, and there ``F`` is stationary. An
+    ``objective_`` close to C times the largest possible loss is the sign of it.
+
+    Bags come as a list of arrays of shape (candidates, d), as an array of shape (n, m, d), or as one matrix of all candidates
+    together with ``offsets``. The matrix is never copied as a whole: it may be float32 (sums are in float64) and a
+    ``np.memmap``, and one inference call reads it once.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> def bags(n):                       # one candidate of a relevant bag is shifted
+    ...     X, y = rng.normal(size=(n, 5, 10)), np.arange(n) % 4 == 0
+    ...     X[y, rng.integers(0, 5, n)[y], :2] += 2.5
+    ...     return X, y
+    >>> model = LatentRankingSVM(C=10, random_state=0).fit(*bags(200))
+    >>> print(f"{model.score(*bags(1000)):.1f}")
+    0.9
+    >>> model.certified_, bool(np.all(np.diff(model.objectives_) <= 0))
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        loss: str | RankingLoss = "ap",
+        C: float = 1.0,
+        *,
+        formulation: Literal["latent_ap", "latent_svm", "latent_ssvm"] = "latent_ap",
+        n_starts: int = 1,
+        start: str | ArrayLike = "means",
+        max_rounds: int = 400,
+        positive_weight: float = 1.0,
+        outlier_fraction: float = 0.0,
+        fit_intercept: bool = True,
+        variant: Literal["A1", "standard"] = "A1",
+        inference: Literal["greedy", "exact"] = "greedy",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.formulation = formulation
+        self.n_starts = n_starts
+        self.start = start
+        self.max_rounds = max_rounds
+        self.positive_weight = positive_weight
+        self.outlier_fraction = outlier_fraction
+        self.fit_intercept = fit_intercept
+        self.variant = variant
+        self.inference = inference
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, offsets: ArrayLike | None = None, annotations: ArrayLike | None = None) -> Self:
+        """Train on one list of bags.
+
+        Parameters
+        ----------
+        X : list of arrays of shape (m_k, d), array of shape (n, m, d), or matrix of shape (m, d) with ``offsets``
+            Candidates.
+        y : array of shape (n,)
+            Relevance of the bags, coded as for :class:`maxmargin.RankingSVM`.
+        offsets : int array of shape (n + 1,), optional
+            Bag k has the rows ``offsets[k]:offsets[k + 1]`` of the matrix X.
+        annotations : int array of shape (n,), optional
+            The right candidate of a bag, counted inside the bag, or -1 if it is unknown. Others of an annotated bag are
+            ignored, as if it had one candidate.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        began = time.perf_counter()
+        rows, bounds = as_rows(X, offsets)
+        labels = check_labels(y, len(bounds) - 1)
+        self.relevance_threshold_ = max(0.0, float(labels.min()))
+        relevant = labels > self.relevance_threshold_
+        if not relevant.any():
+            raise ValueError(
+                f"y must contain relevant and irrelevant bags, but holds only one class (labels from {labels.min():g} to "
+                f"{labels.max():g}); mark relevant bags by 1 and the others by 0"
+            )
+        check_filled(bounds, np.flatnonzero(relevant), "relevant bag")
+        given = check_annotations(annotations, bounds)
+        kept = np.diff(bounds) > 0
+        if not kept.all():
+            warnings.warn(
+                f"X has no candidates for {np.count_nonzero(~kept)} irrelevant bags, the first is {np.argmin(kept)}; they are "
+                "left out",
+                UserWarning,
+                stacklevel=2,
+            )
+            if not (kept & ~relevant).any():
+                raise ValueError("X has no candidates for any irrelevant bag; give at least one of them a row")
+        bags = Bags(rows, np.append(bounds[:-1][kept], bounds[-1]), None if given is None else given[kept])
+        check_finite(bags)
+        self.n_features_in_ = bags.n_features
+        problem = self._problem(bags, relevant[kept])
+        best = self._best_start(problem, began)
+        self._keep(best, problem)
+        chosen = bags.highest(self.coef_)[1] - bags.offsets[:-1]
+        self.candidates_ = np.full(len(kept), -1, dtype=np.int64)
+        self.candidates_[kept] = chosen
+        return self
+
+    def _check_parameters(self) -> None:
+        check_budgets(self)
+        check_positive(self, "positive_weight")
+        for name in ("n_starts", "max_rounds"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a positive integer")
+        choices = {
+            "formulation": ("latent_ap", "latent_svm", "latent_ssvm"),
+            "variant": ("A1", "standard"),
+            "inference": ("greedy", "exact"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; choose one of {', '.join(map(repr, known))}")
+        share = self.outlier_fraction
+        if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
+            raise ValueError(f"outlier_fraction={share!r} must be at least 0 and less than 1")
+        if share and self.formulation != "latent_svm":
+            raise ValueError(f"outlier_fraction={share!r} is for formulation='latent_svm' only; leave it at 0")
+        if isinstance(self.start, str) and self.start not in ("means", "random"):
+            raise ValueError(f"start={self.start!r} is unknown; use 'means', 'random' or an array of weights")
+
+    def _problem(self, bags: Bags, relevant: NDArray[np.bool_]) -> ImputedBags:
+        loss = ranking_loss(self.loss)
+        if self.formulation == "latent_ap":
+            return LatentRankingModel(bags, relevant, loss)
+        if self.formulation == "latent_svm":
+            return LatentBinaryModel(bags, relevant, self.positive_weight, bool(self.fit_intercept))
+        return JointLatentRankingModel(bags, relevant, loss, self.variant, self.inference)
+
+    def _best_start(self, problem: ImputedBags, began: float) -> _Run:
+        rng = np.random.default_rng(self.random_state)
+        best: _Run | None = None
+        self.start_objectives_: list[float] = []
+        for k in range(self.n_starts):
+            if best is not None and self._seconds_left(began) == 0:
+                break
+            problem.start(rng)
+            if k == 0 and not (isinstance(self.start, str) and self.start == "random"):
+                weights = self._first_weights(problem)
+                problem.impute(np.append(weights, np.zeros(problem.n_features - len(weights))))
+            run = self._rounds(problem, began)
+            self.start_objectives_.append(run.objective)
+            if best is None or run.objective < best.objective:
+                best = run
+        assert best is not None
+        if not best.settled:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {len(best.objectives)} rounds while the objective was still falling; raise "
+                "max_rounds or time_limit",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return best
+
+    def _first_weights(self, problem: ImputedBags) -> Floats:
+        if isinstance(self.start, str):
+            return problem.bags.mean_difference(problem.relevant)
+        weights = np.asarray(self.start, dtype=np.float64)
+        if weights.shape != (problem.bags.n_features,) or not np.isfinite(weights).all():
+            raise ValueError(
+                f"start must be {problem.bags.n_features} finite weights, one per feature of X, or 'means' or 'random'"
+            )
+        return weights
+
+    def _seconds_left(self, began: float) -> float | None:
+        return None if self.time_limit is None else max(0.0, self.time_limit - (time.perf_counter() - began))
+
+    def _rounds(self, problem: ImputedBags, began: float) -> _Run:
+        """Impute and solve until nothing changes, the objective stalls, or a budget ends."""
+        dropping = self.outlier_fraction > 0
+        run: _Run | None = None
+        for number in range(min(self.max_rounds, _MAX_ROUNDS_WITH_OUTLIERS) if dropping else self.max_rounds):
+            solution = self._solve(problem, self._seconds_left(began))
+            weights = solution.weights
+            changed = problem.impute(weights)
+            # At the candidates imputed anew, the hinge is the non-convex one.
+            objective = 0.5 * float(weights @ weights) + self.C * problem.hinge(weights)
+            if self.verbose:
+                print(
+                    f"{type(self).__name__}: round {number + 1}, objective {objective:.6g}, {solution.passes:.0f} inference calls"
+                )
+            if run is None:
+                run = _Run(weights, objective, solution, [objective], [])
+                fall = np.inf
+            else:
+                fall = run.objective - objective
+                if fall > 0 or dropping:
+                    run.weights, run.objective, run.solution = weights, objective, solution
+                run.objectives.append(run.objective)
+            run.histories.append(solution.history.scaled(self.C))
+            if isinstance(problem, LatentBinaryModel) and dropping:
+                changed |= problem.drop_outliers(weights, self.outlier_fraction)
+                fall = np.inf
+            if not changed or fall <= self.tol * abs(objective):
+                run.settled = True
+                break
+            if self._seconds_left(began) == 0:
+                break
+        assert run is not None
+        # With outliers dropped nothing need settle, and the limit of rounds is part of the method.
+        run.settled |= dropping and len(run.objectives) == _MAX_ROUNDS_WITH_OUTLIERS
+        return run
+
+    def _solve(self, problem: ImputedBags, seconds: float | None) -> Solution:
+        """The convex problem; it begins with the cuts of earlier rounds."""
+        limit = None if seconds is None else max(seconds, 1e-9)
+        solver = OneSlackCuttingPlane(tol=self.tol, max_passes=self.max_iter, time_limit=limit)
+        known = _Known(problem.n_features, 1.0 / self.C)
+        cuts = problem.known_cuts()
+        for cut in cuts:
+            known.add(cut, len(cuts))
+        warm = Solution(known.weights, np.inf, -np.inf, False, False, "", 0.0, 0, 0.0, History(), 1.0 / self.C, known)
+        solution = solver.solve(problem, 1.0 / self.C, start=warm if cuts else None)
+        if not solution.converged:
+            budget = "max_iter" if solution.status == "max_passes" else solution.status
+            warnings.warn(
+                f"{type(self).__name__}: a convex problem stopped ({budget}) after {solution.passes:.0f} inference calls with a "
+                f"relative gap of {solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, or lower C",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return solution
+
+    def _keep(self, run: _Run, problem: ImputedBags) -> None:
+        d = problem.bags.n_features
+        self.coef_ = run.weights[:d]
+        self.intercept_ = float(run.weights[d]) if len(run.weights) > d else 0.0
+        self.objective_ = run.objective
+        self.objectives_ = run.objectives
+        self.n_rounds_ = len(run.objectives)
+        self.histories_ = run.histories
+        self.primal_objective_ = self.C * run.solution.primal
+        self.dual_objective_ = self.C * run.solution.dual
+        self.dual_gap_ = self.C * run.solution.gap
+        self.certified_ = run.solution.certified
+        self.n_iter_ = max(1, round(run.solution.passes))
+        self.history_ = run.solution.history.scaled(self.C)
+
+    def _scored(self, X: Any, offsets: ArrayLike | None) -> tuple[Floats, NDArray[np.int64]]:
+        check_is_fitted(self)
+        rows, bounds = as_rows(X, offsets)
+        check_filled(bounds)
+        bags = Bags(rows, bounds)
+        if bags.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {bags.n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}"
+            )
+        check_finite(bags)
+        scores, best = bags.highest(self.coef_)
+        return scores + self.intercept_, best - bounds[:-1]
+
+    def decision_function(self, X: Any, offsets: ArrayLike | None = None) -> Floats:
+        """Score of the best candidate of every bag, shape (n,); sort in descending order to rank."""
+        return self._scored(X, offsets)[0]
+
+    def predict(self, X: Any, offsets: ArrayLike | None = None) -> Floats:
+        """The same scores: as in other rankers, the prediction is what to sort by."""
+        return self.decision_function(X, offsets)
+
+    def best_candidates(self, X: Any, offsets: ArrayLike | None = None) -> NDArray[np.int64]:
+        """The best candidate of every bag, counted inside the bag, shape (n,); the first of several."""
+        return self._scored(X, offsets)[1]
+
+    def score(self, X: Any, y: ArrayLike, offsets: ArrayLike | None = None) -> float:
+        """The metric of ``loss`` (1 - loss of the ranking: AP, NDCG, AUC or MRR) on new bags."""
+        scores = self.decision_function(X, offsets)
+        relevant = check_labels(y, len(scores)) > self.relevance_threshold_
+        if relevant.all() or not relevant.any():
+            raise ValueError("y must contain relevant and irrelevant bags, but holds only one class; score a larger set")
+        loss = ranking_loss(self.loss)
+        # The metric counts half of a tied pair, the loss all of it; other losses have no such difference.
+        if type(loss) is AUC:
+            return metrics.auc(relevant, scores)
+        return 1.0 - _loss_of_ranking(loss, relevant, scores)

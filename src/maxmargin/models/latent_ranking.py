@@ -1,0 +1,261 @@
+"""Ranking with weak supervision: labels belong to bags, and nobody says which candidate of a bag earned them.
+
+Three problems, each made convex by imputing the candidates of (at least) the positives. ``M_k(w)`` is the best score in bag
+k. See Behl 2015; where the printed formulas contradict each other these follow the ones that hold.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.cuts import Cut
+from maxmargin.inference import most_violating_ranking
+from maxmargin.inference.joint_ranking import most_violating_joint_ranking
+from maxmargin.losses import RankingLoss
+from maxmargin.models.bags import Bags
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A cut in a form that outlives the imputation it was made with.
+
+    Attributes
+    ----------
+    loss : float
+    shares : array of shape (n_imputed,)
+        Coefficients of the imputed candidates in psi.
+    rest : array of shape (d,)
+        The part of psi that does not depend on them.
+    """
+
+    loss: float
+    shares: Floats
+    rest: Floats
+
+
+class ImputedBags(ABC):
+    """A weakly supervised problem whose samples in ``members`` have an imputed candidate: convex, one block, exact cuts.
+
+    Parameters
+    ----------
+    bags : Bags
+        Candidates of n samples.
+    relevant : boolean array of shape (n,)
+        The positives.
+    members : int array
+        Samples that are imputed.
+    """
+
+    n_blocks = 1
+    exact = True
+    # Cuts kept within a round and for the next one, at most.
+    _KEPT, _HANDED_ON = 100, 30
+
+    def __init__(self, bags: Bags, relevant: Booleans, members: NDArray[np.intp]) -> None:
+        self.bags = bags
+        self.relevant = relevant
+        self.members = members
+        self.n_features = bags.n_features
+        self.imputed: Ints = bags.offsets[:-1][members]
+        self._planes: deque[Plane] = deque(maxlen=self._KEPT)
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Random candidates; those that are given stay."""
+        self.imputed = self.bags.random(rng)[self.members]
+        self._planes.clear()
+
+    def impute(self, weights: Floats) -> bool:
+        """The candidates that are best for ``weights``; whether any changed."""
+        before = self.imputed
+        self._forget(weights)
+        self.imputed = self._best(weights)[self.members]
+        return not np.array_equal(before, self.imputed)
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The tangent cut at ``weights``, all other candidates being the most violating ones."""
+        plane = self._plane(weights)
+        self._planes.append(plane)
+        return self._as_cut(plane)
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """The same, for the one block there is."""
+        return [self.cut(block, weights) for block in blocks]
+
+    def hinge(self, weights: Floats) -> float:
+        """The non-convex hinge, if ``weights`` were used for the imputation; otherwise an upper bound of it."""
+        return self._as_cut(self._plane(weights)).hinge(weights)
+
+    def known_cuts(self) -> list[Cut]:
+        """Cuts of earlier imputations, made valid for this one."""
+        return [self._as_cut(plane) for plane in self._planes]
+
+    def _forget(self, weights: Floats) -> None:
+        """Keep the cuts that are highest at ``weights``: only these have a say in the next solution nearby."""
+        values = [self._as_cut(plane).hinge(weights) for plane in self._planes]
+        kept = np.sort(np.argsort(values, kind="stable")[-self._HANDED_ON :])
+        self._planes = deque((self._planes[k] for k in kept), maxlen=self._KEPT)
+
+    def _as_cut(self, plane: Plane) -> Cut:
+        return Cut(plane.rest + self._features(plane.shares, self.imputed), plane.loss)
+
+    def _features(self, coefficients: Floats, rows: Ints) -> Floats:
+        return self.bags.combine(coefficients, rows)
+
+    def _best(self, weights: Floats) -> Ints:
+        positive = np.zeros(len(self.bags), dtype=bool)
+        positive[self.members] = True
+        return self.bags.highest(weights, positive)[1]
+
+    @abstractmethod
+    def _plane(self, weights: Floats) -> Plane:
+        """The most violating output."""
+
+
+class LatentRankingModel(ImputedBags):
+    """Latent AP-SVM, for any QS-suitable loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
+
+    ``a_i`` negatives stand above positive i, and ``b_j`` positives below negative j. The hinge bounds the loss of the ranking
+    by best candidates, the one that is used afterwards. Imputation fixes the candidates of the positives; those of the
+    negatives are maximised in every cut, which is exact.
+
+    Parameters
+    ----------
+    bags : Bags
+    relevant : boolean array of shape (n,)
+    loss : RankingLoss
+        QS-suitable.
+    """
+
+    def __init__(self, bags: Bags, relevant: Booleans, loss: RankingLoss) -> None:
+        super().__init__(bags, relevant, np.flatnonzero(relevant))
+        self.loss = loss
+
+    def _plane(self, weights: Floats) -> Plane:
+        scores, rows = self.bags.highest(weights, ~self.relevant)
+        scores[self.members] = self.bags.at(self.imputed, weights)
+        found = most_violating_ranking(scores, self.relevant, self.loss)
+        gradient = np.asarray(found.gradient, dtype=np.float64)
+        shares = -gradient[self.members]
+        gradient[self.members] = 0.0
+        return Plane(found.loss, shares, -self.bags.combine(gradient, rows))
+
+
+class JointLatentRankingModel(ImputedBags):
+    """Latent structured SVM with a rank loss: the violating output chooses ranking and candidates together.
+
+    Parameters
+    ----------
+    bags : Bags
+    relevant : boolean array of shape (n,)
+    loss : RankingLoss
+        Any rank loss.
+    variant : {"A1", "standard"}
+        What the true ranking is compared with. In ``"A1"`` the negatives take their best candidates there, which charges
+        their spread of scores even for a perfect ranking, but bounds the loss of ranking by best candidates. In
+        ``"standard"`` (Yu and Joachims) they take their worst; that bounds the loss of another rule, which needs labels.
+    inference : {"greedy", "exact"}
+        See :func:`maxmargin.inference.joint_ranking.most_violating_joint_ranking`. With ``"greedy"`` nothing is certified.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        relevant: Booleans,
+        loss: RankingLoss,
+        variant: Literal["A1", "standard"] = "A1",
+        inference: Literal["greedy", "exact"] = "greedy",
+    ) -> None:
+        standard = variant == "standard"
+        super().__init__(bags, relevant, np.arange(len(relevant)) if standard else np.flatnonzero(relevant))
+        self.loss = loss
+        self.standard = standard
+        self.inference: Literal["greedy", "exact"] = inference
+        self.exact = inference == "exact"
+        # Coefficients of the true ranking.
+        self.truth = np.where(relevant, 1.0 / np.count_nonzero(relevant), -1.0 / np.count_nonzero(~relevant))
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The tangent cut; never one that the truth beats."""
+        found = super().cut(block, weights)
+        # The search begins at the truth, so what lies below it is rounding of features that cancel.
+        return found if found.hinge(weights) > 0 else Cut(np.zeros(self.n_features), 0.0)
+
+    def _best(self, weights: Floats) -> Ints:
+        if not self.standard:
+            return super()._best(weights)
+        return np.where(self.relevant, self.bags.highest(weights)[1], self.bags.lowest(weights)[1])
+
+    def _plane(self, weights: Floats) -> Plane:
+        highest, top = self.bags.highest(weights)
+        lowest, bottom = self.bags.lowest(weights)
+        found = most_violating_joint_ranking(highest, lowest, self.relevant, self.loss, method=self.inference)
+        rest = -self.bags.combine(found.coefficients, np.where(found.coefficients >= 0, top, bottom))
+        if not self.standard:
+            rest += self.bags.combine(np.where(self.relevant, 0.0, self.truth), top)
+        return Plane(found.loss, self.truth[self.members], rest)
+
+
+class LatentBinaryModel(ImputedBags):
+    """Latent SVM: ``(J sum over positives of max(0, 1 - M_i - b) + sum over negatives of max(0, 1 + M_j + b)) / n``.
+
+    The last weight is that of a constant feature, if there is an intercept.
+
+    Parameters
+    ----------
+    bags : Bags
+    relevant : boolean array of shape (n,)
+    positive_weight : float
+        J.
+    fit_intercept : bool
+    """
+
+    def __init__(self, bags: Bags, relevant: Booleans, positive_weight: float = 1.0, fit_intercept: bool = True) -> None:
+        super().__init__(bags, relevant, np.flatnonzero(relevant))
+        self.fit_intercept = fit_intercept
+        self.n_features = bags.n_features + fit_intercept
+        self.cost = np.where(relevant, positive_weight, 1.0) / len(relevant)
+        self.ignored: Booleans | None = None
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Random candidates, and all candidates of the negatives."""
+        super().start(rng)
+        self.ignored = None
+
+    def drop_outliers(self, weights: Floats, fraction: float) -> bool:
+        """Ignore the most confusing candidates of the negatives from now on; whether that changed the problem."""
+        before = self.ignored
+        self.ignored = self.bags.outliers(weights[: self.bags.n_features], ~self.relevant, fraction)
+        # Older cuts may speak of candidates that are now ignored.
+        self._planes.clear()
+        return before is None or not np.array_equal(before, self.ignored)
+
+    def _best(self, weights: Floats) -> Ints:
+        return super()._best(weights[: self.bags.n_features])
+
+    def _features(self, coefficients: Floats, rows: Ints) -> Floats:
+        features = self.bags.combine(coefficients, rows)
+        return np.append(features, coefficients.sum()) if self.fit_intercept else features
+
+    def _plane(self, weights: Floats) -> Plane:
+        slope = weights[: self.bags.n_features]
+        scores, rows = self.bags.highest(slope, ~self.relevant, self.ignored)
+        scores[self.members] = self.bags.at(self.imputed, slope)
+        if self.fit_intercept:
+            scores += weights[-1]
+        sign = np.where(self.relevant, 1.0, -1.0)
+        coefficients = np.where(sign * scores < 1, sign * self.cost, 0.0)
+        loss = float(np.abs(coefficients).sum())
+        shares = coefficients[self.members].copy()
+        coefficients[self.members] = 0.0
+        return Plane(loss, shares, self._features(coefficients, rows))
