@@ -25,7 +25,7 @@ _HOMES = {
     "most_violating_ranking": "maxmargin.inference",
     "most_violating_rankings": "maxmargin.inference",
 }
-_MODULES = ("estimators", "inference", "losses", "metrics", "models", "solvers")
+_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "solvers")
 
 __all__ = [
     "ChainSVM",
@@ -38,6 +38,7 @@ __all__ = [
     "ViolatingRanking",
     "ViolatingRankings",
     "__version__",
+    "data",
     "estimators",
     "inference",
     "losses",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import estimators, inference, losses, metrics, models, solvers
+    from maxmargin import data, estimators, inference, losses, metrics, models, solvers
     from maxmargin.estimators import (
         ChainSVM,
         GraphSVM,
