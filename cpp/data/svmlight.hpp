@@ -453,7 +453,7 @@ class SvmlightParser {
             if (first_row == 0 && r == 0) with_queries_ = named;
             if (named != with_queries_)
                 throw TextError(line, "some lines have a qid and some have not; give every line one, or none");
-            if (!named) return;
+            if (!named) continue;
             const std::size_t from = first_row + run.first_row;
             const std::size_t to = r + 1 < piece.runs.size() ? first_row + piece.runs[r + 1].first_row : last_row;
             query.resize(to);

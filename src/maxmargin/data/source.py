@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO, Any
 Source = str | os.PathLike[str] | bytes | IO[bytes]
 
 # Enough for many pieces of work, little beside the data.
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 1 << 22
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
 
@@ -80,7 +80,7 @@ def _refuse_compressed(start: bytes, name: str) -> None:
             )
 
 
-def blocks(source: Source, read_ahead: bool) -> Iterator[bytes]:
+def blocks(source: Source, read_ahead: bool) -> Generator[bytes]:
     """The content in blocks of some megabytes, the next one fetched and unpacked meanwhile if ``read_ahead``."""
     with open_binary(source) as file:
 
@@ -104,7 +104,7 @@ def blocks(source: Source, read_ahead: bool) -> Iterator[bytes]:
                 block = upcoming.result()
 
 
-def lines(source: Source) -> Iterator[str]:
+def lines(source: Source) -> Generator[str]:
     """Lines of UTF-8 text with their ends; a byte order mark is passed over."""
     with open_binary(source) as file:
         start = file.read(6)

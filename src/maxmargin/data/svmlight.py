@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from maxmargin._validation import thread_count
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, query_ids
 from maxmargin.data.source import DataError, Source, blocks, name_of
 
-_PIECE_BYTES = 1 << 19
+_PIECE_BYTES = 1 << 18
 
 
 def load_svmlight(
@@ -107,8 +108,9 @@ def read_labels(path: Source, n_threads: int | None = None) -> tuple[NDArray[np.
 def _parse(source: Source, parser: _core.SvmlightParser64, read_ahead: bool) -> dict[str, Any]:
     name = name_of(source)
     try:
-        for block in blocks(source, read_ahead):
-            parser.feed(np.frombuffer(block, dtype=np.uint8))
+        with closing(blocks(source, read_ahead)) as content:
+            for block in content:
+                parser.feed(np.frombuffer(block, dtype=np.uint8))
         found = parser.finish()
     except _core.TextError as error:
         raise DataError(f"{name}, {error}") from None

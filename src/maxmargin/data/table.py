@@ -7,6 +7,7 @@ import math
 import os
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any, TypeGuard
 
@@ -77,7 +78,8 @@ def column_names(path: Source) -> list[str]:
     """Names in the header of a table."""
     if _is_parquet(path):
         return parquet_column_names(path)
-    return _header(lines(path), name_of(path))[0]
+    with closing(lines(path)) as text:
+        return _header(text, name_of(path))[0]
 
 
 def _is_parquet(path: Source) -> TypeGuard[str | os.PathLike[str]]:
@@ -99,8 +101,12 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
 
 
 def _read_text(path: Source, wanted: Wanted) -> Table:
-    name = name_of(path)
-    names, reader = _header(lines(path), name)
+    with closing(lines(path)) as text:
+        return _read_rows(text, name_of(path), wanted)
+
+
+def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
+    names, reader = _header(text, name)
     features = choose_features(names, wanted, f"{name}, line 1")
     places = [names.index(column) for column in [wanted.label, *features]]
     query_place = None if wanted.query is None else names.index(wanted.query)
