@@ -21,6 +21,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_inference
 	$(BIN)/python -m benchmarks.graphcut
 	$(BIN)/python -m benchmarks.native_oracle
+	$(BIN)/python -m benchmarks.reader
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)

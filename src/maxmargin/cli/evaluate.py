@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from maxmargin.data import DataError, column_names, load_table, read_labels, read_scores
+from maxmargin.data import DataError, Wanted, read_labels, read_scores, read_table
 from maxmargin.metrics import DEFAULT_METRICS, per_query
 
 
@@ -21,8 +21,7 @@ def run(
 ) -> str:
     """The text to print."""
     if scores_file is None:
-        query = columns["qid"] if columns["qid"] in column_names(data) else None
-        table = load_table(data, columns["relevance"], query, [columns["score"]], split_queries="keep")
+        table = read_table(data, Wanted(columns["relevance"], columns["qid"], [columns["score"]], query_needed=False))
         relevance, scores, qid = table.y, table.X[:, 0], table.qid
     else:
         relevance, qid = read_labels(data)

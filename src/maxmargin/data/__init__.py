@@ -5,13 +5,24 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from maxmargin.data.columns import Wanted
 from maxmargin.data.ranking_data import RankingData
 from maxmargin.data.scores import read_scores
 from maxmargin.data.source import DataError, format_suffix
 from maxmargin.data.svmlight import load_svmlight, read_labels
-from maxmargin.data.table import column_names, load_table
+from maxmargin.data.table import load_table, read_table
 
-__all__ = ["DataError", "RankingData", "column_names", "load", "load_svmlight", "load_table", "read_labels", "read_scores"]
+__all__ = [
+    "DataError",
+    "RankingData",
+    "Wanted",
+    "load",
+    "load_svmlight",
+    "load_table",
+    "read_labels",
+    "read_scores",
+    "read_table",
+]
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
 

@@ -17,6 +17,7 @@ class Wanted(NamedTuple):
     label: str
     query: str | None
     features: Sequence[str] | None
+    query_needed: bool = True  # or else read only if it is there
 
 
 class Table(NamedTuple):
@@ -29,12 +30,13 @@ class Table(NamedTuple):
     lines: Sequence[int] | None = None
 
 
-def choose_features(names: list[str], wanted: Wanted, place: str) -> list[str]:
-    """Names of the features; every column that is used must be there once."""
-    features = [name for name in names if name not in wanted[:2]] if wanted.features is None else list(wanted.features)
-    for column in [wanted.label, *features, *([] if wanted.query is None else [wanted.query])]:
+def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str | None]:
+    """Columns of the features and of the query; every column that is used must be there once."""
+    query = wanted.query if wanted.query_needed or wanted.query in names else None
+    features = [name for name in names if name not in (wanted.label, query)] if wanted.features is None else list(wanted.features)
+    for column in [wanted.label, *features, *([] if query is None else [query])]:
         if column not in names:
             raise DataError(f"{place}: there is no column {column!r}; the header has {', '.join(map(repr, names))}")
         if names.count(column) > 1:
             raise DataError(f"{place}: {names.count(column)} columns are called {column!r}; give every column a name of its own")
-    return features
+    return features, query

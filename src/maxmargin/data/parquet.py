@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.data.columns import Table, Wanted, choose_features
+from maxmargin.data.columns import Table, Wanted, choose
 from maxmargin.data.source import DataError
 
 Path = str | os.PathLike[str]
@@ -35,19 +35,13 @@ def _opened(path: Path) -> Iterator[Any]:
             raise DataError(f"{os.fspath(path)}: not a sound Parquet file ({str(error).strip()[:200]})") from error
 
 
-def column_names(path: Path) -> list[str]:
-    """Names of the columns."""
-    with _opened(path) as file:
-        return list(file.schema_arrow.names)
-
-
 def read_parquet(path: Path, wanted: Wanted) -> Table:
     """The columns wanted."""
     name = os.fspath(path)
     with _opened(path) as file:
-        features = choose_features(list(file.schema_arrow.names), wanted, name)
+        features, query = choose(list(file.schema_arrow.names), wanted, name)
         _check_numbers(file.schema_arrow, [wanted.label, *features], name)
-        used = [wanted.label, *features, *([] if wanted.query is None else [wanted.query])]
+        used = [wanted.label, *features, *([] if query is None else [query])]
         n = file.metadata.num_rows
         X, y, queries = np.empty((n, len(features))), np.empty(n), []
         row = 0
@@ -56,8 +50,8 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
             y[rows] = _numbers(batch, wanted.label, name, row)
             for k, column in enumerate(features):
                 X[rows, k] = _numbers(batch, column, name, row)
-            if wanted.query is not None:
-                queries.append(_queries(batch.column(wanted.query), name, row))
+            if query is not None:
+                queries.append(_queries(batch.column(query), name, row))
             row += batch.num_rows
         if row != n:
             raise DataError(f"{name}: not a sound Parquet file (it has {row} rows and says {n})")
@@ -87,4 +81,9 @@ def _queries(column: Any, name: str, row: int) -> NDArray[Any]:
         missing = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise DataError(f"{name}, row {row + missing + 1}: the query is missing; every row needs one")
     ids: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        missing = int(np.flatnonzero(np.isnan(ids))[0])
+        raise DataError(f"{name}, row {row + missing + 1}: the query is NaN; every row needs one")
+    if ids.dtype == np.uint64:  # need not fit into int64
+        return ids
     return ids.astype(np.int64) if ids.dtype.kind in "iub" else np.array([str(value) for value in ids.tolist()])

@@ -13,8 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from maxmargin.data.columns import Table, Wanted, choose_features
-from maxmargin.data.parquet import column_names as parquet_column_names
+from maxmargin.data.columns import Table, Wanted, choose
 from maxmargin.data.parquet import read_parquet
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, first_split, grouped, query_ids
 from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of
@@ -59,27 +58,23 @@ def load_table(
            [2. ]]), array([1., 0.]), array(['a', 'a'], dtype='<U1'), ['length'])
     """
     check_split_queries(split_queries)
-    wanted = Wanted(label, query, features)
-    table = read_parquet(path, wanted) if _is_parquet(path) else _read_text(path, wanted)
-    name = name_of(path)
-    if len(table.y) == 0:
-        raise DataError(f"{name}: has a header but no rows")
+    table = read_table(path, Wanted(label, query, features))
     if split_queries == "refuse" and table.qid is not None and (row := first_split(table.qid)) is not None:
         place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
         raise DataError(
-            f"{name}, {place}: query {table.qid[row]!s} has appeared before, with other queries in between; put the rows of a "
-            "query together, or pass split_queries='group' to have them sorted by the first appearance of their query"
+            f"{name_of(path)}, {place}: query {table.qid[row]!s} has appeared before, with others in between; put the rows "
+            "of a query together, or pass split_queries='group' to have them sorted by the first appearance of their query"
         )
     data = RankingData(table.X, table.y, table.qid, feature_names=table.features)
     return grouped(data) if split_queries == "group" else data
 
 
-def column_names(path: Source) -> list[str]:
-    """Names in the header of a table."""
-    if _is_parquet(path):
-        return parquet_column_names(path)
-    with closing(lines(path)) as text:
-        return _header(text, name_of(path))[0]
+def read_table(path: Source, wanted: Wanted) -> Table:
+    """The columns wanted, rows as they stand."""
+    table = read_parquet(path, wanted) if _is_parquet(path) else _read_text(path, wanted)
+    if len(table.y) == 0:
+        raise DataError(f"{name_of(path)}: has a header but no rows")
+    return table
 
 
 def _is_parquet(path: Source) -> TypeGuard[str | os.PathLike[str]]:
@@ -107,9 +102,9 @@ def _read_text(path: Source, wanted: Wanted) -> Table:
 
 def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
     names, reader = _header(text, name)
-    features = choose_features(names, wanted, f"{name}, line 1")
+    features, query = choose(names, wanted, f"{name}, line 1")
     places = [names.index(column) for column in [wanted.label, *features]]
-    query_place = None if wanted.query is None else names.index(wanted.query)
+    query_place = None if query is None else names.index(query)
     labels, numbers, queries, ends = array("d"), array("d"), [], array("q")
     try:
         for row in reader:
@@ -132,7 +127,7 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
         raise DataError(f"{name}, line {reader.line_num}: {error}") from None
     X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
     y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
-    qid = None if wanted.query is None else query_ids(queries)
+    qid = None if query is None else query_ids(queries)
     return Table(X.reshape(len(y), len(features)), y, qid, features, ends)
 
 
