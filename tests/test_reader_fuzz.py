@@ -81,7 +81,7 @@ def test_mutated_files(tmp_path, monkeypatch, suffix, packing):
     rng = np.random.default_rng(list(map(ord, suffix + packing)))
     content, reader = READERS[suffix]
     path = tmp_path / f"fuzzed{suffix}{packing}"
-    for _ in range(400):
+    for _ in range(250):
         monkeypatch.setattr(source, "_BLOCK_BYTES", int(rng.integers(1, 200)))
         monkeypatch.setattr(svmlight, "_PIECE_BYTES", int(rng.integers(1, 100)))
         packed = PACKERS[packing](content)
@@ -89,7 +89,7 @@ def test_mutated_files(tmp_path, monkeypatch, suffix, packing):
 
 
 @given(st.binary(max_size=300), st.sampled_from(sorted(READERS)), st.sampled_from(sorted(PACKERS)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_random_bytes(tmp_path_factory, content, suffix, packing):
     path = tmp_path_factory.getbasetemp() / f"random{suffix}{packing}"
     feed(path, content, READERS[suffix][1])
@@ -99,6 +99,6 @@ def test_random_bytes(tmp_path_factory, content, suffix, packing):
 def test_mutated_parquet(tmp_path):
     content, rng = parquet_bytes(), np.random.default_rng(0)
     path = tmp_path / "fuzzed.parquet"
-    for _ in range(300):
+    for _ in range(200):
         feed(path, mutated(rng, content), lambda path: load_table(path, "y", "q", ["x"]))
         feed(path, rng.bytes(int(rng.integers(0, 200))), lambda path: load_table(path, "y"))
