@@ -117,7 +117,8 @@ def nearest_float32(text):
     """The float32 nearest to the decimal number itself, ties to even."""
     exact = Fraction(Decimal(text))
     near = np.float32(float(text))
-    choices = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    with np.errstate(over="ignore"):
+        choices = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
     choices = [c for c in choices if np.isfinite(c)]
     return min(choices, key=lambda c: (abs(Fraction(float(c)) - exact), int(c.view(np.uint32)) & 1))
 
