@@ -28,6 +28,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.nn_loss
 	$(BIN)/python -m benchmarks.nn_digits
 	$(BIN)/python -m benchmarks.latent_ranking
+	$(BIN)/python -m benchmarks.reader
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)

@@ -45,6 +45,21 @@ def test_evaluate_table(run, tmp_path):
     assert answer["per_query"]["b"]["map"] == 0.5
 
 
+def test_evaluate_reads_a_table_once(tmp_path):
+    command = [sys.executable, "-m", "maxmargin", "evaluate", "/dev/stdin", "--json", "-m", "map"]
+    split = "relevance,score,qid\n1,0.9,a\n0,3,b\n0,0.5,a\n2,1.5,b\n"
+    out = subprocess.run(command, input=split, capture_output=True, text=True, check=True).stdout
+    assert json.loads(out) == {"samples": 4, "queries": 2, "metrics": {"map": 0.75}}
+
+
+def test_evaluate_parquet(run, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(
+        pa.table({"relevance": [1, 0, 0, 2], "score": [0.9, 0.5, 3, 1.5], "qid": list("aabb")}), tmp_path / "r.parquet"
+    )
+    assert json.loads(run("evaluate", "r.parquet", "--json", "-m", "map").output)["metrics"] == {"map": 0.75}
+
+
 def test_evaluate_letor(run, tmp_path):
     (tmp_path / "t.letor").write_text("2 qid:7 1:0.1 2:3 # doc\n\n0 qid:7 1:0.4\r\n1 qid:8 3:1\n")
     (tmp_path / "p.txt").write_text("0.5\n0.7\n-1e3\n")

@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 
 void bind_blocks(nanobind::module_& m);
+void bind_data(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
@@ -8,6 +9,7 @@ void bind_structures(nanobind::module_& m);
 NB_MODULE(_core, m) {
     m.doc() = "Compiled kernels of maxmargin; the Python modules beside it document and check what goes in.";
     bind_blocks(m);
+    bind_data(m);
     bind_graphcut(m);
     bind_ranking(m);
     bind_structures(m);

@@ -27,7 +27,7 @@ _HOMES = {
     "most_violating_rankings": "maxmargin.inference",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
-_MODULES = ("estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
+_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
 
 __all__ = [
     "ChainSVM",
@@ -41,6 +41,7 @@ __all__ = [
     "ViolatingRanking",
     "ViolatingRankings",
     "__version__",
+    "data",
     "estimators",
     "inference",
     "losses",
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import estimators, inference, losses, metrics, models, solvers
+    from maxmargin import data, estimators, inference, losses, metrics, models, solvers
     from maxmargin import nn as nn
     from maxmargin.estimators import (
         ChainSVM,

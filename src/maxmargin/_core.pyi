@@ -3,6 +3,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+class TextError(ValueError): ...
+
+class SvmlightParser64:
+    def __init__(
+        self,
+        with_features: bool,
+        with_comments: bool,
+        zero_allowed: bool,
+        split_allowed: bool,
+        n_threads: int,
+        piece_bytes: int,
+    ) -> None: ...
+    def feed(self, block: NDArray[np.uint8]) -> None: ...
+    def finish(self) -> dict[str, Any]: ...
+
+class SvmlightParser32(SvmlightParser64): ...
+
 class Features:
     def __init__(
         self,

@@ -96,6 +96,15 @@ def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int6
     return heads[np.sort(first)], offsets.astype(np.int64), order
 
 
+def thread_count(n: int | None, name: str = "n_jobs") -> int:
+    """Number of threads behind the usual ``n_jobs``: all cores for None and -1."""
+    if n is None or n == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n < 1:
+        raise ValueError(f"{name}={n} must be a positive number of threads, or -1 for all cores")
+    return n
+
+
 def check_memory(n_bytes: int, what: str) -> None:
     """Refuse storage that the machine does not have, before the system stops the process for asking."""
     try:

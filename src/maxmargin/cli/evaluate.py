@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from maxmargin.data import DataError, read_columns, read_labels, read_scores
+from maxmargin.data import DataError, Wanted, read_labels, read_scores, read_table
 from maxmargin.metrics import DEFAULT_METRICS, per_query
 
 
@@ -21,8 +21,8 @@ def run(
 ) -> str:
     """The text to print."""
     if scores_file is None:
-        table = read_columns(data, [columns["relevance"], columns["score"]], [columns["qid"]])
-        relevance, scores, qid = table[columns["relevance"]], table[columns["score"]], table.get(columns["qid"])
+        table = read_table(data, Wanted(columns["relevance"], columns["qid"], [columns["score"]], query_needed=False))
+        relevance, scores, qid = table.y, table.X[:, 0], table.qid
     else:
         relevance, qid = read_labels(data)
         scores = read_scores(scores_file)

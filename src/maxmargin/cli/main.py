@@ -66,8 +66,9 @@ def evaluate(
 ) -> None:
     r"""Ranking metrics of scored samples.
 
-    DATA is a table (.csv or .tsv, perhaps .gz) with a header and columns for relevance, score and, if there are several
-    queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Metrics are means over the queries.
+    DATA is a table (.csv or .tsv, perhaps .gz or .bz2, or .parquet) with a header and columns for relevance, score and, if
+    there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Metrics are means
+    over the queries.
 
     \b
     Examples:
@@ -80,5 +81,5 @@ def evaluate(
     columns = {"relevance": relevance, "score": score, "qid": qid}
     try:
         click.echo(run(data, scores, metrics, gains, columns, per_query, as_json))
-    except DataError as error:
+    except (DataError, OSError, ImportError) as error:
         raise click.ClickException(str(error)) from error

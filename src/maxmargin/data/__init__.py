@@ -1,5 +1,49 @@
 """Readers of the file formats that rankings come in."""
 
-from maxmargin.data.text import DataError, read_columns, read_labels, read_scores
+from __future__ import annotations
 
-__all__ = ["DataError", "read_columns", "read_labels", "read_scores"]
+import os
+from typing import Any
+
+from maxmargin.data.columns import Wanted
+from maxmargin.data.ranking_data import RankingData
+from maxmargin.data.scores import read_scores
+from maxmargin.data.source import DataError, format_suffix
+from maxmargin.data.svmlight import load_svmlight, read_labels
+from maxmargin.data.table import load_table, read_table
+
+__all__ = [
+    "DataError",
+    "RankingData",
+    "Wanted",
+    "load",
+    "load_svmlight",
+    "load_table",
+    "read_labels",
+    "read_scores",
+    "read_table",
+]
+
+_TABLES = (".csv", ".tsv", ".parquet", ".pq")
+
+
+def load(path: str | os.PathLike[str], **options: Any) -> RankingData:
+    """Samples of a file, by its suffix.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` are tables; every other name is taken for svmlight/LETOR, which has no
+        suffix of its own. A further ``.gz`` or ``.bz2`` says how text is compressed.
+    **options
+        Those of :func:`load_table`, where ``label`` is needed, or of :func:`load_svmlight`.
+
+    Returns
+    -------
+    RankingData
+    """
+    if format_suffix(path) not in _TABLES:
+        return load_svmlight(path, **options)
+    if "label" not in options:
+        raise ValueError(f"{os.fspath(path)} is a table; pass label= (and query=, if it has queries), the names of its columns")
+    return load_table(path, **options)

@@ -7,7 +7,6 @@ The maximiser is found in less time than sorting the scores takes; see ``cpp/ran
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._validation import check_both_classes, check_relevant, check_scores, query_offsets
+from maxmargin._validation import check_both_classes, check_relevant, check_scores, query_offsets, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
 
@@ -266,12 +265,3 @@ def _in_input_order(values: NDArray[Any], order: NDArray[np.intp] | None) -> NDA
     result = np.empty_like(values)
     result[order] = values
     return result
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """Number of threads behind the usual ``n_jobs``."""
-    if n_jobs is None or n_jobs == -1:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs} must be a positive number of threads, or -1 for all cores")
-    return n_jobs

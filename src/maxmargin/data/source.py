@@ -1,0 +1,138 @@
+"""Where bytes come from: plain and compressed files, open files, bytes in memory. Errors name the file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+Source = str | os.PathLike[str] | bytes | IO[bytes]
+
+# Enough for many pieces of work, little beside the data.
+_BLOCK_BYTES = 1 << 22
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+
+
+class DataError(ValueError):
+    """A file that cannot be used, with its place and a remedy."""
+
+
+def name_of(source: Source) -> str:
+    """What messages call it."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return "<bytes>"
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "<file object>"
+
+
+def format_suffix(path: str | os.PathLike[str]) -> str:
+    """The suffix that tells the format, that of the compression passed over: ``.csv`` for ``a.csv.gz``."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in _OPENERS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+@contextmanager
+def open_binary(source: Source) -> Iterator[IO[bytes]]:
+    """A file to read bytes from. What goes wrong with its content becomes a DataError with its name."""
+    name = name_of(source)
+    if isinstance(source, bytes | bytearray | memoryview):
+        file: Any = io.BytesIO(source)
+    elif isinstance(source, str | os.PathLike):
+        # Errors of opening carry the name already, and their kind is worth keeping (FileNotFoundError).
+        opener = _OPENERS.get(Path(source).suffix.lower(), open)
+        file = opener(source, "rb")
+    elif hasattr(source, "read"):
+        file = source
+    else:
+        raise TypeError(f"a path, bytes or a file open for reading bytes is needed, not {type(source).__name__}")
+    try:
+        yield file
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{name}: not a sound gzip file ({error}); make or fetch it anew") from error
+    except EOFError as error:
+        kind = "bzip2" if name.lower().endswith(".bz2") else "gzip"
+        raise DataError(f"{name}: not a complete {kind} file ({error}); make or fetch it anew") from error
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror or error})") from error
+    finally:
+        if file is not source:
+            file.close()
+
+
+def _refuse_compressed(start: bytes, name: str) -> None:
+    for magic, kind in _MAGIC.items():
+        if start.startswith(magic):
+            raise DataError(
+                f"{name}: looks like a {kind} file; files are unpacked where their names end in .gz or .bz2, "
+                "anything else has to be unpacked first"
+            )
+
+
+def blocks(source: Source, read_ahead: bool) -> Generator[bytes]:
+    """The content in blocks of some megabytes, the next one fetched and unpacked meanwhile if ``read_ahead``."""
+    with open_binary(source) as file:
+
+        def read() -> bytes:
+            block = file.read(_BLOCK_BYTES)
+            if not isinstance(block, bytes | bytearray | memoryview):
+                raise TypeError(f"{name_of(source)}: the file gives {type(block).__name__} and not bytes; open it in binary mode")
+            return block
+
+        block = read()
+        _refuse_compressed(bytes(block[:6]), name_of(source))
+        if not read_ahead:
+            while block:
+                yield block
+                block = read()
+            return
+        with ThreadPoolExecutor(1) as background:
+            while block:
+                upcoming = background.submit(read)
+                yield block
+                block = upcoming.result()
+
+
+def lines(source: Source) -> Generator[str]:
+    """Lines of UTF-8 text with their ends; a byte order mark is passed over."""
+    with open_binary(source) as file:
+        start = file.read(6)
+        if not isinstance(start, bytes):
+            raise TypeError(f"{name_of(source)}: the file gives {type(start).__name__} and not bytes; open it in binary mode")
+        _refuse_compressed(start, name_of(source))
+        text = io.TextIOWrapper(io.BufferedReader(_Rejoined(start, file)), encoding="utf-8-sig", newline="")
+        try:
+            # No 'yield from': it closes the file when a caller stops early.
+            while line := text.readline():
+                yield line
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name_of(source)}: not a text file in UTF-8 ({error.reason})") from error
+        finally:
+            text.detach()
+
+
+class _Rejoined(io.RawIOBase):
+    """A file some of whose first bytes have been read already; closing it leaves the file open."""
+
+    def __init__(self, start: bytes, file: IO[bytes]) -> None:
+        self._start, self._file = start, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._start or self._file.read(len(buffer))
+        data, self._start = data[: len(buffer)], data[len(buffer) :] if self._start else b""
+        buffer[: len(data)] = data
+        return len(data)

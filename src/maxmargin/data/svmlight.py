@@ -1,0 +1,158 @@
+"""Files in the format of svmlight, LIBSVM and LETOR: ``label qid:query index:value ... # comment``."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from maxmargin import _core
+from maxmargin._validation import thread_count
+from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, query_ids
+from maxmargin.data.source import DataError, Source, blocks, name_of
+
+_PIECE_BYTES = 1 << 18
+
+
+def load_svmlight(
+    path: Source,
+    *,
+    zero_based: bool | Literal["auto"] = "auto",
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float64,
+    split_queries: SplitQueries = "refuse",
+    comments: bool = False,
+    n_threads: int | None = None,
+) -> RankingData:
+    r"""Samples of a svmlight/LETOR file, on several threads and in little more memory than they take.
+
+    Values are correctly rounded. Fields are separated by blanks or tabs, lines end in ``\n`` or ``\r\n``; a carriage return
+    elsewhere is refused. Blank lines and lines that hold only a comment are passed over. Zeros that the file spells out are
+    stored. What is wrong with a file is an error that names the line.
+
+    Parameters
+    ----------
+    path : path, bytes or binary file
+        Names that end in ``.gz`` or ``.bz2`` are unpacked.
+    zero_based : bool or "auto"
+        Whether features are numbered from 0. "auto" says yes if index 0 occurs and no otherwise; say it yourself where a file
+        may happen to lack the first feature.
+    n_features : int, optional
+        Number of columns; by default what the largest index calls for. For test data, pass that of the training data.
+    dtype : float64 or float32
+        Type of the values; labels are always float64.
+    split_queries : "refuse", "group" or "keep"
+        What to do if a query appears again after others: refuse the file, sort the rows so that queries stand together
+        in order of first appearance (stable: rows of a query keep their order), or leave the rows as they are.
+    comments : bool
+        Keep the comment of every sample.
+    n_threads : int, optional
+        All cores by default; with 1 everything happens in the caller's thread.
+
+    Returns
+    -------
+    RankingData
+        With ``X`` a csr_array of shape (n, p).
+
+    Raises
+    ------
+    DataError
+        A ValueError: file, line, what is wrong and what to do.
+
+    Examples
+    --------
+    >>> data = load_svmlight(b"2 qid:7 1:0.5 3:1 # docid = a\n0 qid:7 2:0.25\n", comments=True)
+    >>> data.X.toarray(), data.y, data.qid, data.docids
+    (array([[0.5 , 0.  , 1.  ],
+           [0.  , 0.25, 0.  ]]), array([2., 0.]), array([7, 7]), ['a', None])
+    """
+    check_split_queries(split_queries)
+    if zero_based not in (True, False, "auto"):
+        raise ValueError(f"zero_based={zero_based!r} must be True, False or 'auto'")
+    if n_features is not None and n_features < 0:
+        raise ValueError(f"n_features={n_features} must not be negative")
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype={np.dtype(dtype)} must be float64 or float32")
+    parser = _core.SvmlightParser32 if np.dtype(dtype) == np.float32 else _core.SvmlightParser64
+    threads = thread_count(n_threads, "n_threads")
+    found = _parse(
+        path, parser(True, comments, zero_based is not False, split_queries != "refuse", threads, _PIECE_BYTES), threads > 1
+    )
+    data = RankingData(
+        X=_matrix(found, zero_based, n_features, name_of(path)),
+        y=found["labels"],
+        qid=_queries(found, name_of(path)),
+        comments=_comments(found) if comments else None,
+    )
+    return grouped(data) if split_queries == "group" else data
+
+
+def read_labels(path: Source, n_threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
+    """Labels and query ids of a svmlight/LETOR file; what else is on the lines is passed over and not checked.
+
+    Returns
+    -------
+    labels : array of shape (n,)
+        First field of every line.
+    qid : array of shape (n,), or None
+        None if no line has a query; rows stay in the order of the file.
+    """
+    threads = thread_count(n_threads, "n_threads")
+    found = _parse(path, _core.SvmlightParser64(False, False, True, True, threads, _PIECE_BYTES), threads > 1)
+    return found["labels"], _queries(found, name_of(path))
+
+
+def _parse(source: Source, parser: _core.SvmlightParser64, read_ahead: bool) -> dict[str, Any]:
+    name = name_of(source)
+    try:
+        with closing(blocks(source, read_ahead)) as content:
+            for block in content:
+                parser.feed(np.frombuffer(block, dtype=np.uint8))
+        found = parser.finish()
+    except _core.TextError as error:
+        raise DataError(f"{name}, {error}") from None
+    if len(found["labels"]) == 0:
+        raise DataError(f"{name}: holds no samples; at least one line such as '2 qid:7 1:0.5' is needed")
+    return found
+
+
+def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | None, name: str) -> Any:
+    # Not at the top: scipy.sparse takes longer to load than the command needs for a small table.
+    from scipy.sparse import csr_array
+
+    start = 0 if zero_based is True or found["has_zero"] else 1
+    needed = max(0, found["highest"] + 1 - start)
+    if n_features is not None and needed > n_features:
+        raise DataError(
+            f"{name}, line {found['highest_line']}: feature index {found['highest']} is beyond n_features={n_features} "
+            f"(indices start at {start}); raise n_features or leave it out"
+        )
+    columns, row_begin = found["columns"], found["row_begin"]
+    if start:
+        columns -= 1
+    # One integer type for both, as scipy wants it.
+    if len(columns) <= np.iinfo(np.int32).max:
+        row_begin = row_begin.astype(np.int32)
+    else:
+        columns = columns.astype(np.int64)
+    shape = (len(found["labels"]), needed if n_features is None else n_features)
+    return csr_array((found["values"], columns, row_begin), shape=shape)
+
+
+def _queries(found: dict[str, Any], name: str) -> NDArray[Any] | None:
+    if len(found["query"]) == 0:
+        return None
+    try:
+        names = [text.decode() for text in found["query_names"]]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: the query {error.object!r} is not text in UTF-8") from None
+    ids: NDArray[Any] = query_ids(names)[found["query"]]
+    return ids
+
+
+def _comments(found: dict[str, Any]) -> list[str]:
+    ends = [0, *found["comment_ends"].tolist()]
+    return [found["comments"][begin:end].decode(errors="replace") for begin, end in pairwise(ends)]

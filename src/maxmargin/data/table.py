@@ -1,0 +1,145 @@
+"""Tables with named columns: comma- or tab-separated text, and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from array import array
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from itertools import chain
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from maxmargin.data.columns import Table, Wanted, choose
+from maxmargin.data.parquet import read_parquet
+from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, first_split, grouped, query_ids
+from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of
+
+
+def load_table(
+    path: Source,
+    label: str,
+    query: str | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    split_queries: SplitQueries = "refuse",
+) -> RankingData:
+    r"""Samples of a table with a header: ``.csv`` or ``.tsv``, perhaps with ``.gz`` or ``.bz2``, or ``.parquet``.
+
+    Text is in UTF-8, separated by commas or, if the header has one, tabs; lines may end in ``\n``, ``\r\n`` or ``\r``, blank
+    lines are passed over. Every label and feature must be a finite number.
+
+    Parameters
+    ----------
+    path : path, bytes or binary file
+        Parquet by the suffix ``.parquet`` or ``.pq`` (needs pyarrow), text otherwise.
+    label : str
+        Column of the labels.
+    query : str, optional
+        Column of the queries, numbers or text.
+    features : sequence of str, optional
+        Columns of the features in the order wanted; by default all others, in the order of the table.
+    split_queries : "refuse", "group" or "keep"
+        As in :func:`load_svmlight`.
+
+    Returns
+    -------
+    RankingData
+        With ``X`` a float64 array of shape (n, p).
+
+    Examples
+    --------
+    >>> data = load_table(b"grade,who,length\n1,a,0.5\n0,a,2\n", label="grade", query="who")
+    >>> data.X, data.y, data.qid, data.feature_names
+    (array([[0.5],
+           [2. ]]), array([1., 0.]), array(['a', 'a'], dtype='<U1'), ['length'])
+    """
+    check_split_queries(split_queries)
+    table = read_table(path, Wanted(label, query, features))
+    if split_queries == "refuse" and table.qid is not None and (row := first_split(table.qid)) is not None:
+        place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
+        raise DataError(
+            f"{name_of(path)}, {place}: query {table.qid[row]!s} has appeared before, with others in between; put the rows "
+            "of a query together, or pass split_queries='group' to have them sorted by the first appearance of their query"
+        )
+    data = RankingData(table.X, table.y, table.qid, feature_names=table.features)
+    return grouped(data) if split_queries == "group" else data
+
+
+def read_table(path: Source, wanted: Wanted) -> Table:
+    """The columns wanted, rows as they stand."""
+    table = read_parquet(path, wanted) if _is_parquet(path) else _read_text(path, wanted)
+    if len(table.y) == 0:
+        raise DataError(f"{name_of(path)}: has a header but no rows")
+    return table
+
+
+def _is_parquet(path: Source) -> TypeGuard[str | os.PathLike[str]]:
+    return isinstance(path, str | os.PathLike) and format_suffix(path) in (".parquet", ".pq")
+
+
+def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
+    """Column names, and a reader of the rows below."""
+    rest = iter(text)
+    first = next(rest, None)
+    if first is None:
+        raise DataError(f"{name}: is empty; a header line and at least one row are needed")
+    # Strict, or a quote that is never closed swallows the rest of the file.
+    reader = csv.reader(chain([first], rest), delimiter="\t" if "\t" in first else ",", strict=True)
+    try:
+        return next(reader), reader
+    except (csv.Error, StopIteration) as error:
+        raise DataError(f"{name}, line 1: not a header ({error})") from None
+
+
+def _read_text(path: Source, wanted: Wanted) -> Table:
+    with closing(lines(path)) as text:
+        return _read_rows(text, name_of(path), wanted)
+
+
+def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
+    names, reader = _header(text, name)
+    features, query = choose(names, wanted, f"{name}, line 1")
+    places = [names.index(column) for column in [wanted.label, *features]]
+    query_place = None if query is None else names.index(query)
+    labels, numbers, queries, ends = array("d"), array("d"), [], array("q")
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(names):
+                raise DataError(f"{name}, line {reader.line_num}: {len(row)} fields, but the header has {len(names)}")
+            try:
+                values = [float(row[place]) for place in places]
+            except ValueError:
+                values = [math.nan]
+            if not all(map(math.isfinite, values)):
+                raise _bad_number(row, places, names, f"{name}, line {reader.line_num}")
+            labels.append(values[0])
+            numbers.extend(values[1:])
+            ends.append(reader.line_num)
+            if query_place is not None:
+                queries.append(row[query_place].strip())
+    except csv.Error as error:
+        raise DataError(f"{name}, line {reader.line_num}: {error}") from None
+    X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
+    y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
+    qid = None if query is None else query_ids(queries)
+    return Table(X.reshape(len(y), len(features)), y, qid, features, ends)
+
+
+def _bad_number(row: list[str], places: list[int], names: list[str], where: str) -> DataError:
+    for place in places:
+        text = row[place].strip()
+        try:
+            if math.isfinite(float(text)):
+                continue
+        except ValueError:
+            return DataError(
+                f"{where}: {names[place]} {text!r} is not a number; correct it, or name the columns to use with features="
+            )
+        return DataError(f"{where}: {names[place]} {text!r} is not finite; leave out or impute what is missing")
+    raise AssertionError("a bad number was found before")

@@ -1,0 +1,131 @@
+"""Tables with named columns: text and Parquet, good and bad."""
+
+import bz2
+import gzip
+import io
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maxmargin.data import DataError, load, load_table
+
+TEXT = b'grade,who,"long, name",width\n1,a,0.5,7\n0,a,2,8e-3\r\n\n2,b, 1.25 ,-9\n'
+
+
+def check(data):
+    np.testing.assert_array_equal(data.X, [[0.5, 7], [2, 0.008], [1.25, -9]])
+    np.testing.assert_array_equal(data.y, [1, 0, 2])
+    assert data.qid.tolist() == ["a", "a", "b"] and data.feature_names == ["long, name", "width"]
+    assert data.X.flags.c_contiguous and data.X.flags.writeable
+
+
+def test_text(tmp_path):
+    check(load_table(TEXT, "grade", "who"))
+    check(load_table(io.BytesIO(b"\xef\xbb\xbf" + TEXT), label="grade", query="who"))
+    for name, data in {"a.csv": TEXT, "a.csv.gz": gzip.compress(TEXT), "A.CSV.bz2": bz2.compress(TEXT)}.items():
+        (tmp_path / name).write_bytes(data)
+        check(load(tmp_path / name, label="grade", query="who"))
+    swapped = load_table(TEXT, "grade", features=["width", "long, name"])
+    assert swapped.X[0].tolist() == [7, 0.5] and swapped.qid is None
+    (tmp_path / "a.tsv").write_bytes(b"y\tx\n1\t2\n")
+    assert load(tmp_path / "a.tsv", label="y").X.tolist() == [[2]]
+    (tmp_path / "a.train").write_bytes(b"1 qid:3 1:2\n")
+    assert load(tmp_path / "a.train").qid.tolist() == [3]
+    with pytest.raises(ValueError, match=r"a.tsv is a table; pass label="):
+        load(tmp_path / "a.tsv")
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 3)), min_size=1, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_text_and_queries(rows):
+    text = "x,q,y\n" + "".join(f"{x!r},{q},{k}\n" for k, (x, q) in enumerate(rows))
+    keep = load_table(text.encode(), "y", "q", split_queries="keep")
+    assert keep.X[:, 0].tobytes() == np.array([x for x, _ in rows]).tobytes()
+    assert keep.qid.dtype == np.int64 and keep.qid.tolist() == [q for _, q in rows]
+    group = load_table(text.encode(), "y", "q", split_queries="group")
+    first = {q: k for k, (_, q) in reversed(list(enumerate(rows)))}
+    order = sorted(range(len(rows)), key=lambda k: (first[rows[k][1]], k))
+    assert group.y.tolist() == order and group.qid.tolist() == [rows[k][1] for k in order]
+    starts = [q for k, (_, q) in enumerate(rows) if k == 0 or rows[k - 1][1] != q]
+    if len(starts) > len(set(starts)):
+        with pytest.raises(DataError, match="has appeared before"):
+            load_table(text.encode(), "y", "q")
+    else:
+        assert load_table(text.encode(), "y", "q").y.tolist() == keep.y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "is empty"),
+        (b"y,q,x\n", "has a header but no rows"),
+        (b"\n1,2,3\n", "line 1: there is no column 'y'"),
+        (b"y,x\n1,2\n", "line 1: there is no column 'q'; the header has 'y', 'x'"),
+        (b"y,q,q\n1,2,3\n", "line 1: 2 columns are called 'q'"),
+        (b"y,q,x,x\n1,2,3,4\n", "line 1: 2 columns are called 'x'"),
+        (b"y,q,x\n1,2\n", "line 2: 2 fields, but the header has 3"),
+        (b"y,q,x\n1,2,3\n1,2,?\n", "line 3: x '\\?' is not a number; .*features="),
+        (b"y,q,x\n1,2,\n", "line 2: x '' is not a number"),
+        (b"y,q,x\nnan,2,1\n", "line 2: y 'nan' is not finite"),
+        (b"y,q,x\n1,2,1e999\n", "line 2: x '1e999' is not finite"),
+        (b'y,q,x\n1,2,"3\n1,2,3\n', "line 3: unexpected end of data"),
+        (b"y,q,x\n1,2,3\n1,3,3\n1,2,3\n", "line 4: query 2 has appeared before"),
+        (b"y,q,x\n1,2,\xff\n", "not a text file in UTF-8"),
+        (gzip.compress(b"y,q,x\n1,2,3\n", mtime=0), "looks like a gzip file"),
+    ],
+)
+def test_bad_text(tmp_path, text, message):
+    path = tmp_path / "bad.csv"
+    path.write_bytes(text)
+    with pytest.raises(DataError, match=message) as caught:
+        load_table(path, "y", "q")
+    assert str(path) in str(caught.value)
+
+
+def test_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    columns = {"grade": [1, 0, 2], "who": ["a", "a", "b"], "long, name": [0.5, 2, 1.25], "width": pa.array([7, 0.008, -9])}
+    pq.write_table(pa.table(columns), path, row_group_size=2)
+    check(load(path, label="grade", query="who"))
+    pq.write_table(pa.table(columns | {"who": pa.array([3, 3, 2], pa.uint8()), "width": [True, False, True]}), path)
+    data = load(path, label="grade", query="who", features=["width"])
+    assert data.qid.dtype == np.int64 and data.qid.tolist() == [3, 3, 2] and data.X.ravel().tolist() == [1, 0, 1]
+    ids = {
+        "int": [3, 3, 2],
+        "huge": pa.array([2**64 - 1, 5, 6], pa.uint64()),
+        "category": pa.array(list("aab")).dictionary_encode(),
+    }
+    pq.write_table(pa.table(columns | ids), path)
+    for query, expected in ids.items():
+        assert load(path, label="grade", query=query, features=["width"]).qid.tolist() == pa.array(expected).to_pylist()
+    bad = {
+        "row 2: width is missing": {"width": [1, None, 2]},
+        "row 3: grade is missing or not finite": {"grade": [1.0, 2.0, np.inf]},
+        "column 'width' holds string": {"width": list("abc")},
+        "row 3: the query is missing": {"who": ["a", "b", None]},
+        "row 2: the query is NaN": {"who": [1.0, np.nan, 2.0]},
+        "row 3: query a has appeared before": {"who": ["a", "b", "a"]},
+        "no rows": {name: pa.array([], pa.float64()) for name in columns},
+    }
+    for message, change in bad.items():
+        pq.write_table(pa.table(columns | change), path)
+        with pytest.raises(DataError, match=message) as caught:
+            load_table(path, "grade", "who")
+        assert str(path) in str(caught.value)
+    with pytest.raises(DataError, match="there is no column 'nothing'"):
+        load_table(path, "nothing")
+    path.write_bytes(b"grade,who\n1,2\n")
+    with pytest.raises(DataError, match="not a sound Parquet file"):
+        load_table(path, "grade")
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'maxmargin\[parquet\]'"):
+        load(tmp_path / "a.parquet", label="y")
