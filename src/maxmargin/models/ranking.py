@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._validation import thread_count
 from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
-from maxmargin.inference.ranking import solve_lists, thread_count
+from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 
 Floats = NDArray[np.float64]
