@@ -126,13 +126,14 @@ def main() -> None:
         "Processor seconds (passes) until the dual objective is within a part of its optimum, one thread, checks of the gap left "
         "out, at most "
         f"{options.seconds:g} s each. BCFW and the others visit the blocks in random order without repetition, unless gap "
-        "sampling is named (it needs an exact look at all gaps every ten passes, which counts); the number is the temperature. OEG is the online exponentiated gradient with full steps."
+        "sampling is named (it needs an exact look at all gaps every ten passes, which counts); "
+        "the number is the temperature. OEG is the online exponentiated gradient with full steps."
     )
     reading = (
         "How to read it: on sequences BCPL needs several times fewer passes late in the run, as the thesis says, but a pass of "
         "sum-product costs six to eight times one of our Viterbi passes, so in time the two meet only at the closest level "
-        "reached. On MNIST, where both passes cost about the same, BCPL has no late advantage over BCFW. Full steps (OEG) fall behind "
-        "as lambda becomes small."
+        "reached. On MNIST, where both passes cost about the same, BCPL has no late advantage over BCFW. Full steps "
+        "(OEG) fall behind as lambda becomes small."
     )
     note = "![dual objective over time](partial_linearization.svg)"
     write_report(RESULTS / "partial_linearization.md", "Partial linearization", [text, markdown(header, rows), reading, note])
