@@ -8,6 +8,7 @@ of nodes and edges, which determine all expectations; a tree distribution with g
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -33,7 +34,7 @@ class Tree(NamedTuple):
     parent: ArrayLike
 
 
-class LabelingModel:
+class LabelingModel(ABC):
     """Labels on the nodes of forests, Hamming loss, and somebody who finds the best labeling from the scores.
 
     Parameters
@@ -72,17 +73,9 @@ class LabelingModel:
         lengths = self.forests.lengths
         self.cost = np.repeat(1.0 / lengths if normalize else np.ones(self.n_blocks), lengths)
 
-    @cached_property
-    def block_data(self) -> _core.ForestData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if has_own_oracle(self, LabelingModel):
-            return None
-        features = compiled_features(self.X)
-        return _core.ForestData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
-
+    @abstractmethod
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
         """The best labelings of some blocks, one after the other; block k of them has the rows ``offsets[k]:offsets[k + 1]``."""
-        raise NotImplementedError
 
     def _parts(self, weights: Floats) -> TreeWeights:
         return TreeWeights(weights, self.n_labels, self.n_inputs)
@@ -146,6 +139,14 @@ class TreeModel(LabelingModel):
     X, y, offsets, parent, n_labels, normalize
         As for :class:`LabelingModel`.
     """
+
+    @cached_property
+    def block_data(self) -> _core.ForestData | None:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        if has_own_oracle(self, TreeModel):
+            return None
+        features = compiled_features(self.X)
+        return _core.ForestData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
         parent = self.forests.parent

@@ -59,12 +59,19 @@ def iterate_frank_wolfe(solver: BCFW, run: Run, start: Solution | None, data: _c
 
 
 def iterate_partial_linearization(
-    run: Run, start: Solution | None, data: _core.BlockData, *, temperature: float, rule: str, block: bool, passes: int
+    run: Run,
+    start: Solution | None,
+    data: _core.BlockData,
+    *,
+    diameter: float,
+    temperature: float,
+    rule: str,
+    block: bool,
+    passes: int,
 ) -> None:
     """Improve ``run`` by partial linearization or exponentiated gradients, with exact checks every so many passes."""
-    problem = run.problem.problem
     # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
-    mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))  # type: ignore[attr-defined]
+    mass = min(1e-3, 0.01 * run.lam / max(diameter**2, 1e-300))
     settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, _seed(run))
     earlier = start.state.engine if start is not None and isinstance(start.state, SoftState) else None
     engine = make_engine(run, data, settings, earlier, interior=True)

@@ -45,10 +45,17 @@ class PartialLinearization(Solver):
         if self.temperature < 0:
             raise ValueError(f"temperature={self.temperature} must not be negative")
         passes = max(1, round(self.check_every))
-        data = _compiled_expectations(run)
-        if data is not None:
+        problem, data = run.problem.problem, compiled.block_data(run)
+        if data is not None and isinstance(problem, ExpectationProblem):
             return compiled.iterate_partial_linearization(
-                run, start, data, temperature=self.temperature, rule="line_search", block=self.block, passes=passes
+                run,
+                start,
+                data,
+                diameter=problem.diameter(),
+                temperature=self.temperature,
+                rule="line_search",
+                block=self.block,
+                passes=passes,
             )
         state = _DistributionState.make(run, start)
         run.state = state
@@ -115,10 +122,17 @@ class ExponentiatedGradient(Solver):
         if self.step not in ("fixed", "backtracking"):
             raise ValueError(f"step={self.step!r} is unknown; choose 'fixed' or 'backtracking'")
         passes = max(1, round(self.check_every))
-        data = _compiled_expectations(run)
-        if data is not None:
+        problem, data = run.problem.problem, compiled.block_data(run)
+        if data is not None and isinstance(problem, ExpectationProblem):
             return compiled.iterate_partial_linearization(
-                run, start, data, temperature=self.temperature, rule=self.step, block=self.online, passes=passes
+                run,
+                start,
+                data,
+                diameter=problem.diameter(),
+                temperature=self.temperature,
+                rule=self.step,
+                block=self.online,
+                passes=passes,
             )
         state = _DistributionState.make(run, start)
         run.state = state
@@ -152,11 +166,6 @@ class ExponentiatedGradient(Solver):
         slope = sum(dual.block_gap(b, weights, v, loss) for b, (_, v, loss) in zip(blocks, directions, strict=True))
         # The dual falls at most quadratically below its slope; bounds on the weights only help.
         return slope - 0.5 * dual.lam * float(change @ change) >= -1e-15 * abs(dual.value)
-
-
-def _compiled_expectations(run: Run) -> Any:
-    """The model in compiled form, if it has one that can average over outputs."""
-    return compiled.block_data(run) if isinstance(run.problem.problem, ExpectationProblem) else None
 
 
 class _DistributionState:
