@@ -89,7 +89,7 @@ def compare(folder: Path, megabytes: float, title: str, repeats: int):
         "ours": lambda: load_svmlight(path),
         "one": lambda: load_svmlight(path, n_threads=1),
     }
-    times = seconds(tasks, repeats) | seconds({"peer": lambda: load_svmlight_file(str(path), query_id=True)}, 1 + repeats // 5)
+    times = seconds(tasks | {"peer": lambda: load_svmlight_file(str(path), query_id=True)}, repeats)
     peaks = {name: peak_of(name, path) for name in ("ours", "peer")}
     path.unlink()
     ours, one, peer = times["ours"], times["one"], times["peer"]
@@ -108,9 +108,7 @@ def compare(folder: Path, megabytes: float, title: str, repeats: int):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, default=200, help="size of the largest file")
-    parser.add_argument(
-        "--repeats", type=int, default=4, help="timings of ours per entry, the best counts; a fifth of them for scikit-learn"
-    )
+    parser.add_argument("--repeats", type=int, default=4, help="timings per entry; the best counts")
     options = parser.parse_args()
     rows, slopes = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -131,8 +129,8 @@ def main() -> None:
         f"`load_svmlight` against `sklearn.datasets.load_svmlight_file` in the same run; files with {FEATURES} features per "
         "line, queries and comments. Both give the same arrays, bit for bit. Wall time with all cores, processor time (user and "
         "system) with one thread; files are in the system's cache. Peak memory is what reading adds to the resident memory "
-        "of a fresh process (Linux), over the bytes of the arrays returned. Ours is the best of "
-        f"{options.repeats}, scikit-learn, timed after it, the best of {1 + options.repeats // 5}."
+        "of a fresh process (Linux), over the bytes of the arrays returned. The two take turns; the best of "
+        f"{options.repeats} counts."
     )
     growth = "Exponent of our processor time over the size of the file, one thread: " + "; ".join(slopes) + "."
     path = Path(__file__).parent / "results" / "reader.md"
