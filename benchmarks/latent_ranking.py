@@ -195,21 +195,12 @@ def main() -> None:
         "is bytes per candidate row. Time per call is the wall-clock time of the fit over its inference calls, on a busy "
         "machine. Exponents over the sizes: " + "; ".join(slopes) + "."
     )
-    third = (
-        "What holds: without annotations latent AP-SVM is ahead of the latent SVM with equal weights on average, by more "
-        "where classes are unbalanced, but a latent SVM weighted by N/P is level with it on the larger data, and with so "
-        "few seeds differences below two points say little. The latent structured SVM is no better and needs some thirty "
-        "times the processor time. Random starts fail with ten candidates a bag unless half of the bags are annotated. "
-        "With everything annotated the AP falls, because training bags then have one candidate and new bags the best of "
-        "several. Memory hardly grows up to a million rows, and four bytes a row beyond; time per call is linear in the "
-        "rows."
-    )
     columns = ["formulation", "rows", "data", "memory", "bytes a row", "per call", "calls", "rounds", "fit", "AP (training)"]
     path = Path(__file__).parent / "results" / "latent_ranking.md"
     write_report(
         path,
         "Ranking with weak supervision",
-        [first, markdown(header, small + large), second, markdown(columns, size_rows), third],
+        [first, markdown(header, small + large), second, markdown(columns, size_rows)],
     )
 
 

@@ -134,20 +134,20 @@ class Classes(StructuredModel):
     def __init__(self, n_classes):
         self.eye = np.eye(n_classes)
 
-    def joint_feature(self, x, y):  # noqa: D102
+    def joint_feature(self, x, y):
         return np.outer(self.eye[y], x).ravel()
 
-    def loss(self, truth, y):  # noqa: D102
+    def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):  # noqa: D102
+    def loss_augmented(self, x, truth, weights):
         return int(np.argmax(weights.reshape(len(self.eye), -1) @ x + 1.0 - self.eye[truth]))
 
 
 class BatchClasses(Classes):
     """The same with a batch method."""
 
-    def loss_augmented_batch(self, xs, truths, weights):  # noqa: D102
+    def loss_augmented_batch(self, xs, truths, weights):
         scores = np.stack(xs) @ weights.reshape(len(self.eye), -1).T
         return np.argmax(scores + 1.0 - self.eye[np.asarray(truths)], axis=1).tolist()
 

@@ -129,14 +129,8 @@ def main() -> None:
         "sampling is named (it needs an exact look at all gaps every ten passes, which counts); "
         "the number is the temperature. OEG is the online exponentiated gradient with full steps."
     )
-    reading = (
-        "How to read it: on sequences BCPL needs several times fewer passes late in the run, as the thesis says, but a pass of "
-        "sum-product costs six to eight times one of our Viterbi passes, so in time the two meet only at the closest level "
-        "reached. On MNIST, where both passes cost about the same, BCPL has no late advantage over BCFW. Full steps "
-        "(OEG) fall behind as lambda becomes small."
-    )
     note = "![dual objective over time](partial_linearization.svg)"
-    write_report(RESULTS / "partial_linearization.md", "Partial linearization", [text, markdown(header, rows), reading, note])
+    write_report(RESULTS / "partial_linearization.md", "Partial linearization", [text, markdown(header, rows), note])
 
 
 if __name__ == "__main__":
