@@ -107,3 +107,62 @@ def test_optimum_equals_the_qp_over_all_rankings(name, C):
     assert solution.converged and solution.certified
     assert solution.primal == pytest.approx(reference.fun, rel=1e-6)
     assert solution.dual <= solution.primal * (1 + 1e-12)
+
+
+def lists(rng, n=60, d=4):
+    X = rng.normal(size=(n, d))
+    y = (X[:, 0] + rng.normal(size=n) > 0.7).astype(int) + (X[:, 1] > 1)
+    return X, y > np.array([[0], [1]]), np.array([0, 20, 45, n])
+
+
+def test_scores_carry_the_whole_problem():
+    """Inference on scores and the transposed map give the same cut as the model as a whole."""
+    rng = np.random.default_rng(0)
+    X, relevant, offsets = lists(rng)
+    model = RankingModel(X, relevant, ranking_loss("ndcg"), offsets, rng.random(3))
+    weights, other = rng.normal(size=(2, 4))
+    found = model.tangent(model.scores(weights))
+    cut = model.mean_cut(weights)
+    blocks = [model.cut(block, weights) for block in range(model.n_blocks)]
+    assert found.hinge == pytest.approx(cut.hinge(weights), rel=1e-12)
+    assert found.hinge == pytest.approx(np.mean([block.hinge(weights) for block in blocks]), rel=1e-12)
+    np.testing.assert_allclose(cut.psi, np.mean([block.psi for block in blocks], axis=0), atol=1e-12)
+    assert model.features(found.gradient) @ other == pytest.approx(found.gradient @ model.scores(other), rel=1e-12)
+
+
+class Opaque:
+    """A ranking problem that keeps its scores to itself."""
+
+    exact = True
+
+    def __init__(self, model):
+        self.n_blocks, self.n_features = model.n_blocks, model.n_features
+        self.cut, self.cuts, self.mean_cut = model.cut, model.cuts, model.mean_cut
+
+
+@pytest.mark.parametrize("bounds", [None, (0.0, 0.5)])
+@pytest.mark.parametrize("lam", [1.0, 1e-3])
+def test_line_search_with_and_without_scores(bounds, lam):
+    X, relevant, offsets = lists(np.random.default_rng(1))
+    model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
+    solver = OneSlackCuttingPlane(tol=1e-6)
+    scored, opaque = (solver.solve(problem, lam, bounds=bounds) for problem in (model, Opaque(model)))
+    for solution in (scored, opaque):
+        assert solution.certified and solution.converged
+        assert (np.diff(solution.history.primal) <= 0).all()
+        w = solution.weights
+        assert bounds is None or ((w >= 0) & (w <= 0.5)).all()
+        assert solution.primal == pytest.approx(lam / 2 * w @ w + model.mean_cut(w).hinge(w), rel=1e-12)
+    assert scored.primal == pytest.approx(opaque.primal, rel=2e-6)
+    assert scored.dual <= opaque.primal and opaque.dual <= scored.primal
+
+
+@pytest.mark.parametrize("bounds", [None, (-0.1, 0.5)])
+def test_warm_start_keeps_the_cuts(bounds):
+    X, relevant, offsets = lists(np.random.default_rng(2))
+    model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
+    solver = OneSlackCuttingPlane(tol=1e-5)
+    first = solver.solve(model, 1e-2, bounds=bounds)
+    cold, warm = (solver.solve(model, 8e-3, bounds=bounds, start=start) for start in (None, first))
+    assert warm.converged and warm.passes < cold.passes
+    assert warm.primal == pytest.approx(cold.primal, rel=2e-5)

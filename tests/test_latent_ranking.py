@@ -346,8 +346,8 @@ def test_difference_of_means(monkeypatch):
 def test_means_are_a_better_start_than_chance():
     X, y, place = make_bags(200, np.random.default_rng(32), candidates=10, shift=3)
     means = LatentRankingSVM(C=100).fit(X, y)
-    random = LatentRankingSVM(C=100, start="random", n_starts=3, random_state=0).fit(X, y)
-    assert means.objective_ < 0.5 * random.objective_ and means.score(X, y) > 0.95
+    random = [LatentRankingSVM(C=100, start="random", random_state=seed).fit(X, y).objective_ for seed in range(3)]
+    assert means.objective_ < 0.5 * np.median(random) and means.score(X, y) > 0.95
     assert np.mean(means.candidates_[y] == place[y]) > 0.9
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,44 @@ class Problem(Protocol):
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> Sequence[Cut]:
         """The tangent cuts of several blocks at the same ``weights``."""
+        ...
+
+
+class Tangent(NamedTuple):
+    """The mean hinge as a function of scores, at one point.
+
+    Attributes
+    ----------
+    hinge : float
+        Its value.
+    loss : float
+        Mean loss of the most violating outputs.
+    gradient : array
+        Its derivative; of the shape of the scores.
+    """
+
+    hinge: float
+    loss: float
+    gradient: Floats
+
+
+@runtime_checkable
+class ScoredProblem(Protocol):
+    """A problem whose hinges depend on the weights through few linear scores.
+
+    Along a line in the space of the weights the scores are then known without looking at the features again.
+    """
+
+    def scores(self, weights: Floats) -> Floats:
+        """Linear in the weights."""
+        ...
+
+    def tangent(self, scores: Floats) -> Tangent:
+        """The mean hinge, by inference in every block."""
+        ...
+
+    def features(self, coefficients: Floats) -> Floats:
+        """The transposed map: ``features(c) . w == sum(c * scores(w))`` for all w."""
         ...
 
 
@@ -122,13 +160,35 @@ class CheckedProblem:
                 loss += cut.loss
         return Cut(psi / self.n_blocks, loss / self.n_blocks)
 
+    def scores(self, weights: Floats) -> Floats:
+        """Those of the problem; if it has none, the weights themselves."""
+        return self.problem.scores(weights) if isinstance(self.problem, ScoredProblem) else weights
+
+    def tangent(self, scores: Floats) -> Tangent:
+        """The mean hinge at these scores, in one pass."""
+        if not isinstance(self.problem, ScoredProblem):
+            cut = self.mean_cut(scores)
+            return Tangent(cut.hinge(scores), cut.loss, -cut.psi)
+        self.calls += self.n_blocks
+        found = self.problem.tangent(scores)
+        _refuse_nan(found.hinge)
+        return found
+
+    def features(self, coefficients: Floats) -> Floats:
+        """Back from scores to weights."""
+        return self.problem.features(coefficients) if isinstance(self.problem, ScoredProblem) else coefficients
+
     def _check(self, cut: Cut, weights: Floats) -> Cut:
         hinge = cut.hinge(weights)
-        if np.isnan(hinge):
-            raise ValueError("the oracle returned an output whose score or loss is NaN; check the features and the weights")
+        _refuse_nan(hinge)
         scale = cut.loss + float(np.abs(cut.psi) @ np.abs(weights))
         if hinge < -1e-9 * max(scale, 1e-300) and hinge < 0:
             self.exact = False
             self.worse_than_truth += 1
             return Cut(np.zeros_like(cut.psi), 0.0, ())
         return cut
+
+
+def _refuse_nan(hinge: float) -> None:
+    if np.isnan(hinge):
+        raise ValueError("the oracle returned an output whose score or loss is NaN; check the features and the weights")

@@ -20,6 +20,7 @@ from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.models.bags import Bags
 from maxmargin.models.latent_ranking import ImputedBags, JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
 from maxmargin.solvers import ConvergenceWarning, History, OneSlackCuttingPlane, Solution
+from maxmargin.solvers.base import Run
 from maxmargin.solvers.cutting_plane import WorkingSet
 
 Floats = NDArray[np.float64]
@@ -43,9 +44,9 @@ class _Run:
 class _Known(WorkingSet):
     """Cuts to begin with, made for the regularization they are used with."""
 
-    def rescaled(self, lam: float) -> WorkingSet:
+    def rescaled(self, run: Run) -> WorkingSet:
         """As they are."""
-        assert lam == self.lam
+        assert run.lam == self.lam
         return self
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._validation import thread_count
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Tangent
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
@@ -80,13 +80,27 @@ class RankingModel:
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all blocks, on all cores."""
-        scores = np.ascontiguousarray(self.X @ weights)
-        total, loss = np.zeros(len(scores)), 0.0
-        for relevant, factors in zip(self.relevant, self.weights, strict=True):
-            losses, _, gradient = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
+        found = self.tangent(self.scores(weights))
+        return Cut(self.features(-found.gradient), found.loss)
+
+    def scores(self, weights: Floats) -> Floats:
+        """Of all samples, shape (n,)."""
+        return np.ascontiguousarray(self.X @ weights)
+
+    def tangent(self, scores: Floats) -> Tangent:
+        """Mean hinge of all blocks as a function of the scores."""
+        hinge = loss = 0.0
+        gradient = np.zeros(len(scores))
+        for relevant, factors in zip(self.relevant, self.weights / self.n_blocks, strict=True):
+            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
             loss += float(factors @ losses)
-            total -= np.repeat(factors, np.diff(self.offsets)) * gradient
-        return Cut(_weighted_rows(total, self.X) / self.n_blocks, loss / self.n_blocks)
+            hinge += float(factors @ hinges)
+            gradient += (factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))) * slopes
+        return Tangent(hinge, loss, gradient)
+
+    def features(self, coefficients: Floats) -> Floats:
+        """Sum of the samples, each times its coefficient."""
+        return _weighted_rows(coefficients, self.X)
 
 
 def _weighted_rows(coefficients: NDArray[np.floating[Any]], X: Any) -> Floats:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Tangent
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.corners import Corners, solve_on_corners
 from maxmargin.solvers.dual import Dual
-from maxmargin.solvers.frank_wolfe import mean_cut
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import Solution
 
@@ -24,45 +23,150 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class OneSlackCuttingPlane(Solver):
-    """One cut of the mean hinge per pass. Few passes, each over all blocks: the choice for dear solves of few blocks."""
+    """Cuts of the mean hinge: few passes, each over all blocks. The choice for dear solves of few blocks.
+
+    The minimiser of what the cuts make of the problem is far from the best weights known while cuts are few. So the
+    objective is searched along the line between the two, and the cuts are made where that search ends: close to the best
+    weights, where they matter (Franc and Sonnenburg 2009). Where hinges are functions of few scores, the search needs no look
+    at the features.
+    """
 
     # A cut that was not needed for so many rounds is dropped.
     _PATIENCE = 50
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
-        if run.bounds is None:
-            self._free(run, start)
-        else:
-            self._bounded(run)
-
-    def _free(self, run: Run, start: Solution | None) -> None:
-        # The trivial cut, hinge >= 0, makes the dual variables add up to one.
-        master = WorkingSet(run.problem.n_features, run.lam)
-        if start is not None and isinstance(start.state, WorkingSet):
-            master = start.state.rescaled(run.lam)
+        master = self._master(run, start)
         run.state = master
-        while True:
-            weights = master.weights
-            cut, hinge = mean_cut(run, weights)
-            if run.check(weights, 0.5 * run.lam * float(weights @ weights) + hinge, master.value):
-                return
-            master.add(cut, self._PATIENCE)
+        weights = master.weights
+        best = _Point.at(run, weights, run.problem.scores(weights), 0.0)
+        master.add(best.cut(run), self._PATIENCE)
+        reach = 1.0
+        while not run.check(best.weights, best.primal, master.value):
+            low, high = _Line(run, best, master.weights).search(reach)
+            for point in (low, high):
+                if point is not None and point is not best:
+                    master.add(point.cut(run), self._PATIENCE)
+            found = low if high is None or low.primal <= high.primal else high
+            # Next time the search begins a little beyond the place where it ended.
+            reach = 0.3 * reach if found is best else 1.2 * found.place
+            best = found
 
-    def _bounded(self, run: Run) -> None:
-        dual = Dual(1, run.problem.n_features, run.lam, run.bounds)
-        corners = Corners(run.problem.n_features)
-        while True:
-            weights = dual.weights
-            cut, hinge = mean_cut(run, weights)
-            primal = dual.primal(weights, hinge)
-            if run.check(weights, primal, dual.value):
-                return
-            corners.add(cut)
-            solve_within_bounds(dual, corners)
-            # Usually there is nothing left to do.
-            solve_on_corners(dual, [corners], 0.01 * max(run.target(), 1e-12 * abs(primal)), most_rounds=1000)
-            corners.restore(dual, 0)
-            dual.refresh()
+    def _master(self, run: Run, start: Solution | None) -> WorkingSet | BoundedWorkingSet:
+        kind = WorkingSet if run.bounds is None else BoundedWorkingSet
+        if start is not None and isinstance(start.state, kind):
+            return start.state.rescaled(run)
+        return kind.of(run)
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched."""
+
+    weights: Floats
+    scores: Floats
+    tangent: Tangent
+    primal: float
+    place: float
+
+    @classmethod
+    def at(cls, run: Run, weights: Floats, scores: Floats, place: float) -> _Point:
+        tangent = run.problem.tangent(scores)
+        return cls(weights, scores, tangent, 0.5 * run.lam * float(weights @ weights) + tangent.hinge, place)
+
+    def cut(self, run: Run) -> Cut:
+        return Cut(run.problem.features(-self.tangent.gradient), self.tangent.loss)
+
+
+class _Line:
+    """The objective between the best weights, at 0, and a target, at 1."""
+
+    # A slope so much smaller than the first one is as good as none; so many looks at most.
+    _FLAT = 0.1
+    _LOOKS = 5
+
+    def __init__(self, run: Run, origin: _Point, target: Floats) -> None:
+        self.run = run
+        self.origin = origin
+        self.direction = target - origin.weights
+        self.change = run.problem.scores(target) - origin.scores
+    def _look(self, place: float) -> _Point:
+        origin = self.origin
+        return _Point.at(self.run, origin.weights + place * self.direction, origin.scores + place * self.change, place)
+
+    def _slope(self, point: _Point) -> float:
+        ridge = self.run.lam * float(point.weights @ self.direction)
+        return ridge + float(point.tangent.gradient.ravel() @ self.change.ravel())
+
+    def search(self, first: float) -> tuple[_Point, _Point | None]:
+        """The last point seen where the objective still falls, and the first where it does not (None if there is none)."""
+        low = self.origin
+        high: _Point | None = None
+        fall = at_low = self._slope(low)
+        at_high = np.inf
+        # Rounding may say that the objective rises at once; the target's own cut is then the way on.
+        place = min(1.0, first) if fall < 0 else 1.0
+        for _ in range(self._LOOKS):
+            point = self._look(place)
+            slope = self._slope(point)
+            if slope > 0:
+                high, at_high = point, slope
+            else:
+                low, at_low = point, slope
+            if abs(slope) <= self._FLAT * abs(fall) or (high is None and place == 1.0):
+                break
+            if high is None:
+                place = min(1.0, 3 * place)
+            else:
+                # False position, but not too close to either end.
+                begin = 0.0 if low is self.origin else low.place
+                place = begin + (high.place - begin) * float(np.clip(at_low / (at_low - at_high), 0.1, 0.9))
+        return low, high
+
+
+class BoundedWorkingSet:
+    """The same as :class:`WorkingSet` for weights within bounds."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._dual = Dual(1, run.problem.n_features, run.lam, run.bounds)
+        self._corners = Corners(run.problem.n_features)
+
+    @classmethod
+    def of(cls, run: Run) -> BoundedWorkingSet:
+        """No cuts yet."""
+        return cls(run)
+
+    @property
+    def weights(self) -> Floats:
+        """Minimiser."""
+        return self._dual.weights
+
+    @property
+    def value(self) -> float:
+        """Minimum, or a lower bound of it."""
+        return self._dual.value
+
+    def add(self, cut: Cut, patience: int) -> None:
+        """One more cut; none is dropped."""
+        self._corners.add(cut)
+        self._solve()
+
+    def _solve(self) -> None:
+        solve_within_bounds(self._dual, self._corners)
+        # Usually there is nothing left to do.
+        gap = 0.01 * max(self._run.target(), 1e-12 * abs(self._dual.value))
+        solve_on_corners(self._dual, [self._corners], gap, most_rounds=1000)
+        self._corners.restore(self._dual, 0)
+        self._dual.refresh()
+
+    def rescaled(self, run: Run) -> BoundedWorkingSet:
+        """The same cuts at another regularization."""
+        other = BoundedWorkingSet(run)
+        other._corners = self._corners.copy()
+        other._corners.restore(other._dual, 0)
+        other._dual.refresh()
+        other._solve()
+        return other
 
 
 def solve_within_bounds(dual: Dual, corners: Corners, most_rounds: int = 50) -> None:
@@ -135,9 +239,14 @@ class WorkingSet:
             idle = idle[kept]
         self._idle = idle
 
-    def rescaled(self, lam: float) -> WorkingSet:
+    @classmethod
+    def of(cls, run: Run) -> WorkingSet:
+        """No cuts but the trivial one, hinge >= 0, which makes the dual variables add up to one."""
+        return cls(run.problem.n_features, run.lam)
+
+    def rescaled(self, run: Run) -> WorkingSet:
         """The same cuts at another regularization."""
-        other = WorkingSet(self._cuts.shape[1], lam)
+        other = WorkingSet.of(run)
         for k in range(1, len(self._qp)):
             other.add(Cut(self._cuts[k], float(self._losses[k])), len(self._qp))
         return other
