@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
+
+from maxmargin.data import load_svmlight
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,3 +68,55 @@ def news20() -> tuple[Any, Ints]:
     # liblinear takes 32-bit indices only.
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X, y.astype(np.int64) - 1
+
+
+class Queries(NamedTuple):
+    """Documents (n, p) with grades (n,) and the query of each (n,)."""
+
+    X: Any
+    y: Floats
+    qid: Ints
+
+    def take(self, rows: NDArray[Any]) -> Queries:
+        return Queries(self.X[rows], self.y[rows], self.qid[rows])
+
+
+def _queries(paths: list[Path], sizes: list[Path] | None = None) -> Queries:
+    """Files of documents, one behind the other; queries are numbered in their order."""
+    X, y, qid, first = [], [], [], 0
+    for k, path in enumerate(paths):
+        data = load_svmlight(path)
+        if sizes is None:
+            number = np.unique(np.asarray(data.qid), return_inverse=True)[1]
+        else:
+            lengths = np.loadtxt(sizes[k], dtype=np.int64)
+            number = np.repeat(np.arange(len(lengths)), lengths)
+        X.append(data.X.toarray())
+        y.append(data.y)
+        qid.append(first + number)
+        first = int(qid[-1].max()) + 1
+    return Queries(np.concatenate(X), np.concatenate(y), np.concatenate(qid))
+
+
+def mq2008() -> list[Queries]:
+    """The five parts of LETOR MQ2008; folds are three in a row, the next to validate, the next to test."""
+    return [_queries([find("ltr_mq2008", f"S{k}.txt.gz")]) for k in range(1, 6)]
+
+
+def mslr() -> Queries:
+    """86 queries of MSLR-WEB10K with 136 features."""
+    return _queries([find("ltr_mslr_5k", f"msn1.fold1.{part}.5k.txt.gz") for part in ("train", "test")])
+
+
+def lightgbm_example() -> Queries:
+    """251 queries that come with LightGBM, 300 features."""
+    files, sizes = (
+        [find("ltr_lightgbm", f"rank.{part}.{kind}") for part in ("train", "test")] for kind in ("gz", "query")
+    )
+    return _queries(files, sizes)
+
+
+def binary(name: str) -> tuple[Any, NDArray[np.bool_]]:
+    """``"w8a"`` or ``"a9a"``: a CSR matrix, and which samples are positive."""
+    data = load_svmlight(find(f"libsvm_{name}", f"{name}.gz"))
+    return csr_matrix(data.X), data.y > 0

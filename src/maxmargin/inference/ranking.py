@@ -234,6 +234,10 @@ def most_violating_rankings(
     return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
 
 
+# Below that a thread costs more than it brings.
+_SAMPLES_PER_THREAD = 16_384
+
+
 def solve_lists(
     values: NDArray[np.floating[Any]],
     truth: NDArray[np.uint8],
@@ -250,7 +254,8 @@ def solve_lists(
     n_lists = len(offsets) - 1
     name = loss.native_name()
     if name is not None:
-        return _core.solve_lists(values, truth, offsets, name, loss_scale, max(1, min(n_threads, n_lists)))
+        threads = max(1, min(n_threads, n_lists, len(values) // _SAMPLES_PER_THREAD))
+        return _core.solve_lists(values, truth, offsets, name, loss_scale, threads)
     delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)
     for k, (begin, end) in enumerate(pairwise(offsets)):
         part = slice(begin, end)

@@ -1,0 +1,312 @@
+"""Rankers side by side on real data, each tuned on the same validation queries. ``python -m benchmarks.ranking_quality``.
+
+Every data set is cut into five parts; a fold trains on three, tunes on one and tests on one, so every sample is tested
+once. MQ2008 has official parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightgbm
+import numpy as np
+import xgboost
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.svm import LinearSVC
+
+from benchmarks import datasets
+from benchmarks.datasets import Queries
+from benchmarks.timing import markdown, write_report
+from maxmargin import RankingSVM, metrics
+
+ROUNDS = 300  # of boosting; validation says which was best
+
+
+class Method(NamedTuple):
+    """How to fit with one setting; the answer scores samples."""
+
+    name: str
+    linear: bool
+    settings: list[Any]
+    fit: Callable[[Any, Queries, Queries, str], Callable[[Any], Any]]
+
+
+def sizes(qid):
+    return np.diff(np.flatnonzero(np.concatenate([[True], qid[1:] != qid[:-1], [True]])))
+
+
+def ours(**parameters):
+    def fit(C, train, _valid, _metric):
+        graded = parameters.get("grades") and len(np.unique(train.y)) > 2
+        model = RankingSVM(C=C, max_iter=3000, **{**parameters, "grades": bool(graded)})
+        return model.fit(train.X, train.y, qid=train.qid).decision_function
+
+    return fit
+
+
+def pointwise(make):
+    return lambda C, train, _valid, _metric: make(C).fit(train.X, train.y > 0).decision_function
+
+
+def lambdarank(leaves, train, valid, metric):
+    model = lightgbm.LGBMRanker(
+        n_estimators=ROUNDS,
+        num_leaves=leaves,
+        learning_rate=0.05,
+        min_child_samples=20,
+        random_state=0,
+        n_jobs=1,
+        verbose=-1,
+        metric="map" if metric == "map" else "ndcg",
+    )
+    model.fit(
+        train.X,
+        train.y.astype(int),
+        group=sizes(train.qid),
+        eval_X=valid.X,
+        eval_y=valid.y.astype(int),
+        eval_at=[10_000] if metric == "map" else [10],
+        eval_group=[sizes(valid.qid)],
+        callbacks=[lightgbm.early_stopping(50, verbose=False)],
+    )
+    return model.predict
+
+
+def boosted(objective, booster):
+    def fit(setting, train, valid, metric):
+        binary = objective in ("rank:map", "binary:logistic")
+        labels = [(part.y > 0 if binary else part.y).astype(int) for part in (train, valid)]
+        parameters = {"objective": objective, "booster": booster, "nthread": 1, "seed": 0}
+        if booster == "gbtree":
+            parameters |= {"max_depth": setting, "eta": 0.05, "tree_method": "hist"}
+        else:
+            parameters |= {"lambda": setting, "eta": 0.5, "updater": "coord_descent"}
+        if objective == "binary:logistic":
+            parameters["eval_metric"] = "aucpr"
+            data = [xgboost.DMatrix(part.X, label=y) for part, y in zip((train, valid), labels, strict=True)]
+        else:
+            parameters["eval_metric"] = "map" if metric == "map" or binary else "ndcg@10"
+            data = [xgboost.DMatrix(part.X, label=y, qid=part.qid) for part, y in zip((train, valid), labels, strict=True)]
+        model = xgboost.train(
+            parameters, data[0], ROUNDS, evals=[(data[1], "valid")], early_stopping_rounds=50, verbose_eval=False
+        )
+        last = (0, model.best_iteration + 1) if booster == "gbtree" else (0, 0)
+        return lambda X: model.predict(xgboost.DMatrix(X), iteration_range=last)
+
+    return fit
+
+
+# The hinge of a query counts C times, so the range depends on how many there are.
+QUERIES, ONE = [10.0**k for k in range(-4, 2)], [10.0**k for k in range(6)]
+POINTWISE = [10.0**k for k in range(-4, 2)]
+TREES, RIDGES = [3, 6], [0.0, 1e-3, 1e-1]
+
+
+def methods(grid):
+    return [
+        Method("RankingSVM ap", True, grid, ours(loss="ap")),
+        Method("RankingSVM ndcg", True, grid, ours(loss="ndcg", grades=True)),
+        Method("RankingSVM auc", True, grid, ours(loss="auc", grades=True)),
+        Method("LinearSVC", True, POINTWISE, pointwise(lambda C: LinearSVC(loss="hinge", C=C, max_iter=10_000))),
+        Method("LogisticRegression", True, POINTWISE, pointwise(lambda C: LogisticRegression(C=C, max_iter=1000))),
+        Method("XGBoost rank:map, linear", True, RIDGES, boosted("rank:map", "gblinear")),
+        Method("XGBoost rank:ndcg, linear", True, RIDGES, boosted("rank:ndcg", "gblinear")),
+        Method("LightGBM lambdarank, trees", False, [7, 31], lambdarank),
+        Method("XGBoost rank:map, trees", False, TREES, boosted("rank:map", "gbtree")),
+        Method("XGBoost rank:ndcg, trees", False, TREES, boosted("rank:ndcg", "gbtree")),
+    ]
+
+
+LISTS = methods(QUERIES)
+ONE_LIST = [*methods(ONE), Method("XGBoost logistic, trees", False, TREES, boosted("binary:logistic", "gbtree"))]
+
+
+def evaluate(data: Queries, scores) -> dict[str, Any]:
+    """AP and NDCG@10 (exponential gains) of every query that has something relevant."""
+    ap = metrics.per_query(data.y, scores, qid=data.qid, metrics=["map"])[0]["map"]
+    ndcg = metrics.per_query(data.y, scores, qid=data.qid, metrics=["ndcg@10"], gains="exponential")[0]["ndcg@10"]
+    begins = np.flatnonzero(np.concatenate([[True], data.qid[1:] != data.qid[:-1]]))
+    useful = np.maximum.reduceat(data.y, begins) > 0
+    return {"map": ap[useful], "ndcg": ndcg[useful]}
+
+
+def run_fold(methods, train, valid, test):
+    """For every method: (metrics of the test queries, tuned for AP and for NDCG; seconds of one fit)."""
+    results = {}
+    for method in methods:
+        best: dict[str, tuple[float, Any]] = {}
+        seconds = []
+        for setting in method.settings:
+            for metric in ("map", "ndcg") if not method.linear else ("map",):
+                start = time.process_time()
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", ConvergenceWarning)
+                        warnings.simplefilter("ignore", FutureWarning)
+                        score = method.fit(setting, train, valid, metric)
+                except (lightgbm.basic.LightGBMError, xgboost.core.XGBoostError) as error:
+                    results[method.name] = str(error).strip().splitlines()[-1]
+                    break
+                seconds.append(time.process_time() - start)
+                quality = {name: values.mean() for name, values in evaluate(valid, score(valid.X)).items()}
+                for name in ("map", "ndcg"):
+                    if (method.linear or name == metric) and quality[name] > best.get(name, (-1.0,))[0]:
+                        best[name] = quality[name], score
+            else:
+                continue
+            break
+        else:
+            found = {name: evaluate(test, best[name][1](test.X))[name] for name in ("map", "ndcg")}
+            results[method.name] = found, float(np.mean(seconds))
+    return results
+
+
+def scaled(scaler, parts):
+    """Features scaled by what the training part says."""
+    scaler.fit(parts[0].X)
+    return [part._replace(X=scaler.transform(part.X)) for part in parts]
+
+
+def section(title, note, methods, folds, metric_names):
+    """Means and standard errors over the test units of all folds, and paired differences to the best other linear model."""
+    collected: dict[str, Any] = {method.name: {"map": [], "ndcg": [], "seconds": [], "refused": ""} for method in methods}
+    for number, parts in enumerate(folds):
+        for name, found in run_fold(methods, *parts).items():
+            if isinstance(found, str):
+                collected[name]["refused"] = found
+                continue
+            for metric in ("map", "ndcg"):
+                collected[name][metric].append(found[0][metric])
+            collected[name]["seconds"].append(found[1])
+        print(f"{title}: fold {number + 1} done", flush=True)
+    units = {
+        name: {metric: np.concatenate(values[metric]) for metric in ("map", "ndcg")}
+        for name, values in collected.items()
+        if not values["refused"]
+    }
+    header = ["", *[text for metric in metric_names for text in (metric_names[metric], "ours minus it")], "seconds of a fit"]
+    mine = {"map": "RankingSVM ap", "ndcg": "RankingSVM ndcg"}
+    rows = []
+    for method in methods:
+        if collected[method.name]["refused"]:
+            rows.append([method.name, f"refuses: {collected[method.name]['refused']}", *[""] * (len(header) - 2)])
+            continue
+        row = [method.name]
+        for metric in metric_names:
+            values = units[method.name][metric]
+            difference = units[mine[metric]][metric] - values
+            error = difference.std(ddof=1) / np.sqrt(len(difference))
+            row += [f"{values.mean():.4f}", "" if method.name == mine[metric] else f"{difference.mean():+.4f} ± {error:.4f}"]
+        rows.append([*row, f"{np.mean(collected[method.name]['seconds']):.2f}"])
+    text = f"## {title}\n\n{note} \"Ours\" is the RankingSVM trained for the metric of the column.\n\n{markdown(header, rows)}"
+    print(text, flush=True)
+    return text
+
+
+def five_parts(data: Queries, seed: int) -> list[Queries]:
+    """Queries dealt at random into five parts."""
+    queries = np.unique(data.qid)
+    part = np.random.default_rng(seed).permutation(np.arange(len(queries)) % 5)
+    return [data.take(np.flatnonzero(part[data.qid] == k)) for k in range(5)]
+
+
+def joined(parts: list[Queries]) -> Queries:
+    first = np.concatenate([[0], np.cumsum([part.qid.max() + 1 for part in parts])])
+    return Queries(
+        np.concatenate([part.X for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate([part.qid + first[k] for k, part in enumerate(parts)]),
+    )
+
+
+def rotated(parts: list[Queries], scaler):
+    """Official LETOR scheme: three parts to train, the next to tune, the next to test."""
+    for k in range(5):
+        p = [parts[(k + shift) % 5] for shift in range(5)]
+        yield scaled(scaler(), [joined(p[:3]), p[3], p[4]])
+
+
+def one_list_folds(X, relevant):
+    """Stratified parts of one list; every sample has query 0."""
+    whole = Queries(X, relevant.astype(float), np.zeros(len(relevant), dtype=np.int64))
+    parts = [rows for _, rows in StratifiedKFold(5, shuffle=True, random_state=0).split(np.zeros(len(relevant)), relevant)]
+    for k in range(5):
+        p = [parts[(k + shift) % 5] for shift in range(5)]
+        yield [whole.take(np.sort(np.concatenate(p[:3]))), whole.take(p[3]), whole.take(p[4])]
+
+
+def mnist_folds(n_train, n_valid):
+    """One digit against the rest, ten times; the official test images."""
+    pixels, digits = datasets.mnist()
+    test_pixels, test_digits = datasets.mnist("t10k")
+    rows = np.random.default_rng(0).permutation(len(digits))
+    for digit in range(10):
+        yield [
+            Queries(X, (y == digit).astype(float), np.zeros(len(y), dtype=np.int64))
+            for X, y in (
+                (pixels[rows[:n_train]], digits[rows[:n_train]]),
+                (pixels[rows[n_train : n_train + n_valid]], digits[rows[n_train : n_train + n_valid]]),
+                (test_pixels, test_digits),
+            )
+        ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", help="one of mq2008, mslr, lightgbm, w8a, mnist; nothing is written then")
+    only = parser.parse_args().only
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    both, ap = {"map": "MAP", "ndcg": "NDCG@10"}, {"map": "AP"}
+    paired = "Mean over queries with a relevant document; differences are paired, with their standard error."
+    tables = {
+        "mq2008": lambda: section(
+            "LETOR MQ2008, five official folds", paired, LISTS, rotated(datasets.mq2008(), StandardScaler), both
+        ),
+        "mslr": lambda: section(
+            "MSLR-WEB10K, 86 queries", paired, LISTS, rotated(five_parts(datasets.mslr(), 0), StandardScaler), both
+        ),
+        "lightgbm": lambda: section(
+            "LightGBM's example, 251 queries",
+            paired,
+            LISTS,
+            rotated(five_parts(datasets.lightgbm_example(), 0), MaxAbsScaler),
+            both,
+        ),
+        "w8a": lambda: section(
+            "w8a, one list (3 % positive)",
+            "Mean over five folds; differences are paired by fold.",
+            ONE_LIST,
+            one_list_folds(*datasets.binary("w8a")),
+            ap,
+        ),
+        "mnist": lambda: section(
+            "MNIST, one digit against the rest",
+            "10,000 images to train, 5,000 to tune, the official test images; mean over the ten digits, paired by digit.",
+            ONE_LIST,
+            mnist_folds(10_000, 5_000),
+            ap,
+        ),
+    }
+    if only is not None:
+        tables[only]()
+        return
+    introduction = (
+        f"Settings are chosen on validation queries, separately for each metric: C from {len(ONE)} values a factor of ten "
+        f"apart for linear models, leaves or depth and the number of up to {ROUNDS} rounds for trees. NDCG has exponential "
+        "gains. RankingSVM ndcg and auc use all grades, ap the labels above zero. Seconds are processor time of one fit."
+    )
+    path = Path(__file__).parent / "results" / "ranking_quality.md"
+    write_report(path, "Quality of rankers", [introduction, *(table() for table in tables.values())])
+
+
+if __name__ == "__main__":
+    main()
