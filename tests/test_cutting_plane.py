@@ -38,7 +38,8 @@ def test_simplex_qp_is_optimal(seed, size, rank, total, copies):
     qp = SimplexQP(total)
     for k in range(size):
         qp.add(points[: k + 1] @ points[k], linear[k])
-        alpha = qp.solve()
+        qp.solve()
+        alpha = qp.solution
         assert (alpha >= 0).all() and alpha.sum() == pytest.approx(total)
     assert simplex_gap(qp) <= 1e-9 * max(1.0, total**2) * (1 + np.abs(qp.gram).max())
 

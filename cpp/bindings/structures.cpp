@@ -4,11 +4,9 @@
 #include <nanobind/stl/optional.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <initializer_list>
-#include <new>
 #include <optional>
 
+#include "bindings/arrays.hpp"
 #include "structures/tree_dp.hpp"
 
 namespace nb = nanobind;
@@ -20,22 +18,6 @@ namespace {
 using Scores = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Parents = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Offsets = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// Memory owned by the array it comes in.
-template <class T>
-struct Output {
-    T* data;
-    nb::ndarray<nb::numpy, T> array;
-};
-template <class T>
-Output<T> zeros(std::initializer_list<std::size_t> shape) {
-    std::size_t size = 1;
-    for (const std::size_t extent : shape) size *= extent;
-    void* memory = std::calloc(std::max<std::size_t>(1, size), sizeof(T));
-    if (!memory) throw std::bad_alloc();
-    nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
-    return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, shape, owner)};
-}
 
 // A wrong shape or parent here would read foreign memory, so these checks stay even though Python has made them.
 Forest forest_of(const Scores& unary, const Scores& pairwise) {

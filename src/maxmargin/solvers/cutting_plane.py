@@ -102,9 +102,12 @@ class _Line:
         low = self.origin
         high: _Point | None = None
         fall = at_low = self._slope(low)
+        if fall >= 0:
+            # Rounding says that the objective rises at once; the target's own cut is the way on.
+            point = self._look(1.0)
+            return (low, point) if point.primal >= low.primal else (point, None)
         at_high = np.inf
-        # Rounding may say that the objective rises at once; the target's own cut is then the way on.
-        place = min(1.0, first) if fall < 0 else 1.0
+        place = min(1.0, first)
         for _ in range(self._LOOKS):
             point = self._look(place)
             slope = self._slope(point)
@@ -192,7 +195,8 @@ def solve_within_bounds(dual: Dual, corners: Corners, most_rounds: int = 50) -> 
         fixed = dual.weights[~free]
         inside = corners.psi[:, free]
         qp = SimplexQP.of(inside @ inside.T / dual.lam, corners.loss - corners.psi[:, ~free] @ fixed, alpha)
-        alpha = qp.solve()
+        qp.solve()
+        alpha = qp.solution
     corners.alpha[:] = best[1]
     corners.restore(dual, 0)
     dual.refresh()

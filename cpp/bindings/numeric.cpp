@@ -1,0 +1,59 @@
+// Python face of the small quadratic problem.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include "bindings/arrays.hpp"
+#include "numeric/simplex_qp.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using maxmargin::numeric::SimplexQP;
+
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, double> copied(const std::vector<double>& values) {
+    auto output = zeros<double>({values.size()});
+    std::copy(values.begin(), values.end(), output.data);
+    return output.array;
+}
+
+}  // namespace
+
+void bind_numeric(nb::module_& m) {
+    nb::class_<SimplexQP>(m, "SimplexQP")
+        .def(nb::init<double>(), "total"_a)
+        .def("__len__", &SimplexQP::size)
+        .def_prop_ro("total", &SimplexQP::total)
+        .def_prop_ro("linear", [](const SimplexQP& qp) { return copied(qp.linear()); }, nb::rv_policy::automatic)
+        .def_prop_ro("solution", [](const SimplexQP& qp) { return copied(qp.solution()); }, nb::rv_policy::automatic)
+        .def_prop_ro("value", &SimplexQP::value)
+        .def_prop_ro("gram", [](const SimplexQP& qp) {
+            auto output = zeros<double>({qp.size(), qp.size()});
+            for (std::size_t i = 0; i < qp.size(); ++i)
+                for (std::size_t j = 0; j < qp.size(); ++j) output.data[i * qp.size() + j] = qp.gram(i, j);
+            return output.array;
+        }, nb::rv_policy::automatic)
+        .def("add", [](SimplexQP& qp, const Doubles& products, double linear) {
+            if (products.size() != qp.size() + 1) throw nb::value_error("products must have one entry for each variable and for the new one");
+            qp.add(products.data(), linear);
+        }, "products"_a, "linear"_a)
+        .def("set_solution", [](SimplexQP& qp, const Doubles& values) {
+            if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
+            qp.set_solution(values.data());
+        }, "values"_a)
+        .def("keep", [](SimplexQP& qp, const Indices& kept) {
+            std::int64_t last = -1;
+            for (std::size_t k = 0; k < kept.size(); ++k) {
+                if (kept.data()[k] <= last || kept.data()[k] >= static_cast<std::int64_t>(qp.size())) throw nb::value_error("kept must ascend within the variables");
+                last = kept.data()[k];
+            }
+            qp.keep(kept.data(), kept.size());
+        }, "kept"_a)
+        .def("solve", [](SimplexQP& qp) {
+            nb::gil_scoped_release release;
+            qp.solve();
+        });
+}

@@ -1,0 +1,263 @@
+// The small dual problem of cutting planes: min 1/2 a'Ha - b'a subject to a >= 0, sum(a) = total.
+//
+// An active set: the variables that are not zero, the support, have a Cholesky factor of their part of H + shift 11', to
+// which a variable is appended or from which one is taken in O(m^2). The shift changes the objective by a constant, since
+// the sum is fixed, and makes the factor well conditioned where H alone is singular but the sum settles the rest. Cuts come one at a time and the last solution is a good start,
+// so a solve changes the support a few times only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace maxmargin::numeric {
+
+class SimplexQP {
+  public:
+    explicit SimplexQP(double total) : total_(total) {}
+
+    std::size_t size() const { return linear_.size(); }
+    double total() const { return total_; }
+    const std::vector<double>& linear() const { return linear_; }
+    const std::vector<double>& solution() const { return solution_; }
+    double gram(std::size_t i, std::size_t j) const { return gram_[i * capacity_ + j]; }
+
+    // One more variable: its row of H, its own entry last, and its entry of b. It starts at zero, the first one at the total.
+    void add(const double* products, double linear) {
+        const std::size_t m = size();
+        if (m == capacity_) grow(std::max<std::size_t>(16, 2 * capacity_));
+        for (std::size_t k = 0; k <= m; ++k) gram_[m * capacity_ + k] = gram_[k * capacity_ + m] = products[k];
+        linear_.push_back(linear);
+        solution_.push_back(m == 0 ? total_ : 0.0);
+        if (m == 0) stale_ = true;
+    }
+
+    // Another point to start from; not negative, and of the right sum.
+    void set_solution(const double* values) {
+        solution_.assign(values, values + size());
+        stale_ = true;
+    }
+
+    // Drop all variables but these, in ascending order; dropped ones must be zero.
+    void keep(const std::int64_t* kept, std::size_t count) {
+        std::vector<std::size_t> place(size(), 0);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto from = static_cast<std::size_t>(kept[i]);
+            place[from] = i;
+            for (std::size_t j = 0; j < count; ++j) gram_[i * capacity_ + j] = gram_[from * capacity_ + static_cast<std::size_t>(kept[j])];
+            linear_[i] = linear_[from];
+            solution_[i] = solution_[from];
+        }
+        linear_.resize(count);
+        solution_.resize(count);
+        for (std::size_t& k : support_) k = place[k];
+    }
+
+    // b'a - 1/2 a'Ha.
+    double value() const {
+        double linear = 0, quadratic = 0;
+        for (std::size_t i = 0; i < size(); ++i) {
+            if (solution_[i] == 0) continue;
+            linear += linear_[i] * solution_[i];
+            quadratic += solution_[i] * dot(gram_.data() + i * capacity_, solution_.data(), size());
+        }
+        return linear - 0.5 * quadratic;
+    }
+
+    void solve() {
+        if (size() == 0) return;
+        double largest = 0, scale = std::numeric_limits<double>::min();
+        for (std::size_t k = 0; k < size(); ++k) {
+            largest = std::max(largest, gram(k, k));
+            scale = std::max(scale, std::fabs(linear_[k]));
+        }
+        if (largest == 0) return only_linear();
+        scale = std::max(scale, largest * total_);
+        if (largest > 4 * shift_ || largest < 0.25 * shift_) stale_ = true;
+        if (stale_) factorize(largest);
+        double best = -std::numeric_limits<double>::infinity();
+        int stalled = 0;
+        std::vector<double> target, gradient;
+        for (std::size_t round = 0; round < 50 * (size() + 1); ++round) {
+            minimise_on_support(target);
+            double step = 1;
+            std::size_t blocking = support_.size();
+            for (std::size_t k = 0; k < support_.size(); ++k) {
+                const double now = solution_[support_[k]];
+                if (target[k] >= now || target[k] >= 0) continue;
+                const double room = now / (now - target[k]);
+                if (room < step) step = room, blocking = k;
+            }
+            for (std::size_t k = 0; k < support_.size(); ++k) {
+                double& now = solution_[support_[k]];
+                now = step == 1 ? target[k] : std::max(0.0, now + step * (target[k] - now));
+            }
+            if (blocking < support_.size()) {
+                // It hit zero: leave it out and go on with the others.
+                solution_[support_[blocking]] = 0;
+                drop(blocking);
+                if (support_.empty()) restart();
+                continue;
+            }
+            slopes(gradient);
+            double level = 0;
+            for (const std::size_t k : support_) level += gradient[k] * solution_[k];
+            level /= total_;
+            const auto entering = static_cast<std::size_t>(std::min_element(gradient.begin(), gradient.end()) - gradient.begin());
+            const double now = value();
+            // Rounding may let the same few variables come and go.
+            stalled = now > best ? 0 : stalled + 1;
+            best = std::max(best, now);
+            if (stalled > 3 || gradient[entering] >= level - 1e-15 * scale || solution_[entering] > 0 || in_support(entering)) break;
+            append(entering);
+        }
+        normalise();
+    }
+
+  private:
+    static double dot(const double* x, const double* y, std::size_t n) {
+        double sums[4] = {};
+        std::size_t k = 0;
+        for (; k + 4 <= n; k += 4)
+            for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += x[k + lane] * y[k + lane];
+        for (; k < n; ++k) sums[0] += x[k] * y[k];
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+
+    void grow(std::size_t capacity) {
+        const auto widen = [&](std::vector<double>& square, std::size_t used) {
+            std::vector<double> wider(capacity * capacity, 0.0);
+            for (std::size_t i = 0; i < used; ++i) std::copy_n(square.data() + i * capacity_, used, wider.data() + i * capacity);
+            square.swap(wider);
+        };
+        widen(gram_, size());
+        widen(factor_, support_.size());
+        capacity_ = capacity;
+    }
+
+    void only_linear() {
+        std::fill(solution_.begin(), solution_.end(), 0.0);
+        solution_[static_cast<std::size_t>(std::max_element(linear_.begin(), linear_.end()) - linear_.begin())] = total_;
+        stale_ = true;
+    }
+
+    bool in_support(std::size_t variable) const { return std::find(support_.begin(), support_.end(), variable) != support_.end(); }
+
+    void factorize(double largest) {
+        // The ridge is far below rounding of the result: duplicates of a cut would make the system singular.
+        shift_ = largest;
+        ridge_ = 1e-13 * largest;
+        support_.clear();
+        for (std::size_t k = 0; k < size(); ++k)
+            if (solution_[k] > 0) append(k);
+        stale_ = false;
+    }
+
+    void restart() {
+        const auto best = static_cast<std::size_t>(std::max_element(linear_.begin(), linear_.end()) - linear_.begin());
+        solution_[best] = total_;
+        append(best);
+    }
+
+    // One more row of the factor.
+    void append(std::size_t variable) {
+        const std::size_t m = support_.size();
+        double* row = factor_.data() + m * capacity_;
+        for (std::size_t i = 0; i < m; ++i) {
+            const double* other = factor_.data() + i * capacity_;
+            row[i] = (gram(support_[i], variable) + shift_ - dot(other, row, i)) / other[i];
+        }
+        row[m] = std::sqrt(std::max(ridge_, gram(variable, variable) + shift_ + ridge_ - dot(row, row, m)));
+        support_.push_back(variable);
+    }
+
+    // One row less; rotations make the rest triangular again.
+    void drop(std::size_t at) {
+        const std::size_t m = support_.size() - 1;
+        for (std::size_t i = at; i < m; ++i) std::copy_n(factor_.data() + (i + 1) * capacity_, i + 2, factor_.data() + i * capacity_);
+        for (std::size_t k = at; k < m; ++k) {
+            double* row = factor_.data() + k * capacity_;
+            const double length = std::hypot(row[k], row[k + 1]);
+            const double c = row[k] / length, s = row[k + 1] / length;
+            row[k] = length;
+            for (std::size_t i = k + 1; i < m; ++i) {
+                double* other = factor_.data() + i * capacity_;
+                const double x = other[k], y = other[k + 1];
+                other[k] = c * x + s * y;
+                other[k + 1] = c * y - s * x;
+            }
+        }
+        support_.erase(support_.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+
+    // Two systems with the factor at once, in place.
+    void apply_inverse(std::vector<double>& x, std::vector<double>& y) const {
+        const std::size_t m = support_.size();
+        for (std::size_t i = 0; i < m; ++i) {
+            const double* row = factor_.data() + i * capacity_;
+            x[i] = (x[i] - dot(row, x.data(), i)) / row[i];
+            y[i] = (y[i] - dot(row, y.data(), i)) / row[i];
+        }
+        for (std::size_t i = m; i-- > 0;) {
+            const double* row = factor_.data() + i * capacity_;
+            const double at_x = x[i] /= row[i], at_y = y[i] /= row[i];
+            for (std::size_t k = 0; k < i; ++k) x[k] -= row[k] * at_x, y[k] -= row[k] * at_y;
+        }
+    }
+
+    // The minimiser over the plane sum = total with only the support free. The ridge is taken back by one correction.
+    void minimise_on_support(std::vector<double>& target) const {
+        const std::size_t m = support_.size();
+        std::vector<double> ones(m, 1.0), residual(m);
+        target.resize(m);
+        for (std::size_t k = 0; k < m; ++k) target[k] = linear_[support_[k]];
+        apply_inverse(target, ones);
+        double sum_ones = 0;
+        for (const double v : ones) sum_ones += v;
+        const auto onto_plane = [&](std::vector<double>& values, double sum) {
+            double all = 0;
+            for (const double v : values) all += v;
+            const double multiplier = (all - sum) / sum_ones;
+            for (std::size_t k = 0; k < m; ++k) values[k] -= multiplier * ones[k];
+        };
+        onto_plane(target, total_);
+        std::vector<double> unused(m, 0.0);
+        for (std::size_t k = 0; k < m; ++k) residual[k] = ridge_ * target[k];
+        // What the ridge takes from H a = b - multiplier; solved for, it is small unless H is singular.
+        apply_inverse(residual, unused);
+        onto_plane(residual, 0.0);
+        double size = 0, change = 0;
+        for (std::size_t k = 0; k < m; ++k) size = std::max(size, std::fabs(target[k])), change = std::max(change, std::fabs(residual[k]));
+        if (change > 0.1 * size) return;
+        for (std::size_t k = 0; k < m; ++k) target[k] += residual[k];
+    }
+
+    void slopes(std::vector<double>& gradient) const {
+        gradient.assign(size(), 0.0);
+        for (const std::size_t k : support_) {
+            const double* row = gram_.data() + k * capacity_;
+            const double weight = solution_[k];
+            for (std::size_t j = 0; j < gradient.size(); ++j) gradient[j] += weight * row[j];
+        }
+        for (std::size_t j = 0; j < gradient.size(); ++j) gradient[j] -= linear_[j];
+    }
+
+    void normalise() {
+        double sum = 0;
+        for (double& a : solution_) sum += a = std::max(0.0, a);
+        for (double& a : solution_) a *= total_ / sum;
+    }
+
+    double total_;
+    std::size_t capacity_ = 0;
+    std::vector<double> gram_, factor_;  // rows of length capacity
+    std::vector<double> linear_, solution_;
+    std::vector<std::size_t> support_;  // in the order of the factor
+    double ridge_ = 0, shift_ = 0;
+    bool stale_ = true;
+};
+
+}  // namespace maxmargin::numeric
