@@ -167,3 +167,11 @@ def test_warm_start_keeps_the_cuts(bounds):
     cold, warm = (solver.solve(model, 8e-3, bounds=bounds, start=start) for start in (None, first))
     assert warm.converged and warm.passes < cold.passes
     assert warm.primal == pytest.approx(cold.primal, rel=2e-5)
+
+
+def test_tiny_C_still_ranks():
+    """The gap is below the tolerance at once; the weights are small, but not zero."""
+    X, relevant, offsets = lists(np.random.default_rng(3))
+    model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
+    solution = OneSlackCuttingPlane().solve(model, 1e9)
+    assert solution.converged and 0 < np.abs(solution.weights).max() < 1e-8

@@ -41,7 +41,7 @@ class OneSlackCuttingPlane(Solver):
         best = _Point.at(run, weights, run.problem.scores(weights), 0.0)
         master.add(best.cut(run), self._PATIENCE)
         reach = 1.0
-        while not run.check(best.weights, best.primal, master.value):
+        while True:
             low, high = _Line(run, best, master.weights).search(reach)
             for point in (low, high):
                 if point is not None and point is not best:
@@ -50,6 +50,9 @@ class OneSlackCuttingPlane(Solver):
             # Next time the search begins a little beyond the place where it ended.
             reach = 0.3 * reach if found is best else 1.2 * found.place
             best = found
+            # Not before the first search: weights of zero may be optimal to the tolerance, but rank nothing.
+            if run.check(best.weights, best.primal, master.value):
+                return
 
     def _master(self, run: Run, start: Solution | None) -> WorkingSet | BoundedWorkingSet:
         kind = WorkingSet if run.bounds is None else BoundedWorkingSet
