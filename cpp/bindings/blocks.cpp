@@ -261,7 +261,7 @@ struct PyEngine {
     std::unique_ptr<Engine> engine;
 
     PyEngine(std::shared_ptr<BlockData> data_, double lambda, const std::optional<Reals>& lower, const std::optional<Reals>& upper,
-             const Settings& settings, const PyEngine* start)
+             const Settings& settings, const PyEngine* start, bool transport)
         : data(std::move(data_)) {
         require(!start || start->data == data, "start belongs to other data");
         require(lower.has_value() == upper.has_value(), "both bounds or none");
@@ -269,7 +269,8 @@ struct PyEngine {
         auto blocks = start ? start->engine->copy_blocks() : data->make();
         const std::size_t size = blocks->n_weights();
         if (lower && (lower->size() != size || upper->size() != size)) throw std::invalid_argument("bounds must have one entry per weight");
-        engine = std::make_unique<Engine>(std::move(blocks), settings, lambda, lower ? lower->data() : nullptr, upper ? upper->data() : nullptr);
+        engine = std::make_unique<Engine>(std::move(blocks), settings, lambda, lower ? lower->data() : nullptr, upper ? upper->data() : nullptr,
+                                          transport && start ? start->engine.get() : nullptr);
     }
 
     nb::tuple run(std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, double absolute, double relative) {
@@ -341,8 +342,9 @@ void bind_blocks(nb::module_& m) {
         .def_static("partial_linearization", &partial_linearization, "temperature"_a, "rule"_a, "mass"_a, "seed"_a);
     nb::class_<PyEngine>(m, "BlockEngine")
         .def(nb::init<std::shared_ptr<BlockData>, double, const std::optional<Reals>&, const std::optional<Reals>&, const Settings&,
-                      const PyEngine*>(),
-             "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "settings"_a, "start"_a.none())
+                      const PyEngine*, bool>(),
+             "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "settings"_a, "start"_a.none(),
+             "transport"_a = false)
         .def("run", &PyEngine::run, "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
         .def("look", &PyEngine::look)
         .def("sweep", &PyEngine::sweep)

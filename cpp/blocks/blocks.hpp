@@ -62,6 +62,9 @@ class Blocks {
     virtual void use_corners(bool wanted) = 0;
     // Compute weights and losses anew from the distributions: thousands of small steps leave rounding errors.
     virtual void refresh() = 0;
+    // Keep only this part of every distribution and put the rest on the truth. At lambda times `part` the weights then are
+    // what they were at lambda.
+    virtual void shrink(double part) = 0;
     // The loss of the present point, times n.
     virtual double total_loss() const = 0;
 

@@ -83,6 +83,14 @@ class ClassBlocks final : public Blocks {
         weights_.project();
     }
 
+    void shrink(double part) override {
+        for (std::size_t i = 0; i < n_; ++i) {
+            double* mu = mu_.data() + i * data_.n_labels;
+            for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] *= part;
+            mu[truth(i)] += 1 - part;
+        }
+    }
+
     double total_loss() const override {
         double total = 0;
         for (std::size_t i = 0; i < n_; ++i)

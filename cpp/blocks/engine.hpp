@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "blocks/blocks.hpp"
 #include "blocks/sampler.hpp"
@@ -22,6 +23,7 @@ struct Settings {
     bool soft = false;
     double temperature = 0, mass = 0;
     Rule rule = Rule::line_search;
+    bool corners() const { return cache > 0 || steps == Steps::pairwise || steps == Steps::away || steps == Steps::all; }
     // A remembered output is good enough if it gains this part of the block's last gap, and this part of the mean gap.
     double cache_part = 0.25, cache_mean = 0.01;
 };
@@ -34,13 +36,21 @@ struct Goal {
 
 class Engine {
   public:
-    Engine(std::unique_ptr<Blocks> blocks, const Settings& settings, double lambda, const double* lower, const double* upper)
+    // With the blocks of an earlier engine the run goes on from its distributions or, if they are to be transported to a smaller
+    // lambda, from its weights. Gaps then follow from those of its last look, since the truth violates nothing.
+    Engine(std::unique_ptr<Blocks> blocks, const Settings& settings, double lambda, const double* lower, const double* upper,
+           const Engine* earlier = nullptr)
         : blocks_(std::move(blocks)), settings_(settings), sampler_(settings.sampling, blocks_->n_blocks(), settings.seed) {
         if (settings_.soft) blocks_->use_interior(settings_.mass);
-        blocks_->use_corners(settings_.cache > 0 || settings_.steps == Steps::pairwise || settings_.steps == Steps::away ||
-                             settings_.steps == Steps::all);
+        blocks_->use_corners(settings_.corners());
+        const double part = earlier ? lambda / earlier->blocks_->lambda() : 1;
+        if (earlier) blocks_->shrink(part);
         blocks_->start(lambda, lower, upper);
         dual_ = exact_dual();
+        if (!earlier || earlier->means_.empty() || settings_.soft || settings_.corners() != earlier->settings_.corners()) return;
+        for (std::size_t i = 0; i < blocks_->n_blocks(); ++i)
+            sampler_.update(i, earlier->sampler_.gaps()[i] + (1 - part) * earlier->means_[i]);
+        sampler_.settle();
     }
 
     const Blocks& blocks() const { return *blocks_; }
@@ -81,8 +91,10 @@ class Engine {
         blocks_->refresh();
         CompensatedSum hinges;
         const double n = static_cast<double>(blocks_->n_blocks());
+        means_.resize(blocks_->n_blocks());
         for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) {
             const Hinges h = blocks_->ask(i);
+            means_[i] = h.mean / n;
             // A maximum may overlook what is not a number; an average does not.
             hinges.add(std::isnan(h.mean) ? h.mean : h.target);
             sampler_.update(i, (h.target - h.mean) / n);
@@ -106,6 +118,7 @@ class Engine {
     // number of oracle calls.
     std::size_t step_all() {
         std::size_t calls = 0;
+        means_.clear();
         dual_ += settings_.soft ? blocks_->soft_step_all(settings_.temperature, settings_.rule, dual_, calls) : blocks_->step_all(last_gap_);
         return calls;
     }
@@ -125,6 +138,7 @@ class Engine {
 
     // Returns the number of oracle calls.
     std::size_t visit(std::size_t i) {
+        means_.clear();
         if (settings_.soft) {
             std::size_t calls = 0;
             dual_ += blocks_->soft_step(i, settings_.temperature, settings_.rule, dual_, calls);
@@ -150,6 +164,7 @@ class Engine {
     Settings settings_;
     Sampler sampler_;
     double dual_ = 0, last_gap_ = INFINITY;
+    std::vector<double> means_;  // mean hinges of the blocks over n, as long as nothing has moved since the last look
 };
 
 }  // namespace maxmargin::blocks

@@ -131,6 +131,28 @@ class ForestBlocks final : public Blocks {
         turn_all();
     }
 
+    void shrink(double part) override {
+        const std::size_t K = data_.n_labels;
+        for (Known& known : known_) {
+            for (double& alpha : known.alpha) alpha *= part;
+            known.alpha[0] += 1 - part;
+        }
+        for (double& mass : mu_) mass *= part;
+        for (double& mass : edge_) mass *= part;
+        for (std::size_t t = 0; t < data_.x.n_rows; ++t) mu_[t * K + static_cast<std::size_t>(data_.y[t])] += 1 - part;
+        for (std::size_t i = 0; i < n_; ++i) {
+            for (PairMass& p : pairs_[i]) p.mass *= part;
+            clear_pairs();
+            for_edges(i, [&](std::size_t p, std::size_t t) {
+                const std::uint32_t both = pair(truth(i)[p], truth(i)[t]);
+                touch(both) += 1;
+                if (!edge_.empty()) edge_[(first(i) + t) * K * K + both] += 1 - part;
+            });
+            move_pairs(i, 1 - part);
+        }
+        clear_pairs();
+    }
+
     double total_loss() const override {
         double total = 0;
         for (std::size_t t = 0; t < data_.x.n_rows; ++t) {

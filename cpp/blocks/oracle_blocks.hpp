@@ -113,6 +113,14 @@ class OracleBlocks final : public Blocks {
         weights_.project();
     }
 
+    void shrink(double part) override {
+        for (Outputs& known : outputs_) {
+            if (known.only_truth()) continue;
+            for (std::size_t c = 0; c < known.size(); ++c) known[c].alpha *= part;
+            known[0].alpha += 1 - part;
+        }
+    }
+
     double total_loss() const override {
         double total = 0;
         for (const Outputs& known : outputs_) {

@@ -95,6 +95,7 @@ class BlockEngine:
         upper: NDArray[np.float64] | None,
         settings: BlockSettings,
         start: BlockEngine | None,
+        transport: bool = False,
     ) -> None: ...
     def run(
         self, most_visits: int, most_calls: int, quiet_calls: int, absolute: float, relative: float

@@ -75,7 +75,8 @@ class BCFW(Solver):
         state = self._start(run, start)
         run.state = state
         sampler = make_sampler(self.sampling, run.n, run.rng)
-        gaps = np.full(run.n, np.inf)
+        gaps = np.full(run.n, np.inf) if state.gaps is None else state.gaps
+        sampler.reset(gaps)
         while True:
             self._updates(run, state, sampler, gaps)
             if self.stop == "heuristic" and self._seems_done(run, state.dual, gaps):
@@ -90,16 +91,14 @@ class BCFW(Solver):
 
     def _start(self, run: Run, start: Solution | None) -> BlockState:
         if start is not None and isinstance(start.state, BlockState):
-            corners = start.state.corners
-            state = BlockState(
-                start.state.dual.rescaled(run.lam, run.bounds), None if corners is None else [known.copy() for known in corners]
-            )
+            state = start.state.rescaled(run)
         else:
             state = BlockState(Dual(run.n, run.problem.n_features, run.lam, run.bounds), None)
         if state.corners is None and (self.cache > 0 or self.steps != "fw"):
             # Corners know the distributions; the sums are theirs from now on.
             state.corners = [Corners(run.problem.n_features) for _ in range(run.n)]
             state.dual = Dual(run.n, run.problem.n_features, run.lam, run.bounds)
+            state.gaps = None
         return state
 
     def _updates(self, run: Run, state: BlockState, sampler: Sampler, gaps: Floats) -> None:
@@ -167,19 +166,20 @@ class BCFW(Solver):
                 known.restore(dual, block)
         dual.refresh()
         weights = dual.weights
-        hinge = 0.0
+        violations = np.empty(run.n)
         corners: list[tuple[Floats, float]] = []
         for first in range(0, run.n, 1024):
             blocks = range(first, min(run.n, first + 1024))
             for block, cut in zip(blocks, run.problem.cuts(blocks, weights), strict=True):
                 v, loss = dual.corner(cut)
                 gaps[block] = max(0.0, dual.block_gap(block, weights, v, loss))
-                hinge += cut.hinge(weights)
+                violations[block] = cut.hinge(weights) / run.n
                 if self.hybrid:
                     corners.append((v, loss))
                 self._remember(state, block, cut)
         state.last_gap = float(gaps.sum())
-        if run.check(weights, dual.primal(weights, hinge / run.n), dual.value):
+        state.gaps, state.means = gaps, violations - gaps
+        if run.check(weights, dual.primal(weights, float(violations.sum())), dual.value):
             return True
         if self.hybrid:
             direction = sum((v for v, _ in corners), np.zeros_like(dual.v)) - dual.v
@@ -196,12 +196,26 @@ class BCFW(Solver):
 
 
 class BlockState:
-    """What BCFW knows: the dual point and, if outputs are remembered, the outputs."""
+    """What BCFW knows: the dual point, the outputs if they are remembered, gaps and mean hinges of the blocks at the last check."""
 
     def __init__(self, dual: Dual, corners: list[Corners] | None) -> None:
         self.dual = dual
         self.corners = corners
         self.last_gap = np.inf
+        self.gaps: Floats | None = None
+        self.means = np.zeros(dual.n)
+
+    def rescaled(self, run: Run) -> BlockState:
+        """At another lambda; a smaller one keeps the weights, and the gaps follow, since the truth violates nothing."""
+        part = run.lam / self.dual.lam
+        corners = None if self.corners is None else [known.copy() for known in self.corners]
+        other = BlockState(self.dual.rescaled(run.lam, run.bounds), corners)
+        if part < 1:
+            for known in corners or []:
+                known.shrink(part)
+            if self.gaps is not None:
+                other.gaps = self.gaps + (1.0 - part) * self.means
+        return other
 
 
 class Sampler:

@@ -35,10 +35,15 @@ class SoftState:
 
 
 def make_engine(run: Run, data: _core.BlockData, settings: Any, earlier: Any, *, interior: bool = False) -> _core.BlockEngine:
-    """An engine at the run's lambda and bounds, with the dual point of an earlier one on the same data."""
+    """An engine at the run's lambda and bounds, with the dual point of an earlier one on the same data.
+
+    At a smaller lambda the weights are kept, elsewhere the distributions.
+    """
     check_memory(data.n_bytes(interior), f"the dual variables of {run.n:,} blocks")
     lower, upper = run.bounds if run.bounds is not None else (None, None)
-    return _core.BlockEngine(data, run.lam, lower, upper, settings, earlier if isinstance(earlier, _core.BlockEngine) else None)
+    start = earlier if isinstance(earlier, _core.BlockEngine) else None
+    transport = start is not None and run.lam < start.lam
+    return _core.BlockEngine(data, run.lam, lower, upper, settings, start, transport)
 
 
 def iterate_frank_wolfe(solver: BCFW, run: Run, start: Solution | None, data: _core.BlockData) -> None:

@@ -43,6 +43,11 @@ class Corners:
         other._size, other._slots = self._size, dict(self._slots)
         return other
 
+    def shrink(self, part: float) -> None:
+        """Keep only this part of the distribution and put the rest on the truth."""
+        self._alpha[: self._size] *= part
+        self._alpha[self.TRUTH] += 1.0 - part
+
     @property
     def psi(self) -> Floats:
         """Features, shape (m, d)."""

@@ -131,10 +131,14 @@ class Dual:
         self.l = float(self.l_block.sum())
 
     def rescaled(self, lam: float, bounds: Bounds | None) -> Dual:
-        """The same distributions at another regularization."""
+        """At another regularization: a larger one keeps the distributions, a smaller one the weights.
+
+        The latter is done by putting ``1 - lam / self.lam`` of every distribution on the truth, which has no features and no
+        loss (spec 5.2).
+        """
         other = Dual.__new__(Dual)
         other.n, other.lam, other.bounds = self.n, lam, bounds
-        factor = self.lam / lam
-        other.v_block, other.l_block = factor * self.v_block, self.l_block.copy()
-        other.v, other.l = factor * self.v, self.l
+        v, loss = (1.0, lam / self.lam) if lam < self.lam else (self.lam / lam, 1.0)
+        other.v_block, other.l_block = v * self.v_block, loss * self.l_block
+        other.v, other.l = v * self.v, loss * self.l
         return other
