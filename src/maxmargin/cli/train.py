@@ -131,7 +131,7 @@ def model_lines(answer: dict[str, Any]) -> str:
     """The certificate, for people."""
     certified = "certified" if answer["certified"] else "not certified"
     (metric, value), skipped = next(iter(answer["training"].items())), answer["skipped_queries"]
-    lines = [f"{skipped} queries have only relevant or only irrelevant samples and teach nothing"] if skipped else []
+    lines = [f"passed over, because all samples are relevant or all irrelevant: {skipped} queries"] if skipped else []
     lines.append(
         f"primal {answer['primal']:.6g}, dual {answer['dual']:.6g}, relative gap {answer['relative_gap']:.1e} ({certified}), "
         f"{answer['passes']} passes in {answer['seconds']:.2f} s"
