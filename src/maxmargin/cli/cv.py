@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
@@ -76,7 +77,7 @@ def run(
         check_writable(model_file)
     data = training_data(data_file, reading)
     if metric is not None:
-        metrics.evaluate([1, 0], [1, 0], metrics=[metric])  # complains about unknown names before the work
+        _check_metric(metric)
     values = sorted(set(grid)) if grid else default_grid(data)
     # What is relevant is decided on all data, so that folds agree.
     threshold = parameters["relevance_threshold"]
@@ -104,6 +105,14 @@ def run(
     return INTERRUPTED if trained is not None and trained.interrupted else 0
 
 
+def _check_metric(metric: str) -> None:
+    """Complain about an unknown name before the work."""
+    try:
+        metrics.evaluate([1, 0], [1, 0], metrics=[metric])
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
 def default_grid(data: RankingData) -> list[float]:
     """Powers of ten, from 1 to 1e5 for a single list and lower for many queries, whose hinges add up."""
     queries = 1 if data.qid is None else len(np.unique(data.qid))
@@ -122,13 +131,13 @@ def cross_validate(
 ) -> list[list[Fit]]:
     """For every fold, one fit per C."""
     parts = split(data, folds, parameters["random_state"], measure.threshold)
-    tasks = (delayed(_fold)(data.X, data.y, data.qid, rows, parameters, values, measure) for rows in parts)
-    parallel = Parallel(n_jobs=thread_count(jobs, "--jobs"), backend="threading", return_as="generator")
+    fold = partial(_fold, data, parameters, values, measure)
     table = []
-    # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
-    with threadpool_limits(1), warnings.catch_warnings():
+    # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here. Ctrl-C
+    # comes to this thread, even for a single job, and not to a solver, which would go on with the next C.
+    with threadpool_limits(1), warnings.catch_warnings(), ThreadPool(min(folds, thread_count(jobs, "--jobs"))) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for fits in parallel(tasks):
+        for fits in pool.imap(fold, parts):
             table.append(fits)
             if show:
                 progress.show(f"cross-validation: {len(table)} of {folds} folds")
@@ -159,16 +168,9 @@ def split(data: RankingData, folds: int, seed: int, threshold: float) -> list[Ro
     return [np.flatnonzero(fold == k) for k in range(folds)]
 
 
-def _fold(
-    X: Any,
-    y: NDArray[np.float64],
-    qid: NDArray[Any] | None,
-    held: Rows,
-    parameters: dict[str, Any],
-    values: list[float],
-    measure: Measure,
-) -> list[Fit]:
+def _fold(data: RankingData, parameters: dict[str, Any], values: list[float], measure: Measure, held: Rows) -> list[Fit]:
     """Fits on the other rows, judged on those held out."""
+    X, y, qid = data.X, data.y, data.qid
     kept = np.setdiff1d(np.arange(len(y)), held)
     known, new = ((X[rows], y[rows], None if qid is None else qid[rows]) for rows in (kept, held))
     model = RankingSVM(**parameters, warm_start=True)
