@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -453,10 +454,15 @@ def test_cv_warnings(run):
     assert "Warning: the best C is at the end of the grid; try " in result.stderr
 
 
-def test_cv_interrupted(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_cv_interrupted(run, tmp_path, monkeypatch, jobs):
     interrupting(monkeypatch, 4)
-    assert "interrupted" in run("cv", "train.letor", "--jobs", 1, "--tol", 1e-9, "--model", "m", code=130).stderr
-    assert not (tmp_path / "m").exists()
+    before = threading.active_count()
+    endless = ["--C", "1,10", "--tol", 1e-12, "--max-iter", 100_000]
+    result = run("cv", "train.letor", "--jobs", jobs, *endless, "--model", "m", code=130)
+    assert result.stderr == "interrupted\n" and result.stdout == "" and not (tmp_path / "m").exists()
+    # No fold goes on behind our back.
+    assert threading.active_count() <= before
 
 
 # ---- the process --------------------------------------------------------------------------------------------------------------

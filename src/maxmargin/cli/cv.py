@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from functools import partial
-from multiprocessing.pool import ThreadPool
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import click
@@ -131,18 +131,21 @@ def cross_validate(
 ) -> list[list[Fit]]:
     """For every fold, one fit per C."""
     parts = split(data, folds, parameters["random_state"], measure.threshold)
-    fold = partial(_fold, data, parameters, values, measure)
-    table = []
-    # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here. Ctrl-C
-    # comes to this thread, even for a single job, and not to a solver, which would go on with the next C.
-    with threadpool_limits(1), warnings.catch_warnings(), ThreadPool(min(folds, thread_count(jobs, "--jobs"))) as pool:
+    stop, table = Event(), []
+    # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
+    with threadpool_limits(1), warnings.catch_warnings(), ThreadPoolExecutor(thread_count(jobs, "--jobs")) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for fits in pool.imap(fold, parts):
-            table.append(fits)
+        tasks = [pool.submit(_fold, data, parameters, values, measure, rows, stop) for rows in parts]
+        try:
+            for task in tasks:
+                table.append(task.result())
+                if show:
+                    progress.show(f"cross-validation: {len(table)} of {folds} folds")
+        finally:
+            # After Ctrl-C, which comes to this thread, or a fold that cannot be fitted, the others need not go on.
+            stop.set()
             if show:
-                progress.show(f"cross-validation: {len(table)} of {folds} folds")
-    if show:
-        progress.clear()
+                progress.clear()
     return table
 
 
@@ -168,14 +171,19 @@ def split(data: RankingData, folds: int, seed: int, threshold: float) -> list[Ro
     return [np.flatnonzero(fold == k) for k in range(folds)]
 
 
-def _fold(data: RankingData, parameters: dict[str, Any], values: list[float], measure: Measure, held: Rows) -> list[Fit]:
-    """Fits on the other rows, judged on those held out."""
+def _fold(
+    data: RankingData, parameters: dict[str, Any], values: list[float], measure: Measure, held: Rows, stop: Event
+) -> list[Fit]:
+    """Fits on the other rows, judged on those held out; ends early, with too few of them, if told to stop."""
     X, y, qid = data.X, data.y, data.qid
     kept = np.setdiff1d(np.arange(len(y)), held)
     known, new = ((X[rows], y[rows], None if qid is None else qid[rows]) for rows in (kept, held))
     model = RankingSVM(**parameters, warm_start=True)
-    fits = []
+    model._callback = lambda history: stop.is_set()
+    fits: list[Fit] = []
     for C in values:
+        if stop.is_set():
+            break
         model.set_params(C=C).fit(*known)
         gap = model.dual_gap_ / max(abs(model.primal_objective_), 1e-300)
         fits.append(Fit(measure.of(model, *new), gap, bool(gap <= model.tol)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -72,6 +73,9 @@ def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show:
 def _noting_interrupts() -> Iterator[list[int]]:
     """A list that is not empty after Ctrl-C, which solvers catch themselves."""
     seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
+        yield seen
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         seen.append(number)
