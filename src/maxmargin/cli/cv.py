@@ -1,10 +1,9 @@
 """``maxmargin cv``: C by cross-validation.
 
 Folds are made of whole queries or, in a single list, of samples with their share of relevant ones. Inside a fold the values of
-C come in ascending order and each fit starts from the cuts of the one before, which takes two thirds of the time; every one of
-them is still solved to the same certified gap. A fold is one job, so the result depends on the seed and not on the number of
-jobs. Jobs are threads: inference and linear algebra leave the interpreter to the others, and threads need no copies of the
-data (on two cores they halve the time; processes are as quick once they have started).
+C come in ascending order and each fit starts from the cuts of the one before; every one of them is still solved to the same
+certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs are threads: inference
+and linear algebra leave the interpreter to the others, and threads start at once and need no copies of the data.
 """
 
 from __future__ import annotations
