@@ -123,13 +123,16 @@ def train(
     problem: Problem,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     start: Solution | None = None,
+    method: Solver | None = None,
 ) -> Solution:
     """Solve for ``1/2 ||w||^2 + C * sum of hinges`` and set the fitted attributes that speak of the certificate.
 
-    A solver given as an object keeps its own tolerance and budgets; otherwise those of the estimator apply.
+    A solver that users give as an object keeps its own tolerance and budgets; otherwise those of the estimator apply. An
+    estimator whose problem needs one particular ``method`` gives it here.
     """
-    solver = choose_solver(getattr(estimator, "solver", "auto"), problem)
-    if not isinstance(getattr(estimator, "solver", "auto"), Solver):
+    chosen = method if method is not None else getattr(estimator, "solver", "auto")
+    solver = choose_solver(chosen, problem)
+    if method is not None or not isinstance(chosen, Solver):
         solver = dataclasses.replace(
             solver,
             tol=estimator.tol,

@@ -2,7 +2,7 @@
 
 ``min 1/2 a'Ha - b'a  subject to  a >= 0, sum(a) = total``. Solutions are sparse, one cut is added at a time and the
 previous solution is a good start, so a method that moves between small supports beats general QP codes here, and is
-exact to rounding.
+exact to rounding. Variables of linear constraints on the weights stand beside the simplex: they are not in the sum.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class SimplexQP:
         self.total = total
         self._gram = np.zeros((16, 16))
         self._linear = np.zeros(16)
+        self._in_sum = np.ones(16, dtype=bool)
         self._size = 0
         self.solution: Floats = np.zeros(0)
 
@@ -34,6 +35,7 @@ class SimplexQP:
         """A problem given as a whole, with a feasible point to start from."""
         qp = cls(float(start.sum()))
         qp._gram, qp._linear, qp._size, qp.solution = gram.copy(), linear.copy(), len(linear), start.copy()
+        qp._in_sum = np.ones(len(linear), dtype=bool)
         return qp
 
     def __len__(self) -> int:
@@ -49,12 +51,22 @@ class SimplexQP:
         """``b``, shape (m,)."""
         return self._linear[: self._size]
 
-    def add(self, products: Floats, linear: float) -> None:
-        """Append a variable, given its row of ``H`` (its own diagonal entry last) and its entry of ``b``."""
+    @property
+    def in_sum(self) -> NDArray[np.bool_]:
+        """Which variables add up to the total, shape (m,); the others are only not negative."""
+        return self._in_sum[: self._size]
+
+    def add(self, products: Floats, linear: float, in_sum: bool = True) -> None:
+        """Append a variable, given its row of ``H`` (its own diagonal entry last) and its entry of ``b``.
+
+        The first one must be in the sum.
+        """
         m = self._size
         if m == len(self._linear):
             self._gram = np.pad(self._gram, ((0, m), (0, m)))
             self._linear = np.pad(self._linear, (0, m))
+            self._in_sum = np.pad(self._in_sum, (0, m))
+        self._in_sum[m] = in_sum
         self._gram[m, : m + 1] = products
         self._gram[: m + 1, m] = products
         self._linear[m] = linear
@@ -65,6 +77,7 @@ class SimplexQP:
         """Drop all variables but the given ones; dropped ones must be zero in the solution."""
         self._gram[: len(kept), : len(kept)] = self._gram[np.ix_(kept, kept)]
         self._linear[: len(kept)] = self._linear[kept]
+        self._in_sum[: len(kept)] = self._in_sum[kept]
         self._size = len(kept)
         self.solution = self.solution[kept]
 
@@ -76,7 +89,7 @@ class SimplexQP:
 
     def solve(self) -> Floats:
         """Solve from the last solution on; returns the variables, shape (m,)."""
-        gram, linear, a = self.gram, self.linear, self.solution
+        gram, linear, a, in_sum = self.gram, self.linear, self.solution, self.in_sum
         support = [int(k) for k in np.flatnonzero(a > 0)]
         scale = max(float(np.max(np.abs(linear))), float(np.max(np.abs(np.diagonal(gram)))) * self.total, 1e-300)
         # A ridge far below rounding of the result: duplicates of a cut would make the system singular.
@@ -102,13 +115,20 @@ class SimplexQP:
                 support = [k for k in support if k not in blocking]
                 continue
             gradient = gram @ a - linear
+            level = float((gradient * in_sum)[support] @ a[support]) / self.total
+            gradient[in_sum] -= level
             entering = int(np.argmin(gradient))
-            level = float(gradient[support] @ a[support]) / self.total
-            if gradient[entering] >= level - 1e-14 * scale or entering in support:
+            # Variables beside the simplex may be large, and the rounding of the gradient with them.
+            if gradient[entering] >= -1e-14 * (scale + size * float(a[~in_sum].sum())) or entering in support:
                 break
             support.append(entering)
+            if not in_sum[entering]:
+                # Constraints come in flocks: those violated about as much enter together. Some may leave at once, the last
+                # one to stay makes progress.
+                flock = np.flatnonzero(~in_sum & (gradient < 0.5 * gradient[entering]))
+                support += [int(k) for k in np.setdiff1d(flock, support)]
         np.maximum(a, 0.0, out=a)
-        a *= self.total / a.sum()
+        a[in_sum] *= self.total / a[in_sum].sum()
         return a
 
     def _on_support(self, support: list[int], ridge: float) -> Floats:
@@ -119,7 +139,7 @@ class SimplexQP:
         system[np.arange(m), np.arange(m)] += ridge
         # The multiplier is scaled like the matrix, so that the system is well balanced.
         weight = float(np.max(np.diagonal(system)[:m]))
-        system[m, :m] = system[:m, m] = weight
+        system[m, :m] = system[:m, m] = weight * self.in_sum[support]
         system[m, m] = 0.0
         right = np.append(self.linear[support], weight * self.total)
         try:
