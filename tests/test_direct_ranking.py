@@ -90,8 +90,8 @@ def test_gradient_is_that_of_the_value(queries, name, sign):
         np.testing.assert_allclose(problem.at(weights, epsilon).gradient, slope, atol=1e-6)
         at = problem.at(weights, epsilon)
         assert sign * at.value >= sign * at.loss - 1e-12
-        as_sparse = DirectRanking(RankingModel(sparse.csr_array(X), model.relevant, model.loss, offsets, weight[offsets[:-1]]), sign)
-        np.testing.assert_allclose(as_sparse.at(weights, epsilon).gradient, at.gradient, atol=1e-12)
+        as_sparse = RankingModel(sparse.csr_array(X), model.relevant, model.loss, offsets, weight[offsets[:-1]])
+        np.testing.assert_allclose(DirectRanking(as_sparse, sign).at(weights, epsilon).gradient, at.gradient, atol=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -12,13 +12,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.training import check_budgets, check_positive
 from maxmargin.losses import RankingLoss
 from maxmargin.models import RankingModel
 from maxmargin.models.direct import DirectRanking
+from maxmargin.models.rows import is_sparse
 from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
 
 Floats = NDArray[np.float64]
@@ -241,8 +241,8 @@ class DirectLossMinimizer(LinearRanker):
                 best = other
         if not best.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped after {len(best.history)} steps, the last one {best.history.step[-1]:.1g} radians "
-                "long; raise max_iter or time_limit, or tol",
+                f"{type(self).__name__} stopped after {len(best.history)} steps, the last one {best.history.step[-1]:.1g} "
+                "radians long; raise max_iter, time_limit or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -333,13 +333,13 @@ class DirectLossMinimizer(LinearRanker):
 
 def feature_scale(X: Any) -> Floats:
     """Standard deviation of every column of a dense or CSR matrix, shape (d,); the largest entry, or 1, where it is constant."""
-    entries = abs(X)
-    peak = np.asarray((entries.max(axis=0).toarray() if sparse.issparse(X) else entries.max(axis=0))).ravel()
+    largest: Any = abs(X).max(axis=0)
+    peak = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).ravel()
     peak[peak == 0] = 1.0
     # Squares of entries of any size would not be numbers.
     scaled: Any = divided(X, peak)
     mean = np.asarray(scaled.mean(axis=0), dtype=np.float64).ravel()
-    if sparse.issparse(scaled):
+    if is_sparse(scaled):
         stored = np.bincount(scaled.indices, minlength=X.shape[1])
         squares = np.bincount(scaled.indices, (scaled.data - mean[scaled.indices]) ** 2, X.shape[1])
         variance = (squares + (X.shape[0] - stored) * mean**2) / X.shape[0]
@@ -351,10 +351,10 @@ def feature_scale(X: Any) -> Floats:
 
 def divided(X: Any, scale: Floats) -> Any:
     """The columns of a dense or CSR matrix divided by numbers."""
-    if not sparse.issparse(X):
+    if not is_sparse(X):
         return X / scale
-    other = sparse.csr_array(X, copy=True)
-    other.data = other.data / scale[other.indices]
+    other: Any = X.copy()
+    other.data /= scale[other.indices]
     return other
 
 

@@ -48,7 +48,7 @@ class Margins:
 
     def violation(self, weights: Floats) -> float:
         """By how much the worst margin is missed, 0 if none is."""
-        return max(0.0, float(1.0 - self.at(weights).min(initial=np.inf)))
+        return float(np.max(1.0 - self.at(weights), initial=0.0))
 
     def constraint(self, which: int, norm: float) -> Cut:
         """One of them, as ``psi . w >= loss`` with ``||psi|| = norm``: multipliers are free, and like sizes are solved best."""

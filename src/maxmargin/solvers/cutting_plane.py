@@ -111,7 +111,7 @@ class WorkingSet:
         self._qp = SimplexQP(1.0)
         self._qp.add(np.zeros(1), 0.0)
         self._idle = np.zeros(1, dtype=np.int64)
-        self._names = np.full(1, self._CUT)
+        self._names = np.full(1, self._CUT, dtype=np.int64)
         self._best = 0.0
 
     @property
@@ -128,7 +128,7 @@ class WorkingSet:
     @property
     def constraints(self) -> NDArray[np.int64]:
         """Names of the constraints."""
-        return self._names[self._names != self._CUT]
+        return np.asarray(self._names[self._names != self._CUT], dtype=np.int64)
 
     def add(self, cut: Cut, patience: int) -> None:
         """One more cut; those idle for longer than ``patience`` rounds are dropped."""
