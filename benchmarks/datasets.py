@@ -65,3 +65,10 @@ def news20() -> tuple[Any, Ints]:
     # liblinear takes 32-bit indices only.
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X, y.astype(np.int64) - 1
+
+
+def w8a() -> tuple[Any, Ints]:
+    """300 binary attributes of 49,749 web pages as a CSR matrix, and labels 0 and 1 (3 %)."""
+    with gzip.open(find("libsvm_w8a", "w8a.gz")) as file:
+        X, y = load_svmlight_file(file, n_features=300)
+    return X, (y > 0).astype(np.int64)

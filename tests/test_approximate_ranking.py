@@ -17,8 +17,7 @@ from test_ranking_svm import of_queries_not_of_samples
 from maxmargin import ApproximateRankingSVM, RankingSVM, losses, most_violating_ranking
 from maxmargin.losses import ranking_loss
 from maxmargin.models import RankingModel
-from maxmargin.solvers import ConvergenceWarning, SimplexQP
-from maxmargin.solvers.constrained import ConstrainedCuttingPlane, Margins
+from maxmargin.solvers import ConstrainedCuttingPlane, ConvergenceWarning, Margins, SimplexQP
 
 FRACTIONS = [0.0, 0.25, 0.5, 0.75, 1.0]
 
@@ -55,7 +54,11 @@ def test_scikit_learn(estimator, check):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1), cuts=st.integers(1, 15), held=st.integers(0, 25), rank=st.integers(1, 10), copies=st.booleans()
+    seed=st.integers(0, 2**32 - 1),
+    cuts=st.integers(1, 15),
+    held=st.integers(0, 25),
+    rank=st.integers(1, 10),
+    copies=st.booleans(),
 )
 def test_qp_with_variables_beside_the_simplex(seed, cuts, held, rank, copies):
     """The conditions of optimality, which are sufficient; constraints are feasible, so that there is a solution."""
@@ -165,7 +168,7 @@ def test_certificate_and_constraints(data, fraction, C, as_sparse):
     assert model.largest_violation_ == pytest.approx((1 - margins[easy]).max(initial=0.0), abs=1e-12)
     # The right share, and those with the largest margins.
     assert model.n_easy_ == easy.sum() == int(fraction * (first >= 1).sum() + 1e-9) and model.n_difficult_ == (~easy).sum()
-    if 0 < model.n_easy_:
+    if model.n_easy_ > 0:
         assert first[easy].min() >= first[~easy & (first >= 1)].max(initial=1.0) - 1e-9
     # The objective by its definition.
     hinge = most_violating_ranking(model.decision_function(X)[~easy], y[~easy] == 1, "ap").hinge

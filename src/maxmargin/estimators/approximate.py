@@ -15,8 +15,7 @@ from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import check_budgets, check_positive, fingerprint, train
 from maxmargin.losses import RankingLoss
 from maxmargin.models import BinaryModel, RankingModel
-from maxmargin.solvers import BCFW
-from maxmargin.solvers.constrained import ConstrainedCuttingPlane, Margins
+from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
 
 Floats = NDArray[np.float64]
 

@@ -305,7 +305,7 @@ class DirectLossMinimizer(LinearRanker):
                 slope -= float(slope @ unit) * unit
                 length = float(np.linalg.norm(slope))
                 run.converged = run.loss == 0 or (at_zero and length == 0)
-                if run.converged or len(run.history) > self.max_iter or self._out_of_time(began):
+                if run.converged or len(run.history) >= self.max_iter or self._out_of_time(began):
                     break
                 if idle >= _PATIENCE or length == 0:
                     step, epsilon, unit, idle = 0.5 * step, 0.5 * epsilon, best_unit, 0

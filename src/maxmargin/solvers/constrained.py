@@ -76,8 +76,8 @@ class ConstrainedCuttingPlane(Solver):
     # A cut or constraint that was not needed for so many rounds is dropped.
     _PATIENCE = 50
     # Constraints added at a time, and rounds of adding them between two cuts.
-    _MOST = 100
-    _ROUNDS = 100
+    _MOST = 20
+    _ROUNDS = 500
     # A margin counts as violated below 1 minus this.
     _SLACK = 1e-9
 
