@@ -13,7 +13,9 @@ __version__ = "0.1.0"
 
 # name -> the module that defines it
 _HOMES = {
+    "ApproximateRankingSVM": "maxmargin.estimators",
     "ChainSVM": "maxmargin.estimators",
+    "DirectLossMinimizer": "maxmargin.estimators",
     "GraphSVM": "maxmargin.estimators",
     "LatentRankingSVM": "maxmargin.estimators",
     "LatentStructuredSVM": "maxmargin.estimators",
@@ -33,7 +35,9 @@ _HOMES = {
 _MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
 
 __all__ = [
+    "ApproximateRankingSVM",
     "ChainSVM",
+    "DirectLossMinimizer",
     "GraphSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
@@ -62,7 +66,9 @@ if TYPE_CHECKING:
     from maxmargin import data, estimators, inference, losses, metrics, models, solvers
     from maxmargin import nn as nn
     from maxmargin.estimators import (
+        ApproximateRankingSVM,
         ChainSVM,
+        DirectLossMinimizer,
         GraphSVM,
         LatentRankingSVM,
         LatentStructuredSVM,

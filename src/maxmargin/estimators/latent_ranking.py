@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
-from maxmargin.estimators.ranking import _loss_of_ranking
+from maxmargin.estimators.linear_ranker import loss_of_ranking
 from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.models.bags import Bags
@@ -357,7 +357,8 @@ class LatentRankingSVM(ListEstimator):
         known = _Known(problem.n_features, 1.0 / self.C)
         cuts = problem.known_cuts()
         for cut in cuts:
-            known.add(cut, len(cuts))
+            known.append(cut)
+        known.settle(len(cuts))
         warm = Solution(known.weights, np.inf, -np.inf, False, False, "", 0.0, 0, 0.0, History(), 1.0 / self.C, known)
         solution = solver.solve(problem, 1.0 / self.C, start=warm if cuts else None)
         if not solution.converged:
@@ -420,4 +421,4 @@ class LatentRankingSVM(ListEstimator):
         # The metric counts half of a tied pair, the loss all of it; other losses have no such difference.
         if type(loss) is AUC:
             return metrics.auc(relevant, scores)
-        return 1.0 - _loss_of_ranking(loss, relevant, scores)
+        return 1.0 - loss_of_ranking(loss, relevant, scores)
