@@ -27,7 +27,7 @@ _HOMES = {
     "most_violating_rankings": "maxmargin.inference",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
-_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
+_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "report", "solvers")
 
 __all__ = [
     "ChainSVM",
@@ -49,11 +49,12 @@ __all__ = [
     "models",
     "most_violating_ranking",
     "most_violating_rankings",
+    "report",
     "solvers",
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, losses, metrics, models, solvers
+    from maxmargin import data, estimators, inference, losses, metrics, models, report, solvers
     from maxmargin import nn as nn
     from maxmargin.estimators import (
         ChainSVM,

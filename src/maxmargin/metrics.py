@@ -46,18 +46,20 @@ class _Lists:
         grades = grades.astype(np.float64)
         if not np.isfinite(grades).all():
             raise ValueError("relevance must be finite, but contains NaN or infinite values")
+        rows = None
         if qid is None:
             self.qid: NDArray[Any] = np.array([""])
             offsets = np.array([0, len(values)], dtype=np.int64)
         else:
-            self.qid, offsets, order = query_offsets(qid, len(values))
-            if order is not None:
-                values, grades = values[order], grades[order]
+            self.qid, offsets, rows = query_offsets(qid, len(values))
+            if rows is not None:
+                values, grades = values[rows], grades[rows]
         sizes = np.diff(offsets)
         query = np.repeat(np.arange(len(sizes)), sizes)
         order = np.lexsort((grades, -values, query))
         self.scores = values[order]
         self.grades = grades[order]
+        self.rows = order if rows is None else rows[order]  # where each sample stood in the input
         self.query = query
         self.starts = offsets[:-1]
         self.n_queries = len(sizes)

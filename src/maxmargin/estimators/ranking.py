@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from maxmargin import metrics
 from maxmargin._validation import query_offsets
+from maxmargin.estimators.reporting import ReportMixin
 from maxmargin.estimators.training import check_budgets, check_list_weights, fingerprint, train
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import BinaryModel, RankingModel
 from maxmargin.solvers import Solver
 
 
-class RankingSVM(BaseEstimator):
+class RankingSVM(ReportMixin, BaseEstimator):
     """Rank samples by a linear score that is trained for a rank loss.
 
     Minimises ``1/2 ||w||^2 + C * sum over queries of J_q(w)``, where ``J_q`` bounds the loss (1 - AP, 1 - NDCG, ...) of the
