@@ -19,12 +19,15 @@ _HOMES = {
     "LatentStructuredSVM": "maxmargin.estimators",
     "MulticlassSVM": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
+    "SavedFileError": "maxmargin.storage",
     "StructuredSVM": "maxmargin.estimators",
     "TreeSVM": "maxmargin.estimators",
     "ViolatingRanking": "maxmargin.inference",
     "ViolatingRankings": "maxmargin.inference",
+    "load_model": "maxmargin.estimators",
     "most_violating_ranking": "maxmargin.inference",
     "most_violating_rankings": "maxmargin.inference",
+    "save_model": "maxmargin.estimators",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
 _MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "report", "solvers")
@@ -36,6 +39,7 @@ __all__ = [
     "LatentStructuredSVM",
     "MulticlassSVM",
     "RankingSVM",
+    "SavedFileError",
     "StructuredSVM",
     "TreeSVM",
     "ViolatingRanking",
@@ -44,12 +48,14 @@ __all__ = [
     "data",
     "estimators",
     "inference",
+    "load_model",
     "losses",
     "metrics",
     "models",
     "most_violating_ranking",
     "most_violating_rankings",
     "report",
+    "save_model",
     "solvers",
 ]
 
@@ -65,6 +71,8 @@ if TYPE_CHECKING:
         RankingSVM,
         StructuredSVM,
         TreeSVM,
+        load_model,
+        save_model,
     )
     from maxmargin.inference import (
         ViolatingRanking,
@@ -72,6 +80,7 @@ if TYPE_CHECKING:
         most_violating_ranking,
         most_violating_rankings,
     )
+    from maxmargin.storage import SavedFileError
 
 
 def __getattr__(name: str) -> Any:

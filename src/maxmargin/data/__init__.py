@@ -11,17 +11,23 @@ from maxmargin.data.scores import read_scores
 from maxmargin.data.source import DataError, format_suffix
 from maxmargin.data.svmlight import load_svmlight, read_labels
 from maxmargin.data.table import load_table, read_table
+from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
     "DataError",
+    "JudgedRun",
     "RankingData",
     "Wanted",
+    "judged_run",
     "load",
     "load_svmlight",
     "load_table",
     "read_labels",
+    "read_qrels",
+    "read_run",
     "read_scores",
     "read_table",
+    "run_lines",
 ]
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")

@@ -2,6 +2,7 @@
 
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
+from maxmargin.estimators.model_files import load_model, save_model
 from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.sequences import ChainSVM
@@ -17,4 +18,6 @@ __all__ = [
     "RankingSVM",
     "StructuredSVM",
     "TreeSVM",
+    "load_model",
+    "save_model",
 ]

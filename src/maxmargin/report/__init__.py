@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin.report.contents import report_contents
 from maxmargin.report.page import render
+from maxmargin.storage import replacing
 
 __all__ = ["report_contents", "save_page", "write_report"]
 
@@ -99,13 +99,7 @@ def save_page(contents: Mapping[str, Any], path: str | os.PathLike[str]) -> Path
     """Write the page of :func:`report_contents` in one step: an interrupted run leaves no broken file."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=target.suffix)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(render(contents))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    page = render(contents).encode()
+    with replacing(target) as file:
+        file.write(page)
     return target

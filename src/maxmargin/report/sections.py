@@ -124,7 +124,7 @@ def samples(model: Ranked) -> dict[str, Any]:
     irrelevant = np.flatnonzero(lists.grades <= 0)
 
     def rows(places: NDArray[np.intp]) -> list[list[Any]]:
-        return [[int(lists.rows[k]), int(lists.position[k]), number(float(lists.scores[k]))] for k in places]
+        return [[int(lists.rows[k]), int(lists.place[k]), number(float(lists.scores[k]))] for k in places]
 
     # Only those on the wrong side of somebody: after the first irrelevant one, before the last relevant one.
     late = relevant[relevant > irrelevant[0]][::-1][:_SHOWN]
