@@ -1,6 +1,6 @@
 """A real browser without a window, driven over the Chrome DevTools protocol through a pipe; nothing but Python is needed.
 
-The browser is ``$MAXMARGIN_BROWSER``, a Chromium or Chrome on the path, or the one that ``python -m tests.browser`` puts into
+The browser is ``$MAXMARGIN_BROWSER``, a Chromium or Chrome on the path, or the one that ``python tests/browser.py`` puts into
 the virtual environment: a Chromium for servers from the npm registry (67 MB, Linux on x86-64, no root), which brings the
 libraries and the font it needs.
 """
@@ -45,7 +45,7 @@ fs.writeFileSync(to, require("zlib").brotliDecompressSync(fs.readFileSync(from))
 """
 HOW_TO_INSTALL = (
     "no browser: install Chromium (Debian: apt-get install chromium), name one in MAXMARGIN_BROWSER, or run "
-    "'python -m tests.browser', which needs npm"
+    "'python tests/browser.py', which needs npm"
 )
 
 
@@ -221,7 +221,7 @@ class Browser:
 
 
 @contextmanager
-def browser(executable: str) -> Iterator[Browser]:
+def started(executable: str) -> Iterator[Browser]:
     """Start a browser with an empty profile; it ends with the block."""
     commands, answers = os.pipe(), os.pipe()
 
@@ -233,7 +233,7 @@ def browser(executable: str) -> Iterator[Browser]:
 
     environment = dict(os.environ)
     home = Path(executable).resolve().parent
-    if home == _INSTALLED:
+    if (home / "fonts.conf").exists() and (home / "lib").is_dir():  # the one from the registry
         environment |= {"LD_LIBRARY_PATH": str(home / "lib"), "FONTCONFIG_FILE": str(home / "fonts.conf")}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(

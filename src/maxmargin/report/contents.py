@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,11 @@ def report_contents(
     }
     proof = certificate(model)
     means = [*(method.means for method in ranked), chance]
-    inputs = X if steps is None or len(steps) == 1 else estimator[:-1].transform(X)
+    if steps is not None and len(steps) > 1:
+        X = estimator[:-1].transform(X)
+        if feature_names is None:
+            with suppress(AttributeError, ValueError):  # not every transformer can name what it makes
+                feature_names = estimator[:-1].get_feature_names_out()
     return {
         "title": f"{type(model).__name__}{purpose}" if title is None else text(title),
         "made": {"date": datetime.date.today().isoformat(), "version": maxmargin.__version__},
@@ -74,7 +79,7 @@ def report_contents(
         "scores": sections.scores(ranked[0], judged),
         "queries": sections.queries(ranked, metric, sizes, relevant, query_names or {}) if several else None,
         "samples": None if several else sections.samples(ranked[0]),
-        "features": sections.features(model, inputs, feature_names),
+        "features": sections.features(model, X, feature_names),
         "parameters": sections.parameters(model),
         "notes": list(map(str, notes)),
     }
