@@ -315,6 +315,17 @@ def test_history_with_holes():
     assert found["dual"] == [None, None, 1.0] and found["gap"] == [None, None, 0.5] and found["primal"] == [3.0, 2.0, 1.5]
 
 
+def test_descent_without_bounds():
+    class History:
+        seconds, loss, best_loss = [0.1, 0.2, 0.3], [0.5, 0.6, 0.4], [0.5, 0.5, 0.4]
+
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    found = report_contents(Scorer(history_=History(), certified_=False), X, y, name="direct")
+    assert found["convergence"] is None and found["methods"] == ["direct", "random"]
+    assert found["descent"] == {"steps": [1, 2, 3], "seconds": [0.1, 0.2, 0.3], "loss": [0.5, 0.6, 0.4], "best": [0.5, 0.5, 0.4]}
+    assert "Nothing is proved" in found["headline"]["sentences"][-1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from maxmargin import RankingSVM
+from maxmargin.report import write_report
 
 NASTY = "<script>document.title='injected'</script><img src=x onerror=\"document.title='injected'\">"
 
@@ -289,6 +290,28 @@ def test_print(browser, one_list):
     back = page.run("getComputedStyle(document.body).backgroundColor")
     assert luminance(back) == 1
     assert page.run("getComputedStyle(document.querySelector('.zoom')).display") == "none"
+
+
+def test_bare_scorer(browser, folder):
+    """Sections that do not apply are left out; a history of losses gets its own."""
+
+    class History:
+        seconds, loss, best_loss = [0.1, 0.2, 0.3], [0.5, 0.6, 0.4], [0.5, 0.5, 0.4]
+
+    class Scorer:
+        history_ = History()
+
+        def decision_function(self, X):
+            return X[:, 0]
+
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    page = browser.open(write_report(Scorer(), X, y, path=folder / "bare.html"))
+    assert page.problems == [] and "Nothing is proved" in text(page, ".proof.uncertified")[0]
+    sections = page.run("[...document.querySelectorAll('section')].map(e => e.id)")
+    assert sections == ["metrics", "curves", "scores", "samples", "descent", "parameters"]
+    page.run("document.querySelector('[name=descent-axis][value=seconds]').click()")
+    page.settle()
+    assert text(page, "#chart-descent .title.x") == ["seconds"]
 
 
 def test_without_javascript(browser, one_list, folder):

@@ -23,6 +23,7 @@ class ReportMixin:
         baselines: Mapping[str, Any] | None = None,
         feature_names: Sequence[str] | None = None,
         query_names: Mapping[Any, str] | None = None,
+        name: str | None = None,
         title: str | None = None,
         notes: Sequence[str] = (),
     ) -> Path:
@@ -40,6 +41,8 @@ class ReportMixin:
             One name per feature.
         query_names : mapping of query to str, optional
             What to call queries instead of their ids.
+        name : str, optional
+            What to call the model; by default its class.
         title : str, optional
             Heading.
         notes : sequence of str, optional
@@ -61,6 +64,7 @@ class ReportMixin:
             baselines=baselines,
             feature_names=feature_names,
             query_names=query_names,
+            name=name,
             title=title,
             notes=notes,
         )

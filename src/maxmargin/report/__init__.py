@@ -26,6 +26,7 @@ def write_report(
     baselines: Mapping[str, Any] | None = None,
     feature_names: Sequence[str] | None = None,
     query_names: Mapping[Any, str] | None = None,
+    name: str | None = None,
     title: str | None = None,
     notes: Sequence[str] = (),
     scores: ArrayLike | None = None,
@@ -55,6 +56,8 @@ def write_report(
         By default ``feature_names_in_`` of the estimator, or else numbers of columns.
     query_names : mapping of query to str, optional
         What to call queries instead of their ids.
+    name : str, optional
+        What to call the model; by default its class.
     title : str, optional
         Heading of the page.
     notes : sequence of str, optional
@@ -88,6 +91,7 @@ def write_report(
         baselines=baselines,
         feature_names=feature_names,
         query_names=query_names,
+        name=name,
         title=title,
         notes=notes,
         scores=scores,

@@ -27,6 +27,7 @@ def report_contents(
     baselines: Mapping[str, Any] | None = None,
     feature_names: Sequence[str] | None = None,
     query_names: Mapping[Any, str] | None = None,
+    name: str | None = None,
     title: str | None = None,
     notes: Sequence[str] = (),
     scores: ArrayLike | None = None,
@@ -35,11 +36,12 @@ def report_contents(
     steps = getattr(estimator, "steps", None)  # of a pipeline, whose last step was trained on what the others make of X
     model = estimator if steps is None else steps[-1][1]
     judged = Judged(y, qid, _threshold(model))
-    ranked = [Ranked(type(model).__name__, _scores(estimator if scores is None else scores, X, len(judged), "estimator"), judged)]
-    for name, baseline in (baselines or {}).items():
-        if text(name) in [sections.RANDOM, *(method.name for method in ranked)]:
-            raise ValueError(f"baselines has the name {text(name)!r}, which another curve of the report bears; choose another")
-        ranked.append(Ranked(text(name), _scores(baseline, X, len(judged), f"baselines[{name!r}]"), judged))
+    own = _scores(estimator if scores is None else scores, X, len(judged), "estimator")
+    ranked = [Ranked(text(type(model).__name__ if name is None else name), own, judged)]
+    for other, baseline in (baselines or {}).items():
+        if text(other) in [sections.RANDOM, *(method.name for method in ranked)]:
+            raise ValueError(f"baselines has the name {text(other)!r}, which another curve of the report bears; choose another")
+        ranked.append(Ranked(text(other), _scores(baseline, X, len(judged), f"baselines[{other!r}]"), judged))
 
     metric, purpose = reported_metric(model)
     lists = ranked[0].lists
@@ -74,6 +76,7 @@ def report_contents(
         "methods": [*(method.name for method in ranked), sections.RANDOM],
         "metrics": {"titles": [titles[key] for key in METRICS], "rows": [[number(row[key]) for key in METRICS] for row in means]},
         "convergence": sections.convergence(model),
+        "descent": sections.descent(model),
         "precision_recall": sections.precision_recall(ranked, judged),
         "gain": sections.gain(ranked, judged),
         "scores": sections.scores(ranked[0], judged),

@@ -23,11 +23,10 @@ _SHOWN = 20  # rows of tables, bars of charts
 
 def convergence(model: Any) -> dict[str, Any] | None:
     """Primal, dual and gap after every check of the solver."""
-    history = getattr(model, "history_", None)
-    columns = ("passes", "seconds", "primal", "dual")
-    if history is None or not all(hasattr(history, column) for column in columns) or len(history.passes) == 0:
+    columns = _history(model, "passes", "seconds", "primal", "dual")
+    if columns is None:
         return None
-    passes, seconds, primal, dual = (np.asarray(getattr(history, column), dtype=np.float64) for column in columns)
+    passes, seconds, primal, dual = columns
     gap = primal - dual
     kept = thin(primal, dual, gap)
     return {
@@ -37,6 +36,28 @@ def convergence(model: Any) -> dict[str, Any] | None:
         "dual": numbers(dual[kept], 9),
         "gap": numbers(gap[kept]),
     }
+
+
+def descent(model: Any) -> dict[str, Any] | None:
+    """The loss at every step, of methods that minimise it directly and know no bound."""
+    columns = _history(model, "seconds", "loss", "best_loss")
+    if columns is None:
+        return None
+    seconds, loss, best = columns
+    kept = thin(loss, best)
+    return {
+        "steps": (kept + 1).tolist(),
+        "seconds": numbers(seconds[kept]),
+        "loss": numbers(loss[kept]),
+        "best": numbers(best[kept]),
+    }
+
+
+def _history(model: Any, *columns: str) -> list[Floats] | None:
+    history = getattr(model, "history_", None)
+    if history is None or not all(len(getattr(history, column, ())) for column in columns):
+        return None
+    return [np.asarray(getattr(history, column), dtype=np.float64) for column in columns]
 
 
 def precision_recall(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:

@@ -325,7 +325,10 @@ class Chart {
     const box = this.readout.offsetWidth;
     const side = px + 14 + box > this.width ? px - 14 - box : px + 14;
     this.readout.style.left = `${clamp(side, 0, Math.max(0, this.width - box))}px`;
-    this.readout.style.top = `${top + 4}px`;
+    // Away from the points it speaks of.
+    const heights = values.filter(([, y]) => y !== null && !(this.spec.y.log && y <= 0)).map(([, y]) => this.yScale.forward(y));
+    const below = heights.length && Math.min(...heights) - top < bottom - Math.max(...heights);
+    this.readout.style.top = `${below ? bottom - 6 - this.readout.offsetHeight : top + 4}px`;
   }
 
   leave() {

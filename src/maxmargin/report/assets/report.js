@@ -2,7 +2,7 @@
 
 const METHOD_LOOKS = ["model", "other-1", "other-2", "other-3", "other-4", "other-5"];
 
-const SECTIONS = [summary, metrics, curves, scoreDistribution, queries, samples, features, training, parameters, footer];
+const SECTIONS = [summary, metrics, curves, scoreDistribution, queries, samples, features, training, descent, parameters, footer];
 
 const count = (n, thing, things = `${thing}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? thing : things}`;
 const share = (value) => `${readable(100 * value, 3)} %`;
@@ -257,8 +257,25 @@ function training(contents) {
       card("Gap", charts[1].element, note(contents.certificate.sentence))));
 }
 
+/** Training that follows the loss itself has no bounds to show. */
+function descent(contents) {
+  const found = contents.descent;
+  if (!found) return null;
+  const axis = { steps: { title: "steps" }, seconds: { title: "seconds" } };
+  const spec = (key) => ({
+    id: "chart-descent", label: "Training loss", x: axis[key], y: { title: "mean training loss" },
+    curves: [{ name: "best so far", look: "model", x: found[key], y: found.best },
+      { name: "at the step", look: "irrelevant", x: found[key], y: found.loss }],
+  });
+  const chart = new Chart(spec("steps"));
+  return section("descent", "How did training go?", card("Loss",
+    choice("descent-axis", "Over", [["steps", "steps"], ["seconds", "seconds"]], (key) => chart.show(spec(key))),
+    chart.element, note(contents.certificate.sentence)));
+}
+
 function parameters(contents) {
   const { model, rows, facts } = contents.parameters;
+  if (!rows.length && !facts.length) return null;
   const list = (pairs) => el("dl", { class: "pairs" }, pairs);
   return section("parameters", "What was run?", el("div", { class: "columns" },
     rows.length ? card(`Parameters of ${model}`, list(rows.map(([name, value, changed]) => el("div", { class: changed ? "changed" : "default" },
