@@ -148,6 +148,19 @@ def test_hover_reads_values(browser, one_list, chart):
     assert page.run(f"document.querySelector('#{chart} .readout').hidden")
 
 
+def test_axes_are_where_they_say(browser, one_list):
+    page = browser.open(one_list)
+    place = "[...document.querySelectorAll('#chart-precision-recall .tick.{0}')].map(e => Number(e.getAttribute('{0}')))"
+    line = page.run("(e => ['x1', 'x2', 'y1'].map(k => Number(e.getAttribute(k))))(document.querySelector('.axis'))")
+    xs, ys = page.run(place.format("x")), page.run(place.format("y"))
+    assert [xs[0], xs[-1], ys[0]] == pytest.approx(line, abs=0.1)
+    assert numbers(page, "chart-precision-recall") == pytest.approx(np.interp(xs, line[:2], [0, 1]))
+    # The line of a random ranking lies at the share of relevant samples.
+    share = page.run("contents.data.relevant / contents.data.samples")
+    drawn = page.run("document.querySelector('#chart-precision-recall .canvas .curve.random').getBBox().y")
+    assert drawn == pytest.approx(np.interp(share, numbers(page, "chart-precision-recall", "y"), ys), abs=0.2)
+
+
 def test_read_out_is_the_data(browser, one_list):
     """The value shown for a recall is that of the step which covers it."""
     page = browser.open(one_list)
@@ -155,6 +168,9 @@ def test_read_out_is_the_data(browser, one_list):
     page.mouse("mouseMoved", x + 0.5 * width, y + 0.5 * height)
     page.settle()
     recall = float(text(page, "#chart-precision-recall .readout .where")[0].split()[-1])
+    hair = page.run("Number(document.querySelector('#chart-precision-recall .hair line').getAttribute('x1'))")
+    ends = page.run("(e => ['x1', 'x2'].map(k => Number(e.getAttribute(k))))(document.querySelector('.axis'))")
+    assert hair == pytest.approx(0.5 * width, abs=1) and recall == pytest.approx(np.interp(hair, ends, [0, 1]), abs=1e-3)
     curve = page.run("contents.precision_recall.curves[0]")
     k = int(np.searchsorted(curve["x"], recall))
     shown = float(text(page, "#chart-precision-recall .readout b")[0])
@@ -274,7 +290,8 @@ def test_colours_can_be_read(browser, one_list, scheme):
 def test_no_sideways_scrolling(browser, one_list, many_queries, width):
     for path in (one_list, many_queries):
         page = browser.open(path, width=width)
-        assert page.run("document.documentElement.scrollWidth <= innerWidth")
+        # Not innerWidth: a phone zooms out to see all of a page that is too wide.
+        assert page.run("document.documentElement.scrollWidth") <= width
         widths = page.run("[...document.querySelectorAll('.canvas > svg')].map(e => e.getBoundingClientRect().width)")
         assert all(200 < w < width for w in widths)
         # Drawn for that width: a unit of the picture is a pixel, so text is as large as it says.
