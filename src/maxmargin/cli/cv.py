@@ -1,22 +1,22 @@
 """``maxmargin cv``: C by cross-validation.
 
 Folds are made of whole queries or, in a single list, of samples with their share of relevant ones. Inside a fold the values of
-C come in ascending order and each fit starts from the cuts of the one before, which takes two thirds of the time; every one of
-them is still solved to the same certified gap. A fold is one job, so the result depends on the seed and not on the number of
-jobs. Jobs are threads: inference and linear algebra leave the interpreter to the others, and threads need no copies of the
-data (on two cores they halve the time; processes are as quick once they have started).
+C come in ascending order and each fit starts from the cuts of the one before; every one of them is still solved to the same
+certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs are threads: inference
+and linear algebra leave the interpreter to the others, and threads start at once and need no copies of the data.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
@@ -76,7 +76,7 @@ def run(
         check_writable(model_file)
     data = training_data(data_file, reading)
     if metric is not None:
-        metrics.evaluate([1, 0], [1, 0], metrics=[metric])  # complains about unknown names before the work
+        _check_metric(metric)
     values = sorted(set(grid)) if grid else default_grid(data)
     # What is relevant is decided on all data, so that folds agree.
     threshold = parameters["relevance_threshold"]
@@ -104,6 +104,14 @@ def run(
     return INTERRUPTED if trained is not None and trained.interrupted else 0
 
 
+def _check_metric(metric: str) -> None:
+    """Complain about an unknown name before the work."""
+    try:
+        metrics.evaluate([1, 0], [1, 0], metrics=[metric])
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
 def default_grid(data: RankingData) -> list[float]:
     """Powers of ten, from 1 to 1e5 for a single list and lower for many queries, whose hinges add up."""
     queries = 1 if data.qid is None else len(np.unique(data.qid))
@@ -122,18 +130,21 @@ def cross_validate(
 ) -> list[list[Fit]]:
     """For every fold, one fit per C."""
     parts = split(data, folds, parameters["random_state"], measure.threshold)
-    tasks = (delayed(_fold)(data.X, data.y, data.qid, rows, parameters, values, measure) for rows in parts)
-    parallel = Parallel(n_jobs=thread_count(jobs, "--jobs"), backend="threading", return_as="generator")
-    table = []
+    stop, table = Event(), []
     # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
-    with threadpool_limits(1), warnings.catch_warnings():
+    with threadpool_limits(1), warnings.catch_warnings(), ThreadPoolExecutor(thread_count(jobs, "--jobs")) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for fits in parallel(tasks):
-            table.append(fits)
+        tasks = [pool.submit(_fold, data, parameters, values, measure, rows, stop) for rows in parts]
+        try:
+            for task in tasks:
+                table.append(task.result())
+                if show:
+                    progress.show(f"cross-validation: {len(table)} of {folds} folds")
+        finally:
+            # After Ctrl-C, which comes to this thread, or a fold that cannot be fitted, the others need not go on.
+            stop.set()
             if show:
-                progress.show(f"cross-validation: {len(table)} of {folds} folds")
-    if show:
-        progress.clear()
+                progress.clear()
     return table
 
 
@@ -160,20 +171,18 @@ def split(data: RankingData, folds: int, seed: int, threshold: float) -> list[Ro
 
 
 def _fold(
-    X: Any,
-    y: NDArray[np.float64],
-    qid: NDArray[Any] | None,
-    held: Rows,
-    parameters: dict[str, Any],
-    values: list[float],
-    measure: Measure,
+    data: RankingData, parameters: dict[str, Any], values: list[float], measure: Measure, held: Rows, stop: Event
 ) -> list[Fit]:
-    """Fits on the other rows, judged on those held out."""
+    """Fits on the other rows, judged on those held out; ends early, with too few of them, if told to stop."""
+    X, y, qid = data.X, data.y, data.qid
     kept = np.setdiff1d(np.arange(len(y)), held)
     known, new = ((X[rows], y[rows], None if qid is None else qid[rows]) for rows in (kept, held))
     model = RankingSVM(**parameters, warm_start=True)
-    fits = []
+    model._callback = lambda history: stop.is_set()
+    fits: list[Fit] = []
     for C in values:
+        if stop.is_set():
+            break
         model.set_params(C=C).fit(*known)
         gap = model.dual_gap_ / max(abs(model.primal_objective_), 1e-300)
         fits.append(Fit(measure.of(model, *new), gap, bool(gap <= model.tol)))

@@ -25,7 +25,9 @@ class Scored(NamedTuple):
     retrieved: NDArray[np.bool_] | None = None
 
 
-def run(files: tuple[Path, ...], metrics: tuple[str, ...], gains: Any, columns: dict[str, Any], per: bool, as_json: bool) -> str:
+def run(
+    files: tuple[Path, ...], metrics: tuple[str, ...], gains: Any, columns: dict[str, Any], each_query: bool, as_json: bool
+) -> str:
     """Metrics of scored samples, or of a model on samples; the text to print."""
     if len(files) == 2 and is_archive(files[0]):
         scored = _by_model(files[0], files[1], columns)
@@ -35,11 +37,11 @@ def run(files: tuple[Path, ...], metrics: tuple[str, ...], gains: Any, columns: 
         label, query = columns["label"] or "relevance", columns["qid"] or "qid"
         table = read_table(files[0], Wanted(label, query, [columns["score"]], query_needed=columns["qid"] is not None))
         scored = Scored(table.y, table.X[:, 0], table.qid)
-    return _text(scored, metrics or DEFAULT_METRICS, gains, per, as_json)
+    return _text(scored, metrics or DEFAULT_METRICS, gains, each_query, as_json)
 
 
 def run_trec(
-    qrels: Path, run_file: Path, complete: bool, metrics: tuple[str, ...], gains: Any, per: bool, as_json: bool
+    qrels: Path, run_file: Path, complete: bool, metrics: tuple[str, ...], gains: Any, each_query: bool, as_json: bool
 ) -> str:
     """Metrics of a run; the text to print."""
     if "auc" in map(str.lower, metrics):
@@ -49,7 +51,7 @@ def run_trec(
         scored = Scored(*judged_run(judged, results, complete=complete))
     except DataError:
         raise DataError(f"{run_file}: has no query in common with {qrels}; give results and judgements that match") from None
-    return _text(scored, metrics or [name for name in DEFAULT_METRICS if name != "auc"], gains, per, as_json)
+    return _text(scored, metrics or [name for name in DEFAULT_METRICS if name != "auc"], gains, each_query, as_json)
 
 
 def _by_line(data: Path, scores_file: Path) -> Scored:

@@ -102,7 +102,7 @@ def train(
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="How many.")
 @click.option("-m", "--metric", help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
 @GAINS
-@click.option("--jobs", type=int, help="Folds at a time.  [default: one per core]")
+@click.option("--jobs", type=click.IntRange(1), help="Folds at a time.  [default: one per core]")
 @click.option("--model", type=OUTPUT, help="Train on all data with the best C, and write the model here.")
 @training_options
 @data_options

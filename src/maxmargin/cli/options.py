@@ -97,7 +97,12 @@ def training_options(command: Command) -> Command:
         packed,
         [
             click.option("--loss", type=click.Choice(LOSSES), default="ap", show_default=True, help="What to train for."),
-            click.option("--threshold", "relevance_threshold", type=float, help="Labels above it are relevant.  [default: 0]"),
+            click.option(
+                "--threshold",
+                "relevance_threshold",
+                type=float,
+                help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
+            ),
             click.option("--grades", is_flag=True, help="Use all grades, not only relevant or not."),
             click.option("--tol", type=positive, default=1e-3, show_default=True, help="Relative duality gap to reach."),
             click.option("--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Most passes."),

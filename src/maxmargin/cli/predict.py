@@ -22,7 +22,7 @@ def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag:
     if output is not None:
         check_writable(output)
     model = load_ranker(model_file)
-    data = data_for(model, model_file, data_file, reading, labels=False)
+    data = data_for(model, model_file, data_file, reading, labels=False, comments=form == "trec")
     scores = scores_of(model.estimator, data.X)
     answer: dict[str, Any] = {"model": str(model_file), "data": str(data_file), "samples": len(scores)}
     try:

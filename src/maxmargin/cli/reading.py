@@ -40,14 +40,16 @@ def load_ranker(path: Path) -> SavedModel:
     return saved
 
 
-def data_for(model: SavedModel, model_path: Path, path: Path, reading: DataOptions, *, labels: bool) -> RankingData:
+def data_for(
+    model: SavedModel, model_path: Path, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False
+) -> RankingData:
     """Samples with the features of the model, in the order of the file."""
     _check_options(path, reading)
     n_features = int(model.estimator.n_features_in_)
     if is_table(path):
         data = load_wanted(path, _wanted_by(model, model_path, path, reading, labels), "keep")
     else:
-        data = load_svmlight(path, zero_based=_numbering(model, reading), split_queries="keep", comments=True)
+        data = load_svmlight(path, zero_based=_numbering(model, reading), split_queries="keep", comments=comments)
         if data.X.shape[1] < n_features:
             # Zeros at the end of all lines are not written.
             data.X.resize((len(data), n_features))

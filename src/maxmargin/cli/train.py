@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -72,6 +73,9 @@ def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show:
 def _noting_interrupts() -> Iterator[list[int]]:
     """A list that is not empty after Ctrl-C, which solvers catch themselves."""
     seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
+        yield seen
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         seen.append(number)
@@ -131,7 +135,7 @@ def model_lines(answer: dict[str, Any]) -> str:
     """The certificate, for people."""
     certified = "certified" if answer["certified"] else "not certified"
     (metric, value), skipped = next(iter(answer["training"].items())), answer["skipped_queries"]
-    lines = [f"{skipped} queries have only relevant or only irrelevant samples and teach nothing"] if skipped else []
+    lines = [f"passed over, because all samples are relevant or all irrelevant: {skipped} queries"] if skipped else []
     lines.append(
         f"primal {answer['primal']:.6g}, dual {answer['dual']:.6g}, relative gap {answer['relative_gap']:.1e} ({certified}), "
         f"{answer['passes']} passes in {answer['seconds']:.2f} s"

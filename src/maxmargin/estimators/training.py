@@ -126,7 +126,8 @@ def train(
 ) -> Solution:
     """Solve for ``1/2 ||w||^2 + C * sum of hinges`` and set the fitted attributes that speak of the certificate.
 
-    A solver given as an object keeps its own tolerance and budgets; otherwise those of the estimator apply.
+    A solver given as an object keeps its own tolerance and budgets; otherwise those of the estimator apply, and an attribute
+    ``_callback``, if there is one, is that of the solver.
     """
     solver = choose_solver(getattr(estimator, "solver", "auto"), problem)
     if not isinstance(getattr(estimator, "solver", "auto"), Solver):
@@ -136,7 +137,7 @@ def train(
             max_passes=estimator.max_iter,
             time_limit=estimator.time_limit,
             random_state=getattr(estimator, "random_state", None) or 0,
-            callback=_Progress(type(estimator).__name__) if estimator.verbose else None,
+            callback=getattr(estimator, "_callback", _Progress(type(estimator).__name__) if estimator.verbose else None),
         )
     factor = estimator.C * problem.n_blocks
     solution = solver.solve(problem, 1.0 / factor, bounds=bounds, start=start)
