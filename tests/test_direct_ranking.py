@@ -74,7 +74,7 @@ def test_loss_of_the_ranking_by_score(data):
         assert found == pytest.approx(loss_by_definition(name, truth[np.lexsort((truth, -scores))]), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [*NAMES, losses.Discounted(lambda p: 1 / p)], ids=str)
+@pytest.mark.parametrize("name", [*NAMES, losses.Discounted(lambda p: 1 / p)])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_gradient_is_that_of_the_value(queries, name, sign):
     X, y, qid, weight = queries
@@ -127,7 +127,7 @@ def test_scale_of_features():
 # ---- what it promises -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*NAMES, losses.Discounted(lambda p: 1 / p)], ids=str)
+@pytest.mark.parametrize("name", [*NAMES, losses.Discounted(lambda p: 1 / p)])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_training_loss_is_what_it_says(noisy, name, sign):
     X, y = noisy

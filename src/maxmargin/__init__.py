@@ -32,7 +32,7 @@ _HOMES = {
     "save_model": "maxmargin.estimators",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
-_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
+_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "report", "solvers")
 
 __all__ = [
     "ApproximateRankingSVM",
@@ -58,12 +58,13 @@ __all__ = [
     "models",
     "most_violating_ranking",
     "most_violating_rankings",
+    "report",
     "save_model",
     "solvers",
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, losses, metrics, models, solvers
+    from maxmargin import data, estimators, inference, losses, metrics, models, report, solvers
     from maxmargin import nn as nn
     from maxmargin.estimators import (
         ApproximateRankingSVM,

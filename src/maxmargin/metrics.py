@@ -51,18 +51,20 @@ class _Lists:
         found = np.ones(len(values), dtype=bool) if retrieved is None else np.asarray(retrieved)
         if found.shape != values.shape or found.dtype != np.bool_:
             raise ValueError(f"retrieved must be {len(values)} booleans, but has shape {found.shape} and dtype {found.dtype}")
+        rows = None
         if qid is None:
             self.qid: NDArray[Any] = np.array([""])
             offsets = np.array([0, len(values)], dtype=np.int64)
         else:
-            self.qid, offsets, order = query_offsets(qid, len(values))
-            if order is not None:
-                values, grades, found = values[order], grades[order], found[order]
+            self.qid, offsets, rows = query_offsets(qid, len(values))
+            if rows is not None:
+                values, grades, found = values[rows], grades[rows], found[rows]
         sizes = np.diff(offsets)
         query = np.repeat(np.arange(len(sizes)), sizes)
         order = np.lexsort((grades, -values, ~found, query))
         self.scores = values[order]
         self.grades = grades[order]
+        self.rows = order if rows is None else rows[order]  # where each sample stood in the input
         self.query = query
         self.starts = offsets[:-1]
         self.n_queries = len(sizes)

@@ -32,6 +32,7 @@ def main() -> None:
     maxmargin train train.letor --C 10 --model ranker.model
     maxmargin predict ranker.model test.letor         scores, or a TREC run
     maxmargin evaluate ranker.model test.letor        MAP, NDCG, ...
+    maxmargin report ranker.model test.letor          a page to look at
     """
 
 
@@ -225,3 +226,44 @@ def evaluate(
         raise click.UsageError("one or two files are needed: [MODEL] DATA [SCORES]")
     columns = {"label": label, "score": score, "qid": qid}
     click.echo(work.run(files, metrics, gains, columns, per_query, as_json))
+
+
+@main.command()
+@click.argument("model", type=EXISTING)
+@click.argument("data", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
+@click.option("--against", type=EXISTING, multiple=True, help="A model to compare with; may be repeated.")
+@click.option("--train", "training", type=EXISTING, help="Training data: an ordinary SVM is trained on it, to compare with.")
+@click.option("--title", help="Heading of the page.")
+@data_options
+@output_options
+@with_exit_codes
+def report(
+    model: Path,
+    data: Path,
+    output: Path,
+    against: tuple[Path, ...],
+    training: Path | None,
+    title: str | None,
+    reading: DataOptions,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a page about a model, judged on DATA: one HTML file that needs no network.
+
+    It shows how close to optimal training came, metrics and curves against other models and a random ranking, how scores are
+    distributed, what is ranked worst, the largest weights, and the parameters. DATA must have labels and the features of the
+    model, as for evaluate; better not the training data.
+
+    With --train, an ordinary SVM (loss accuracy) is trained on that file for comparison; its C is chosen by a three-fold
+    cross-validation of the metric the model is judged by, and the page says so.
+
+    \b
+    Examples:
+      maxmargin report ranker.model test.letor
+      maxmargin report ranker.model test.letor --train train.letor -o ranker.html
+      maxmargin report new.model test.csv --label grade --against old.model
+    """
+    from maxmargin.cli.report import run
+
+    run(model, data, output, against, training, title, reading, as_json, quiet)

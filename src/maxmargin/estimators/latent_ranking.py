@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import os
 import time
 import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -422,3 +425,39 @@ class LatentRankingSVM(ListEstimator):
         if type(loss) is AUC:
             return metrics.auc(relevant, scores)
         return 1.0 - loss_of_ranking(loss, relevant, scores)
+
+    def report(
+        self,
+        X: Any,
+        y: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        path: str | os.PathLike[str] = "report.html",
+        baselines: Mapping[str, Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        title: str | None = None,
+        notes: Sequence[str] = (),
+    ) -> Path:
+        """Write one HTML page about the model, judged on labelled bags; see :func:`maxmargin.report.write_report`.
+
+        Rows on the page are bags; the spread of a feature is that over all candidates. Estimators among the ``baselines`` score
+        the same bags.
+        """
+        from maxmargin.report import write_report
+
+        scores = self.decision_function(X, offsets)
+        others = {
+            name: other.decision_function(X, offsets) if hasattr(other, "decision_function") else other
+            for name, other in (baselines or {}).items()
+        }
+        return write_report(
+            self,
+            as_rows(X, offsets)[0],
+            y,
+            path=path,
+            baselines=others,
+            feature_names=feature_names,
+            title=title,
+            notes=notes,
+            scores=scores,
+        )

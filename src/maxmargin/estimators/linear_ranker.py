@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from maxmargin import metrics
 from maxmargin._validation import query_offsets
+from maxmargin.estimators.reporting import ReportMixin
 from maxmargin.estimators.training import check_list_weights, fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import RankingModel
 
 
-class LinearRanker(BaseEstimator):
+class LinearRanker(ReportMixin, BaseEstimator):
     """Base of the estimators that score a sample by ``x . coef_ + intercept_`` and are trained for a rank loss."""
 
     loss: str | RankingLoss

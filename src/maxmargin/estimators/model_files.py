@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import solvers
+from maxmargin.estimators.approximate import ApproximateRankingSVM
+from maxmargin.estimators.direct import DirectHistory, DirectLossMinimizer
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
 from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
@@ -55,6 +57,16 @@ _LABELING: dict[str, Any] = {
 # A new estimator is a line here; it may have a method _restore, which is called last.
 _HOLDS: dict[type[Any], dict[str, Any]] = {
     RankingSVM: {**_RANKING, "relevance_thresholds_": ("levels",)},
+    ApproximateRankingSVM: {**_RANKING, "relevance_thresholds_": ("levels",)},
+    DirectLossMinimizer: {
+        "n_features_in_": int,
+        "coef_": ("n_features_in_",),
+        "intercept_": (),
+        "relevance_thresholds_": ("levels",),
+        "certified_": bool,
+        "training_loss_": float,
+        "history_": DirectHistory,
+    },
     LatentRankingSVM: {**_RANKING, "relevance_threshold_": float},
     MulticlassSVM: {
         **_CERTIFICATE,
@@ -67,6 +79,8 @@ _HOLDS: dict[type[Any], dict[str, Any]] = {
     TreeSVM: {**_LABELING, "root_": ("classes",), "leaf_": ("classes",)},
     GraphSVM: {**_CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)},
 }
+# What a run leaves behind: columns of equal length.
+_HISTORIES: dict[str, type[Any]] = {"history": History, "direct history": DirectHistory}
 _CLASSES = {cls.__name__: cls for cls in _HOLDS}
 _SOLVERS: dict[str, type[Solver]] = {
     name: cls for name, cls in vars(solvers).items() if isinstance(cls, type) and issubclass(cls, Solver) and cls is not Solver
@@ -207,6 +221,10 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
 # ---- values to JSON and arrays, and back --------------------------------------------------------------------------------------
 
 
+def _columns(history: type[Any]) -> list[str]:
+    return [field.name for field in dataclasses.fields(history)]
+
+
 class _Packer:
     """Values become JSON; arrays are put aside, and JSON names them."""
 
@@ -235,9 +253,10 @@ class _Packer:
             return int(value)
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
-        if isinstance(value, History):
-            self.arrays[name] = np.array([value.passes, value.primal, value.dual, value.seconds], dtype=np.float64)
-            return {"history": name}
+        for kind, history in _HISTORIES.items():
+            if type(value) is history:
+                self.arrays[name] = np.array([getattr(value, column) for column in _columns(history)], dtype=np.float64)
+                return {kind: name}
         if isinstance(value, np.ndarray):
             # What scikit-learn makes of names of columns, and of labels from a table.
             if value.dtype == object and value.ndim == 1 and all(isinstance(text, str) for text in value):
@@ -259,7 +278,7 @@ class _Unpacker:
         self.arrays = arrays
         self._ways: dict[str, Callable[[str, dict[str, Any]], Any]] = {
             "float": self._float,
-            "history": self._history,
+            **dict.fromkeys(_HISTORIES, self._history),
             "array": lambda name, packed: self._array(name, packed["array"]),
             "texts": self._texts,
             "loss": self._loss,
@@ -295,11 +314,12 @@ class _Unpacker:
             raise self._wrong(name)
         return float(packed["float"])
 
-    def _history(self, name: str, packed: dict[str, Any]) -> History:
-        columns = self._array(name, packed["history"])
-        if columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != 4:
-            raise SavedFileError(f"{self.file}: {name} has shape {columns.shape}, but a history has four rows; {_AGAIN}")
-        return History(*columns.tolist())
+    def _history(self, name: str, packed: dict[str, Any]) -> Any:
+        kind = next(key for key in _HISTORIES if key in packed)
+        columns, wanted = self._array(name, packed[kind]), len(_columns(_HISTORIES[kind]))
+        if columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != wanted:
+            raise SavedFileError(f"{self.file}: {name} has shape {columns.shape}, but a {kind} has {wanted} rows; {_AGAIN}")
+        return _HISTORIES[kind](*columns.tolist())
 
     def _texts(self, name: str, packed: dict[str, Any]) -> NDArray[Any]:
         if not isinstance(packed["texts"], list) or not all(isinstance(text, str) for text in packed["texts"]):
