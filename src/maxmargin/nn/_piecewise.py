@@ -131,8 +131,9 @@ class MaxPool(Layer):
 
     def __init__(self, name: str, module: torch.nn.MaxPool2d) -> None:
         super().__init__(name)
-        m = module
-        self._pool = torch.nn.MaxPool2d(m.kernel_size, m.stride, m.padding, m.dilation, return_indices=True, ceil_mode=m.ceil_mode)
+        self._pool = torch.nn.MaxPool2d(
+            module.kernel_size, module.stride, module.padding, module.dilation, return_indices=True, ceil_mode=module.ceil_mode
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         largest: Tensor = self._pool(x)[0]
@@ -165,9 +166,11 @@ class Monotone(Layer):
 
 def read_network(network: torch.nn.Module) -> list[Layer]:
     """The layers of a Sequential, also of nested ones; anything that is not piecewise linear is refused."""
-    if not isinstance(network, torch.nn.Sequential):
+    if not _is_sequence(network):
         raise TypeError(f"network must be a torch.nn.Sequential, not {type(network).__name__}")
-    layers = list(_layers(network, ""))
+    # A module without weights may well be used twice, so duplicates count.
+    modules = network.named_modules(remove_duplicate=False)
+    layers = [_layer(name, module) for name, module in modules if not _is_sequence(module)]
     seen: dict[int, str] = {}
     for layer in layers:
         for parameter in layer.module.parameters() if isinstance(layer, Affine) else ():
@@ -182,28 +185,27 @@ def read_network(network: torch.nn.Module) -> list[Layer]:
     return layers
 
 
-def _layers(network: torch.nn.Sequential, prefix: str) -> Iterator[Layer]:
-    for key, module in network.named_children():
-        name = prefix + key
-        # Exact types: a subclass may compute something else.
-        if type(module) is torch.nn.Sequential:
-            yield from _layers(module, f"{name}.")
-        elif type(module) is torch.nn.Linear or type(module) is torch.nn.Conv2d:
-            _check_affine(name, module)
-            yield Affine(name, module)
-        elif type(module) is torch.nn.ReLU:
-            yield Rectifier(name)
-        elif type(module) is torch.nn.MaxPool2d:
-            if module.return_indices:
-                raise ValueError(f"network layer {name} returns indices; use MaxPool2d with return_indices=False")
-            yield MaxPool(name, module)
-        elif type(module) is torch.nn.AvgPool2d or type(module) is torch.nn.Flatten:
-            yield Monotone(name, module)
-        else:
-            raise TypeError(
-                f"network layer {name} is a {type(module).__name__}, which layer-wise training does not know; use Linear, "
-                "Conv2d, ReLU, MaxPool2d, AvgPool2d and Flatten in a Sequential"
-            )
+def _is_sequence(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward
+
+
+def _layer(name: str, module: torch.nn.Module) -> Layer:
+    # Exact types: a subclass may compute something else.
+    if type(module) is torch.nn.Linear or type(module) is torch.nn.Conv2d:
+        _check_affine(name, module)
+        return Affine(name, module)
+    if type(module) is torch.nn.ReLU:
+        return Rectifier(name)
+    if type(module) is torch.nn.MaxPool2d:
+        if module.return_indices:
+            raise ValueError(f"network layer {name} returns indices; use MaxPool2d with return_indices=False")
+        return MaxPool(name, module)
+    if type(module) is torch.nn.AvgPool2d or type(module) is torch.nn.Flatten:
+        return Monotone(name, module)
+    raise TypeError(
+        f"network layer {name} is a {type(module).__name__}, which layer-wise training does not know; use Linear, Conv2d, ReLU, "
+        "MaxPool2d, AvgPool2d and Flatten in a Sequential"
+    )
 
 
 def _check_affine(name: str, module: torch.nn.Linear | torch.nn.Conv2d) -> None:

@@ -429,6 +429,6 @@ def _check_network(layers: Sequence[Layer], x: torch.Tensor, n_outputs: int) -> 
                 )
     if z.ndim > 2 or as_table(z).shape[1] != n_outputs:
         raise ValueError(
-            f"network has an output of shape {tuple(z.shape[1:])} per sample, but relevant has {n_outputs} column(s); it must have "
-            "one for each score"
+            f"network has an output of shape {tuple(z.shape[1:])} per sample, but relevant has {n_outputs} column(s); it must "
+            "have one score for each"
         )
