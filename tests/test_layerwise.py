@@ -332,12 +332,33 @@ def test_no_step_climbs(name, loss, dtype):
     assert np.all(np.diff(objectives) <= 0) and objectives[-1] < 0.9 * objectives[0]
     for step, last in zip(model.history_, objectives[:-1], strict=True):
         assert (step.objective < last) == step.taken
-        assert step.gap >= 0 and step.dual <= last * (1 + 1e-12)
+        assert step.certified and step.gap >= 0 and step.dual <= last * (1 + 1e-12)
         assert not step.taken or step.objective <= step.primal * (1 + 1e-6)
     # What is reported is the objective of the network that was left.
     end = objective(copy.deepcopy(network).double(), X.double(), relevant, loss, 200.0)
     assert model.objective_ == objectives[-1] == pytest.approx(end, rel=1e-12)
     assert all(p.dtype == dtype for p in network.parameters())
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e6])
+def test_scales_of_the_input(scale):
+    network, X, relevant = case("conv", seed=8, n=20)
+    model = LayerwiseSVM(network, C=100.0, max_epochs=2, max_iter=20).fit(scale * X, relevant)
+    objectives = [model.initial_objective_, *(step.objective for step in model.history_)]
+    assert np.all(np.diff(objectives) <= 0) and objectives[-1] < objectives[0] and np.isfinite(objectives).all()
+    assert all(step.certified for step in model.history_)
+
+
+def test_scores_that_overflow():
+    network, X, relevant = case("dense")
+    with pytest.raises(ValueError, match="scores that are NaN or infinite"):
+        LayerwiseSVM(network).fit(1e308 * X.sign(), relevant)
+
+
+def test_two_samples():
+    network = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1), nn.Flatten(0))
+    model = LayerwiseSVM(network, "auc", C=10).fit(torch.tensor([[1.0], [-1.0]]), torch.tensor([1, 0]))
+    assert model.objective_ <= model.initial_objective_
 
 
 @pytest.mark.parametrize("loss", ["ap", "ndcg", "auc"])
@@ -386,8 +407,16 @@ def test_a_step_that_fails_is_tried_more_cautiously():
     first = [step for step in model.history_ if step.layer == "0"]
     assert not first[0].taken and first[0].status == "max_passes"
     for step, following in itertools.pairwise(first):
-        assert following.proximal == (step.proximal if step.taken else max(1.0, 10 * step.proximal))
+        quick = step.passes <= 1
+        assert following.proximal == (step.proximal / (2 if quick else 1) if step.taken else max(1.0, 10 * step.proximal))
     assert model.objective_ < model.initial_objective_
+
+
+def test_a_step_that_was_easy_is_followed_by_a_bolder_one():
+    network, X, relevant = case("dense", seed=11)
+    model = LayerwiseSVM(network, C=100, proximal=1e4, max_epochs=3).fit(X, relevant)
+    last = [step for step in model.history_ if step.layer == "4"]
+    assert [step.proximal for step in last] == [1e4, 5e3, 2.5e3]
 
 
 def test_training_converges_and_says_so():

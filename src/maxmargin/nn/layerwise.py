@@ -12,7 +12,7 @@ All layers but one are fixed, and the objective ``F = 1/2 ||W||^2 + C * hinge`` 
    cuts, a solver its minimum to a duality gap.
 
 A solution that is better than the current weights in 3 has a lower F: ``F(new) <= bound(new) < bound(current) = F(current)``.
-Whatever else the solver returns is thrown away, so that F never rises.
+Whatever the solver returns is taken only if F itself is lower, so that F never rises, not even by rounding.
 
 The paper writes the score as a difference of convex functions g - h, by splitting weights into positive and negative parts, and
 linearises the concave side. The bounds here linearise unit by unit instead; they are never looser and at times tighter: with
@@ -61,13 +61,14 @@ class LayerStep:
         Of the convex problem of the layer: the value of the best weights found, a lower bound of its minimum, and their
         difference. They include the proximal term and the regulariser of all layers: ``objective <= primal`` for a step that
         was taken, up to the rounding of the network's weights.
+    certified : bool
+        Whether the gap is proved, which needs exact inference.
     taken : bool
         Whether the step lowered the objective; otherwise the weights are as before.
     passes : int
         Passes over the data, one loss-augmented inference each.
     status : str
-        Why the solver stopped: "converged", "callback" (the gap is a small part of what was gained), "max_passes", "time_limit"
-        or "interrupted".
+        Why the solver stopped: "converged" (``tol``), "step_tol", "max_passes", "time_limit" or "interrupted".
     proximal : float
         Weight of the proximal term.
     seconds : float
@@ -80,6 +81,7 @@ class LayerStep:
     hinge: float
     primal: float
     dual: float
+    certified: bool
     taken: bool
     passes: int
     status: str
@@ -113,15 +115,16 @@ class LayerwiseSVM:
         Weight of the hinge against the regulariser.
     proximal : float, default=10.0
         A step pays ``proximal/2 ||w - current weights||^2``: larger values keep it where the bound is good, and make it cheaper.
-        A layer whose budget ended before its objective fell gets ten times as much the next time. Zero is allowed.
+        This is the first value; a layer whose passes ended before its objective fell gets ten times as much the next time,
+        one that needed at most half of its passes half as much. Zero is allowed.
     max_epochs : int, default=10
         Most rounds over the layers.
     order : {"backward", "forward", "random"}, default="backward"
         Order of the layers in a round: last one first, first one first, or drawn anew each time.
     tol : float, default=1e-3
-        Rounds end when one lowers F by at most ``tol * F``. Convex problems end at ``gap <= tol * primal``,
+        Rounds end when one lowers F by at most ``tol * F``. A convex problem ends at ``gap <= tol * primal``.
     step_tol : float, default=0.1
-        or at ``gap <= step_tol * what the step has gained``, whichever comes first.
+        A convex problem also ends when its gap is at most this share of what the step has gained; 0 waits for ``tol``.
     max_iter : int, default=50
         Most passes over the data per step.
     solver : Solver, optional
@@ -149,8 +152,9 @@ class LayerwiseSVM:
     Notes
     -----
     Everything is computed in double precision on the processor. What counts is the objective of the weights as the network can
-    hold them, so that it never rises for a network in single precision either. A pass costs about six of the network's forward
-    passes over all data; inputs of the trained layer and the signs of all units after it are kept in memory.
+    hold them, so that it never rises for a network in single precision either. A pass costs about eight forward passes of the
+    layers from the trained one on, over all data. The inputs of that layer and the patterns of all units after it are kept in
+    memory.
 
     Examples
     --------
@@ -251,7 +255,8 @@ class LayerwiseSVM:
         """Rounds over the layers until nothing is gained or a budget ends."""
         rng = np.random.default_rng(self.random_state)
         places = [k for k, layer in enumerate(run.layers) if isinstance(layer, Affine) and layer.trained]
-        for run.epoch in range(1, self.max_epochs + 1):
+        for epoch in range(1, self.max_epochs + 1):
+            run.epoch = epoch
             if self.order == "backward":
                 places.sort(reverse=True)
             elif self.order == "random":
@@ -283,7 +288,9 @@ class LayerwiseSVM:
         solution = self._solve(problem, (1.0 + proximal) / self.C, (run.objective - constant) / self.C, self._seconds_left(run))
         found = layer.rounded(torch.from_numpy(centre + solution.weights))
         taken = run.take(place, x, found)
-        if not taken and not solution.converged:
+        if taken and solution.passes <= self.max_iter / 2:
+            run.proximal[layer.name] = proximal / 2
+        elif not taken and not solution.converged:
             run.proximal[layer.name] = max(10.0 * proximal, 1.0)
         step = LayerStep(
             epoch=run.epoch,
@@ -292,9 +299,10 @@ class LayerwiseSVM:
             hinge=run.hinge_value,
             primal=self.C * solution.primal + constant,
             dual=self.C * solution.dual + constant,
+            certified=solution.certified,
             taken=taken,
             passes=round(solution.passes),
-            status=solution.status,
+            status="step_tol" if solution.status == "callback" else solution.status,
             proximal=proximal,
             seconds=time.perf_counter() - run.began,
         )
@@ -343,6 +351,8 @@ class _Run:
         self.status = "max_epochs"
         self.hinge_value = self._hinge_from(0, x)
         self.objective = self._objective(self.hinge_value)
+        if not math.isfinite(self.objective):
+            raise ValueError("network gives scores that are NaN or infinite for X; scale X, or start from smaller weights")
 
     @property
     def squared_norm(self) -> float:

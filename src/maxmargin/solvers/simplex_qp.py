@@ -81,8 +81,8 @@ class SimplexQP:
         scale = max(float(np.max(np.abs(linear))), float(np.max(np.abs(np.diagonal(gram)))) * self.total, 1e-300)
         # A ridge far below rounding of the result: duplicates of a cut would make the system singular.
         size = float(np.max(np.diagonal(gram)))
-        if size == 0:
-            # Linear: all on the best variable.
+        if size * self.total <= 1e-15 * scale:
+            # Linear up to rounding: all on the best variable.
             a[:] = 0.0
             a[int(np.argmax(linear))] = self.total
             return a
