@@ -21,7 +21,7 @@ from benchmarks.timing import markdown, write_report
 from maxmargin import most_violating_ranking
 from maxmargin.metrics import average_precision, ndcg
 from maxmargin.nn import LayerwiseSVM
-from maxmargin.nn._layer_problem import LayerProblem, forward
+from maxmargin.nn._layer_problem import LayerProblem
 from maxmargin.nn._piecewise import read_network
 from maxmargin.nn._score_hinges import ScoreHinge, score_hinge
 
@@ -199,7 +199,7 @@ def inference_times(start, train, pools):
         spent = {method: min(replay(tables, truth, loss, method) for _ in range(2)) for method in METHODS}
         rows.append(["training", f"{N_TRAIN:,}", LOSSES[loss], str(len(tables)), f"{seconds:.1f} s", *ratios(spent, seconds)])
         layers, seen, truth = read_network(network), [], one_hot(large[1])
-        problem = LayerProblem(layers[0], layers[1:], forward([], large[0].double()), Recorded(score_hinge(loss, truth), seen))
+        problem = LayerProblem(layers[0], layers[1:], large[0].double(), Recorded(score_hinge(loss, truth), seen))
         began = time.process_time()
         problem.bound_and_gradient(layers[0].weights.numpy())
         seconds = time.process_time() - began
