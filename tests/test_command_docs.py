@@ -1,4 +1,4 @@
-"""The session in docs/command.md, command by command, with the output it shows."""
+"""The sessions in docs/command.md, command by command with the output it shows, and in the README."""
 
 import re
 import shlex
@@ -10,16 +10,17 @@ from click.testing import CliRunner
 
 from maxmargin.cli import main
 
-PAGE = Path(__file__).parent.parent / "docs" / "command.md"
+ROOT = Path(__file__).parent.parent
+PAGE, README = ROOT / "docs" / "command.md", ROOT / "README.md"
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def blocks(language, page=PAGE):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def steps():
+def steps(page=PAGE):
     """(command, output shown) in the order of the page."""
-    for block in blocks("console"):
+    for block in blocks("console", page):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             yield command, output
@@ -52,3 +53,14 @@ def test_session(tmp_path, monkeypatch, capsys):
             subprocess.run(command, shell=True, check=True)
     exec(use_model, {})
     assert capsys.readouterr().out == "ap 0.01 (30,) True\n"
+
+
+def test_commands_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(blocks("python")[0], {})
+    commands = [command for command, _ in steps(README)]
+    assert len(commands) == 4
+    for command in commands:
+        result = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert result.exit_code == 0, result.output
+    assert {"ranker.model", "test.run", "report.html"} <= {path.name for path in tmp_path.iterdir()}
