@@ -28,15 +28,21 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.nn_loss
 	$(BIN)/python -m benchmarks.nn_digits
 	$(BIN)/python -m benchmarks.latent_ranking
-	$(BIN)/python -m benchmarks.reader
+	$(BIN)/python -m benchmarks.reader --megabytes 1000 --repeats 1
+	$(BIN)/python -m benchmarks.approximate_ranking
+	$(BIN)/python -m benchmarks.layerwise
+	$(BIN)/python -m benchmarks.ranking_training
+	$(BIN)/python -m benchmarks.ranking_quality
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[plot]'
 	@touch $@
 
+# The pages are tested in a real browser: that of the system or, if npm is there, one of its own.
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[test]'
+	-@$(BIN)/python tests/browser.py
 	@touch $@
 
 $(VENV)/bin/python:

@@ -25,7 +25,7 @@ TABLE = "qid,relevance,score,text\na,1,0.9,x\na,0,0.5,y\nb,0,3,z\nb,2,1.5,u\n"
 
 def test_version_and_help(run):
     assert maxmargin.__version__ in run("--version").output
-    for command in ([], ["demo"], ["evaluate"]):
+    for command in ([], ["demo"], ["evaluate"], ["report"]):
         result = run(*command, "--help")
         assert result.exit_code == 0 and "maxmargin" in result.output
     assert run("evalute").exit_code == 2

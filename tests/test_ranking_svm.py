@@ -227,3 +227,12 @@ def test_bad_parameters(data, parameters, labels, message):
     X, y = data
     with pytest.raises(ValueError, match=message):
         RankingSVM(**parameters).fit(X, y if labels is None else labels)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-12, 1e-15])
+def test_features_far_below_the_loss(scale):
+    """The quadratic part of the dual is then below the rounding of the linear one."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), rng.random(60) < 0.3
+    model = RankingSVM("ap", C=100).fit(scale * X, y)
+    assert model.dual_gap_ <= 1e-3 * model.primal_objective_ and np.isfinite(model.coef_).all()

@@ -181,7 +181,8 @@ def test_item_4_cutting_planes_bound_the_optimum_from_below(name, lam):
         primal = lam / 2 * master.weights @ master.weights + cut.hinge(master.weights)
         if primal - values[-1] <= 1e-5 * primal:
             break
-        master.add(cut, 10_000)
+        master.append(cut)
+        master.settle(10_000)
     assert (np.diff(values) >= -1e-10).all() and values[-1] <= best.primal + 1e-10
     assert primal - values[-1] <= 1e-5 * primal
     several = NSlackCuttingPlane(tol=1e-3).solve(listed(make_model(name)), lam)

@@ -36,10 +36,11 @@ void bind_numeric(nb::module_& m) {
                 for (std::size_t j = 0; j < qp.size(); ++j) output.data[i * qp.size() + j] = qp.gram(i, j);
             return output.array;
         }, nb::rv_policy::automatic)
-        .def("add", [](SimplexQP& qp, const Doubles& products, double linear) {
+        .def("add", [](SimplexQP& qp, const Doubles& products, double linear, bool in_sum) {
             if (products.size() != qp.size() + 1) throw nb::value_error("products must have one entry for each variable and for the new one");
-            qp.add(products.data(), linear);
-        }, "products"_a, "linear"_a)
+            if (qp.size() == 0 && !in_sum) throw nb::value_error("the first variable must be in the sum");
+            qp.add(products.data(), linear, in_sum);
+        }, "products"_a, "linear"_a, "in_sum"_a = true)
         .def("set_solution", [](SimplexQP& qp, const Doubles& values) {
             if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
             qp.set_solution(values.data());

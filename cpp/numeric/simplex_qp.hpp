@@ -1,6 +1,8 @@
-// The small dual problem of cutting planes: min 1/2 a'Ha - b'a subject to a >= 0, sum(a) = total.
+// The small dual problem of cutting planes: min 1/2 a'Ha - b'a subject to a >= 0, sum(a) = total. Variables of linear
+// constraints on the weights stand beside the simplex: they are not in the sum.
 //
-// An active set: the variables that are not zero, the support, have a Cholesky factor of their part of H + shift 11', to
+// An active set: the variables that are not zero, the support, have a Cholesky factor of their part of H + shift ee',
+// e being the variables in the sum, to
 // which a variable is appended or from which one is taken in O(m^2). The shift changes the objective by a constant, since
 // the sum is fixed, and makes the factor well conditioned where H alone is singular but the sum settles the rest. Cuts come one at a time and the last solution is a good start,
 // so a solve changes the support a few times only.
@@ -25,12 +27,14 @@ class SimplexQP {
     const std::vector<double>& solution() const { return solution_; }
     double gram(std::size_t i, std::size_t j) const { return gram_[i * capacity_ + j]; }
 
-    // One more variable: its row of H, its own entry last, and its entry of b. It starts at zero, the first one at the total.
-    void add(const double* products, double linear) {
+    // One more variable: its row of H, its own entry last, and its entry of b. It starts at zero, the first one, which must be
+    // in the sum, at the total.
+    void add(const double* products, double linear, bool in_sum) {
         const std::size_t m = size();
         if (m == capacity_) grow(std::max<std::size_t>(16, 2 * capacity_));
         for (std::size_t k = 0; k <= m; ++k) gram_[m * capacity_ + k] = gram_[k * capacity_ + m] = products[k];
         linear_.push_back(linear);
+        in_sum_.push_back(in_sum);
         solution_.push_back(m == 0 ? total_ : 0.0);
         if (m == 0) stale_ = true;
     }
@@ -49,9 +53,11 @@ class SimplexQP {
             place[from] = i;
             for (std::size_t j = 0; j < count; ++j) gram_[i * capacity_ + j] = gram_[from * capacity_ + static_cast<std::size_t>(kept[j])];
             linear_[i] = linear_[from];
+            in_sum_[i] = in_sum_[from];
             solution_[i] = solution_[from];
         }
         linear_.resize(count);
+        in_sum_.resize(count);
         solution_.resize(count);
         for (std::size_t& k : support_) k = place[k];
     }
@@ -103,15 +109,18 @@ class SimplexQP {
                 continue;
             }
             slopes(gradient);
-            double level = 0;
-            for (const std::size_t k : support_) level += gradient[k] * solution_[k];
+            double level = 0, beside = 0;
+            for (const std::size_t k : support_) (in_sum_[k] ? level : beside) += in_sum_[k] ? gradient[k] * solution_[k] : solution_[k];
             level /= total_;
+            for (std::size_t k = 0; k < size(); ++k) gradient[k] -= in_sum_[k] * level;
             const auto entering = static_cast<std::size_t>(std::min_element(gradient.begin(), gradient.end()) - gradient.begin());
             const double now = value();
             // Rounding may let the same few variables come and go.
             stalled = now > best ? 0 : stalled + 1;
             best = std::max(best, now);
-            if (stalled > 3 || gradient[entering] >= level - 1e-15 * scale || solution_[entering] > 0 || in_support(entering)) break;
+            // Variables beside the simplex may be large, and the rounding of the gradient with them.
+            const double rounding = 1e-15 * (scale + largest * beside);
+            if (stalled > 3 || gradient[entering] >= -rounding || solution_[entering] > 0 || in_support(entering)) break;
             append(entering);
         }
         normalise();
@@ -140,8 +149,14 @@ class SimplexQP {
 
     void only_linear() {
         std::fill(solution_.begin(), solution_.end(), 0.0);
-        solution_[static_cast<std::size_t>(std::max_element(linear_.begin(), linear_.end()) - linear_.begin())] = total_;
+        solution_[best_linear()] = total_;
         stale_ = true;
+    }
+    std::size_t best_linear() const {
+        std::size_t best = 0;
+        for (std::size_t k = 1; k < size(); ++k)
+            if (in_sum_[k] && linear_[k] > linear_[best]) best = k;
+        return best;
     }
 
     bool in_support(std::size_t variable) const { return std::find(support_.begin(), support_.end(), variable) != support_.end(); }
@@ -157,10 +172,12 @@ class SimplexQP {
     }
 
     void restart() {
-        const auto best = static_cast<std::size_t>(std::max_element(linear_.begin(), linear_.end()) - linear_.begin());
+        const std::size_t best = best_linear();
         solution_[best] = total_;
         append(best);
     }
+
+    double shifted(std::size_t i, std::size_t j) const { return gram(i, j) + (in_sum_[i] && in_sum_[j] ? shift_ : 0.0); }
 
     // One more row of the factor.
     void append(std::size_t variable) {
@@ -168,9 +185,9 @@ class SimplexQP {
         double* row = factor_.data() + m * capacity_;
         for (std::size_t i = 0; i < m; ++i) {
             const double* other = factor_.data() + i * capacity_;
-            row[i] = (gram(support_[i], variable) + shift_ - dot(other, row, i)) / other[i];
+            row[i] = (shifted(support_[i], variable) - dot(other, row, i)) / other[i];
         }
-        row[m] = std::sqrt(std::max(ridge_, gram(variable, variable) + shift_ + ridge_ - dot(row, row, m)));
+        row[m] = std::sqrt(std::max(ridge_, shifted(variable, variable) + ridge_ - dot(row, row, m)));
         support_.push_back(variable);
     }
 
@@ -211,15 +228,18 @@ class SimplexQP {
     // The minimiser over the plane sum = total with only the support free. The ridge is taken back by one correction.
     void minimise_on_support(std::vector<double>& target) const {
         const std::size_t m = support_.size();
-        std::vector<double> ones(m, 1.0), residual(m);
+        std::vector<double> ones(m), residual(m);
         target.resize(m);
-        for (std::size_t k = 0; k < m; ++k) target[k] = linear_[support_[k]];
+        for (std::size_t k = 0; k < m; ++k) target[k] = linear_[support_[k]], ones[k] = in_sum_[support_[k]];
+        const auto sum_of = [&](const std::vector<double>& values) {
+            double sum = 0;
+            for (std::size_t k = 0; k < m; ++k) sum += in_sum_[support_[k]] * values[k];
+            return sum;
+        };
         apply_inverse(target, ones);
-        double sum_ones = 0;
-        for (const double v : ones) sum_ones += v;
+        const double sum_ones = sum_of(ones);
         const auto onto_plane = [&](std::vector<double>& values, double sum) {
-            double all = 0;
-            for (const double v : values) all += v;
+            const double all = sum_of(values);
             const double multiplier = (all - sum) / sum_ones;
             for (std::size_t k = 0; k < m; ++k) values[k] -= multiplier * ones[k];
         };
@@ -247,14 +267,19 @@ class SimplexQP {
 
     void normalise() {
         double sum = 0;
-        for (double& a : solution_) sum += a = std::max(0.0, a);
-        for (double& a : solution_) a *= total_ / sum;
+        for (std::size_t k = 0; k < size(); ++k) {
+            solution_[k] = std::max(0.0, solution_[k]);
+            sum += in_sum_[k] * solution_[k];
+        }
+        for (std::size_t k = 0; k < size(); ++k)
+            if (in_sum_[k]) solution_[k] *= total_ / sum;
     }
 
     double total_;
     std::size_t capacity_ = 0;
     std::vector<double> gram_, factor_;  // rows of length capacity
     std::vector<double> linear_, solution_;
+    std::vector<char> in_sum_;
     std::vector<std::size_t> support_;  // in the order of the factor
     double ridge_ = 0, shift_ = 0;
     bool stale_ = true;

@@ -13,29 +13,37 @@ __version__ = "0.1.0"
 
 # name -> the module that defines it
 _HOMES = {
+    "ApproximateRankingSVM": "maxmargin.estimators",
     "ChainSVM": "maxmargin.estimators",
+    "DirectLossMinimizer": "maxmargin.estimators",
     "GraphSVM": "maxmargin.estimators",
     "LatentRankingSVM": "maxmargin.estimators",
     "LatentStructuredSVM": "maxmargin.estimators",
     "MulticlassSVM": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
+    "SavedFileError": "maxmargin.storage",
     "StructuredSVM": "maxmargin.estimators",
     "TreeSVM": "maxmargin.estimators",
     "ViolatingRanking": "maxmargin.inference",
     "ViolatingRankings": "maxmargin.inference",
+    "load_model": "maxmargin.estimators",
     "most_violating_ranking": "maxmargin.inference",
     "most_violating_rankings": "maxmargin.inference",
+    "save_model": "maxmargin.estimators",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
-_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "solvers")
+_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "report", "solvers")
 
 __all__ = [
+    "ApproximateRankingSVM",
     "ChainSVM",
+    "DirectLossMinimizer",
     "GraphSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
     "RankingSVM",
+    "SavedFileError",
     "StructuredSVM",
     "TreeSVM",
     "ViolatingRanking",
@@ -44,19 +52,24 @@ __all__ = [
     "data",
     "estimators",
     "inference",
+    "load_model",
     "losses",
     "metrics",
     "models",
     "most_violating_ranking",
     "most_violating_rankings",
+    "report",
+    "save_model",
     "solvers",
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, losses, metrics, models, solvers
+    from maxmargin import data, estimators, inference, losses, metrics, models, report, solvers
     from maxmargin import nn as nn
     from maxmargin.estimators import (
+        ApproximateRankingSVM,
         ChainSVM,
+        DirectLossMinimizer,
         GraphSVM,
         LatentRankingSVM,
         LatentStructuredSVM,
@@ -64,6 +77,8 @@ if TYPE_CHECKING:
         RankingSVM,
         StructuredSVM,
         TreeSVM,
+        load_model,
+        save_model,
     )
     from maxmargin.inference import (
         ViolatingRanking,
@@ -71,6 +86,7 @@ if TYPE_CHECKING:
         most_violating_ranking,
         most_violating_rankings,
     )
+    from maxmargin.storage import SavedFileError
 
 
 def __getattr__(name: str) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maxmargin.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,11 +64,5 @@ def save_figure(ax: Axes, path: Path) -> None:
     """Write the figure in one step: an interrupted run leaves no broken file."""
     figure: Figure = ax.figure  # type: ignore[assignment]
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=path.suffix)
-    os.close(handle)
-    try:
-        figure.savefig(temporary, dpi=150)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path) as file:
+        figure.savefig(file, dpi=150, format=path.suffix[1:] or None)

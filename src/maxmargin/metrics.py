@@ -32,9 +32,11 @@ Gains = Literal["linear", "exponential"]
 
 
 class _Lists:
-    """Samples sorted by query and descending score, ties with the less relevant first."""
+    """Samples sorted by query and descending score, ties with the less relevant first, those not retrieved at the end."""
 
-    def __init__(self, relevance: ArrayLike, scores: ArrayLike, qid: ArrayLike | None) -> None:
+    def __init__(
+        self, relevance: ArrayLike, scores: ArrayLike, qid: ArrayLike | None, retrieved: ArrayLike | None = None
+    ) -> None:
         values = check_scores(scores)
         if not np.isfinite(values).all():
             raise ValueError("scores must be finite, but contains NaN or infinite values")
@@ -46,22 +48,29 @@ class _Lists:
         grades = grades.astype(np.float64)
         if not np.isfinite(grades).all():
             raise ValueError("relevance must be finite, but contains NaN or infinite values")
+        found = np.ones(len(values), dtype=bool) if retrieved is None else np.asarray(retrieved)
+        if found.shape != values.shape or found.dtype != np.bool_:
+            raise ValueError(f"retrieved must be {len(values)} booleans, but has shape {found.shape} and dtype {found.dtype}")
+        rows = None
         if qid is None:
             self.qid: NDArray[Any] = np.array([""])
             offsets = np.array([0, len(values)], dtype=np.int64)
         else:
-            self.qid, offsets, order = query_offsets(qid, len(values))
-            if order is not None:
-                values, grades = values[order], grades[order]
+            self.qid, offsets, rows = query_offsets(qid, len(values))
+            if rows is not None:
+                values, grades, found = values[rows], grades[rows], found[rows]
         sizes = np.diff(offsets)
         query = np.repeat(np.arange(len(sizes)), sizes)
-        order = np.lexsort((grades, -values, query))
+        order = np.lexsort((grades, -values, ~found, query))
         self.scores = values[order]
         self.grades = grades[order]
+        self.rows = order if rows is None else rows[order]  # where each sample stood in the input
         self.query = query
         self.starts = offsets[:-1]
         self.n_queries = len(sizes)
-        self.position = np.arange(1, len(values) + 1) - np.repeat(self.starts, sizes)
+        self.place = np.arange(1, len(values) + 1) - np.repeat(self.starts, sizes)
+        # What was not retrieved stands at no position.
+        self.position = np.where(found[order], self.place, np.inf)
 
     def per_query(self, values: NDArray[Any]) -> Floats:
         """Sum over each query."""
@@ -196,15 +205,18 @@ def evaluate(
     qid: ArrayLike | None = None,
     metrics: Iterable[str] = DEFAULT_METRICS,
     gains: Gains = "linear",
+    retrieved: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Several metrics by name: ``map`` (or ``ap``), ``mrr``, ``ndcg``, ``ndcg@K``, ``p@K``, ``auc``.
+
+    ``retrieved`` as in :func:`per_query`.
 
     Examples
     --------
     >>> evaluate([1, 0, 1, 0], [4, 3, 2, 1], metrics=["map", "p@1"])
     {'map': 0.8333333333333333, 'p@1': 1.0}
     """
-    values, _ = per_query(relevance, scores, qid=qid, metrics=metrics, gains=gains)
+    values, _ = per_query(relevance, scores, qid=qid, metrics=metrics, gains=gains, retrieved=retrieved)
     return {name: float(value.mean()) for name, value in values.items()}
 
 
@@ -215,8 +227,12 @@ def per_query(
     qid: ArrayLike | None = None,
     metrics: Iterable[str] = DEFAULT_METRICS,
     gains: Gains = "linear",
+    retrieved: ArrayLike | None = None,
 ) -> tuple[dict[str, Floats], NDArray[Any]]:
     """The metrics of every query, and the query ids in the same order (that of first appearance).
+
+    Where ``retrieved`` (booleans, shape (n,)) is False, a sample is known but was not returned by the search that is evaluated:
+    it counts among the relevant samples there are, and stands at no position (for ``auc``, below all others).
 
     Examples
     --------
@@ -225,7 +241,7 @@ def per_query(
     (array([1. , 0.5]), array(['a', 'b'], dtype='<U1'))
     """
     wanted = {name: _by_name(name, gains) for name in metrics}
-    lists = _Lists(relevance, scores, qid)
+    lists = _Lists(relevance, scores, qid, retrieved)
     return {name: metric(lists) for name, metric in wanted.items()}, lists.qid
 
 
@@ -278,11 +294,12 @@ def _ndcg(lists: _Lists, k: int | None, gains: Gains) -> Floats:
         raise ValueError(f"gains={gains!r} is unknown; choose 'linear' or 'exponential'")
     grades = np.maximum(lists.grades, 0)
     gain = np.exp2(grades) - 1 if gains == "exponential" else grades
-    weight = 1 / np.log2(1.0 + lists.position)
-    if k is not None:
-        weight = weight * (lists.position <= k)
+
+    def weight(position: NDArray[Any]) -> Floats:
+        return np.where(position <= (np.inf if k is None else k), 1 / np.log2(1.0 + position), 0.0)
+
     ideal = gain[np.lexsort((-gain, lists.query))]
-    return _ratio(lists.per_query(gain * weight), lists.per_query(ideal * weight))
+    return _ratio(lists.per_query(gain * weight(lists.position)), lists.per_query(ideal * weight(lists.place)))
 
 
 _WHOLE_LIST: dict[str, Callable[[_Lists], Floats]] = {

@@ -7,7 +7,6 @@ separates from the rest. There the two aims disagree, and it shows what training
 from __future__ import annotations
 
 import importlib.util
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
+from maxmargin.cli import progress
 from maxmargin.cli.evaluate import format_table
 from maxmargin.estimators import RankingSVM
 from maxmargin.figures import plot_precision_recall, save_figure
@@ -65,7 +65,7 @@ def _cross_validate(
     held_out = np.empty(len(X))
     folds = []
     for k, (train, test) in enumerate(_split(_FOLDS, X, relevant, seed)):
-        _progress(f"{name}: fold {k + 1} of {_FOLDS}")
+        progress.show(f"{name}: fold {k + 1} of {_FOLDS}")
         C = _best_C(make, grid, X[train], relevant[train], seed + 1 + k)
         start = time.perf_counter()
         model = make(C).fit(X[train], relevant[train])
@@ -75,7 +75,7 @@ def _cross_validate(
         folds.append((average_precision(relevant[test], scores), ndcg(relevant[test], scores), gap, seconds))
         # Folds have their own scale of scores; for one common curve they are made comparable.
         held_out[test] = (scores - scores.mean()) / scores.std()
-    _progress("")
+    progress.clear()
     return held_out, folds
 
 
@@ -90,10 +90,3 @@ def _best_C(make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], r
 
 def _split(folds: int, X: NDArray[Any], relevant: NDArray[np.bool_], seed: int) -> Any:
     return StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, relevant)
-
-
-def _progress(text: str) -> None:
-    """A line that the next one overwrites; nothing in a pipe."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from maxmargin import __version__
-
-_EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+from maxmargin.cli.options import (
+    EXISTING,
+    GAINS,
+    OUTPUT,
+    DataOptions,
+    data_options,
+    numbers,
+    output_options,
+    training_options,
+    with_exit_codes,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maxmargin")
 def main() -> None:
-    r"""Learn rankings by the metric you report, with a certified duality gap.
+    """Learn rankings by the metric you report, with a certified duality gap.
 
     \b
     maxmargin demo                                    two minutes with real data
-    maxmargin evaluate results.csv                    MAP, NDCG, ... of scored samples
+    maxmargin cv train.letor --model ranker.model     choose C, train, save
+    maxmargin train train.letor --C 10 --model ranker.model
+    maxmargin predict ranker.model test.letor         scores, or a TREC run
+    maxmargin evaluate ranker.model test.letor        MAP, NDCG, ...
+    maxmargin report ranker.model test.letor          a page to look at
     """
 
 
@@ -26,14 +40,15 @@ def main() -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT,
     default=Path("demo/precision_recall.png"),
     show_default=True,
     help="Where to write the figure (.png, .svg or .pdf).",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of the cross-validation folds.")
+@with_exit_codes
 def demo(output: Path, seed: int) -> None:
-    r"""Train for AP, for NDCG and for accuracy on handwritten digits, and compare.
+    """Train for AP, for NDCG and for accuracy on handwritten digits, and compare.
 
     \b
     Example: maxmargin demo -o curves.svg
@@ -44,42 +59,211 @@ def demo(output: Path, seed: int) -> None:
 
 
 @main.command()
-@click.argument("data", type=_EXISTING)
-@click.argument("scores", type=_EXISTING, required=False)
+@click.argument("data", type=EXISTING)
+@click.option("--model", type=OUTPUT, required=True, help="Where to write the model.")
+@click.option("--C", "C", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Weight of the hinges.")
+@training_options
+@data_options
+@output_options
+@click.pass_context
+@with_exit_codes
+def train(
+    context: click.Context,
+    data: Path,
+    model: Path,
+    C: float,
+    parameters: dict[str, Any],
+    reading: DataOptions,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Train a ranking model for a metric.
+
+    DATA is a svmlight/LETOR file or a table (.csv, .tsv, .parquet) with a header. Samples of a query form a list; without
+    queries all samples form one. The model is written in one step, with its certified duality gap; it has weights and numbers
+    only, and loading it runs no code.
+
+    If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
+    same, with exit code 130. The exit code is 1 for bad input and 2 for wrong usage.
+
+    \b
+    Examples:
+      maxmargin train train.letor --loss ndcg --C 10 --model ranker.model
+      maxmargin train train.csv --label grade --qid query --model ranker.model
+    """
+    from maxmargin.cli.train import run
+
+    context.exit(run(data, reading, {**parameters, "C": C}, model, as_json, quiet))
+
+
+@main.command()
+@click.argument("data", type=EXISTING)
+@click.option("--C", "grid", callback=numbers, help="Values to try, 0.1,1,10.  [default: six powers of ten]")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="How many.")
+@click.option("-m", "--metric", help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
+@GAINS
+@click.option("--jobs", type=click.IntRange(1), help="Folds at a time.  [default: one per core]")
+@click.option("--model", type=OUTPUT, help="Train on all data with the best C, and write the model here.")
+@training_options
+@data_options
+@output_options
+@click.pass_context
+@with_exit_codes
+def cv(
+    context: click.Context,
+    data: Path,
+    grid: list[float] | None,
+    folds: int,
+    metric: str | None,
+    gains: str,
+    jobs: int | None,
+    model: Path | None,
+    parameters: dict[str, Any],
+    reading: DataOptions,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Choose C by cross-validation.
+
+    Folds are made of whole queries or, without queries, of samples, with the same share of relevant ones in every fold. The
+    table has the mean of the metric over the folds and its standard error, for every C. A time limit is one for each fit. Exit
+    codes are those of train.
+
+    \b
+    Examples:
+      maxmargin cv train.letor --loss ap --C 0.1,1,10
+      maxmargin cv train.letor --metric ndcg@10 --model ranker.model
+    """
+    from maxmargin.cli.cv import run
+
+    context.exit(run(data, reading, parameters, grid, folds, metric, gains, jobs, model, as_json, quiet))
+
+
+@main.command()
+@click.argument("model", type=EXISTING)
+@click.argument("data", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, help="Write to a file, in one step, and not to standard output.")
+@click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
+@click.option("--tag", default="maxmargin", show_default=True, help="Last field of a TREC run.")
+@data_options
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@with_exit_codes
+def predict(
+    model: Path, data: Path, output: Path | None, form: str, tag: str, reading: DataOptions, as_json: bool
+) -> None:
+    """Score samples with a model: one number per line, in the order of DATA.
+
+    With --format trec a run: query, Q0, document, rank, score, tag. Documents have the names in LETOR comments (#docid = NAME)
+    and otherwise the numbers of the samples, counted from 1.
+
+    DATA must have the features of the model. Columns of a table are found by their names, in any order; a svmlight file may
+    have fewer columns, because zeros are not written, but not more. Labels are not used.
+
+    \b
+    Examples:
+      maxmargin predict ranker.model test.letor > scores.txt
+      maxmargin predict ranker.model test.letor --format trec -o test.run
+    """
+    from maxmargin.cli.predict import run
+
+    run(model, data, reading, form, tag, output, as_json)
+
+
+@main.command()
+@click.argument("files", nargs=-1, type=EXISTING, metavar="[MODEL] DATA [SCORES]")
 @click.option("-m", "--metric", "metrics", multiple=True, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated.")
-@click.option("--gains", type=click.Choice(["linear", "exponential"]), default="linear", show_default=True, help="Gains of NDCG.")
-@click.option("--relevance", default="relevance", show_default=True, help="Column of the labels (tables only).")
+@GAINS
+@click.option("--relevance", "--label", "label", help="Column of the labels (tables only).  [default: relevance]")
 @click.option("--score", default="score", show_default=True, help="Column of the scores (tables only).")
-@click.option("--qid", default="qid", show_default=True, help="Column of the queries, if there is one (tables only).")
+@click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]")
+@click.option("--qrels", type=EXISTING, help="Judgements: lines 'query 0 document relevance'.")
+@click.option("--run", "run_file", type=EXISTING, help="Results: lines 'query Q0 document rank score tag'.")
+@click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
 @click.option("--per-query", is_flag=True, help="Also one line for every query.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@with_exit_codes
 def evaluate(
-    data: Path,
-    scores: Path | None,
+    files: tuple[Path, ...],
     metrics: tuple[str, ...],
     gains: str,
-    relevance: str,
+    label: str | None,
     score: str,
-    qid: str,
+    qid: str | None,
+    qrels: Path | None,
+    run_file: Path | None,
+    complete: bool,
     per_query: bool,
     as_json: bool,
 ) -> None:
-    r"""Ranking metrics of scored samples.
+    """Ranking metrics of scored samples, of a model or of a TREC run.
 
     DATA is a table (.csv or .tsv, perhaps .gz or .bz2, or .parquet) with a header and columns for relevance, score and, if
-    there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Metrics are means
-    over the queries.
+    there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Or a MODEL comes first,
+    and scores DATA. Metrics are means over the queries; equal scores are put in the least favourable order.
+
+    With --qrels and --run, everything is as in trec_eval: equal scores by the names of the documents, documents without
+    judgement are irrelevant, and the mean is over the queries that are in both files, or with -c over all in the judgements.
 
     \b
     Examples:
       maxmargin evaluate results.csv -m map -m ndcg@10
       maxmargin evaluate test.letor predictions.txt --gains exponential --json
+      maxmargin evaluate ranker.model test.letor
+      maxmargin evaluate --qrels test.qrels --run test.run -c
     """
-    from maxmargin.cli.evaluate import run
-    from maxmargin.data import DataError
+    from maxmargin.cli import evaluate as work
 
-    columns = {"relevance": relevance, "score": score, "qid": qid}
-    try:
-        click.echo(run(data, scores, metrics, gains, columns, per_query, as_json))
-    except (DataError, OSError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
+    if (qrels is None) != (run_file is None):
+        raise click.UsageError("--qrels and --run go together: judgements, and the results to be judged")
+    if qrels is not None and run_file is not None:
+        if files:
+            raise click.UsageError("give either files of samples, or --qrels and --run")
+        click.echo(work.run_trec(qrels, run_file, complete, metrics, gains, per_query, as_json))
+        return
+    if complete:
+        raise click.UsageError("--complete is for --qrels and --run")
+    if len(files) not in (1, 2):
+        raise click.UsageError("one or two files are needed: [MODEL] DATA [SCORES]")
+    columns = {"label": label, "score": score, "qid": qid}
+    click.echo(work.run(files, metrics, gains, columns, per_query, as_json))
+
+
+@main.command()
+@click.argument("model", type=EXISTING)
+@click.argument("data", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
+@click.option("--against", type=EXISTING, multiple=True, help="A model to compare with; may be repeated.")
+@click.option("--train", "training", type=EXISTING, help="Training data: an ordinary SVM is trained on it, to compare with.")
+@click.option("--title", help="Heading of the page.")
+@data_options
+@output_options
+@with_exit_codes
+def report(
+    model: Path,
+    data: Path,
+    output: Path,
+    against: tuple[Path, ...],
+    training: Path | None,
+    title: str | None,
+    reading: DataOptions,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a page about a model, judged on DATA: one HTML file that needs no network.
+
+    It shows how close to optimal training came, metrics and curves against other models and a random ranking, how scores are
+    distributed, what is ranked worst, the largest weights, and the parameters. DATA must have labels and the features of the
+    model, as for evaluate; better not the training data.
+
+    With --train, an ordinary SVM (loss accuracy) is trained on that file for comparison; its C is chosen by a three-fold
+    cross-validation of the metric the model is judged by, and the page says so.
+
+    \b
+    Examples:
+      maxmargin report ranker.model test.letor
+      maxmargin report ranker.model test.letor --train train.letor -o ranker.html
+      maxmargin report new.model test.csv --label grade --against old.model
+    """
+    from maxmargin.cli.report import run
+
+    run(model, data, output, against, training, title, reading, as_json, quiet)

@@ -10,21 +10,34 @@ from maxmargin.data.ranking_data import RankingData
 from maxmargin.data.scores import read_scores
 from maxmargin.data.source import DataError, format_suffix
 from maxmargin.data.svmlight import load_svmlight, read_labels
-from maxmargin.data.table import load_table, read_table
+from maxmargin.data.table import load_table, load_wanted, read_table
+from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
     "DataError",
+    "JudgedRun",
     "RankingData",
     "Wanted",
+    "is_table",
+    "judged_run",
     "load",
     "load_svmlight",
     "load_table",
+    "load_wanted",
     "read_labels",
+    "read_qrels",
+    "read_run",
     "read_scores",
     "read_table",
+    "run_lines",
 ]
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
+
+
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether the name is that of a table with named columns."""
+    return format_suffix(path) in _TABLES
 
 
 def load(path: str | os.PathLike[str], **options: Any) -> RankingData:
@@ -42,7 +55,7 @@ def load(path: str | os.PathLike[str], **options: Any) -> RankingData:
     -------
     RankingData
     """
-    if format_suffix(path) not in _TABLES:
+    if not is_table(path):
         return load_svmlight(path, **options)
     if "label" not in options:
         raise ValueError(f"{os.fspath(path)} is a table; pass label= (and query=, if it has queries), the names of its columns")

@@ -12,12 +12,19 @@ from maxmargin.data.source import DataError
 
 
 class Wanted(NamedTuple):
-    """Names of columns; ``features`` None stands for all others."""
+    """Names of columns; ``features`` None stands for all others. Without ``label`` the labels are not read and become NaN."""
 
-    label: str
+    label: str | None
     query: str | None
     features: Sequence[str] | None
     query_needed: bool = True  # or else read only if it is there
+    ignored: Sequence[str] = ()  # never a feature unless named as one
+    asked_by: str = ""  # what needs exactly these features, for messages
+
+    @property
+    def labels(self) -> list[str]:
+        """Column of the labels, if wanted."""
+        return [] if self.label is None else [self.label]
 
 
 class Table(NamedTuple):
@@ -33,9 +40,13 @@ class Table(NamedTuple):
 def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str | None]:
     """Columns of the features and of the query; every column that is used must be there once."""
     query = wanted.query if wanted.query_needed or wanted.query in names else None
-    features = [name for name in names if name not in (wanted.label, query)] if wanted.features is None else list(wanted.features)
-    for column in [wanted.label, *features, *([] if query is None else [query])]:
+    others = (wanted.label, query, *wanted.ignored)
+    features = [name for name in names if name not in others] if wanted.features is None else list(wanted.features)
+    for column in [*wanted.labels, *features, *([] if query is None else [query])]:
         if column not in names:
+            if wanted.asked_by and column in features:
+                here = f"feature {features.index(column) + 1} of {wanted.asked_by}"
+                raise DataError(f"{place}: there is no column {column!r}, {here}; the header has {', '.join(map(repr, names))}")
             raise DataError(f"{place}: there is no column {column!r}; the header has {', '.join(map(repr, names))}")
         if names.count(column) > 1:
             raise DataError(f"{place}: {names.count(column)} columns are called {column!r}; give every column a name of its own")

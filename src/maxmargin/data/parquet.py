@@ -40,14 +40,15 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
     name = os.fspath(path)
     with _opened(path) as file:
         features, query = choose(list(file.schema_arrow.names), wanted, name)
-        _check_numbers(file.schema_arrow, [wanted.label, *features], name)
-        used = [wanted.label, *features, *([] if query is None else [query])]
+        _check_numbers(file.schema_arrow, [*wanted.labels, *features], name)
+        used = [*wanted.labels, *features, *([] if query is None else [query])]
         n = file.metadata.num_rows
-        X, y, queries = np.empty((n, len(features))), np.empty(n), []
+        X, y, queries = np.empty((n, len(features))), np.full(n, np.nan), []
         row = 0
         for batch in file.iter_batches(columns=list(dict.fromkeys(used))):
             rows = slice(row, row + batch.num_rows)
-            y[rows] = _numbers(batch, wanted.label, name, row)
+            if wanted.label is not None:
+                y[rows] = _numbers(batch, wanted.label, name, row)
             for k, column in enumerate(features):
                 X[rows, k] = _numbers(batch, column, name, row)
             if query is not None:

@@ -30,6 +30,8 @@ class RankingData:
         What follows ``#`` on each line of a svmlight file, if asked for.
     feature_names : list of p str, or None
         Columns of a table.
+    zero_based : bool, or None
+        Whether the features of a svmlight file are numbered from 0; None for tables.
     """
 
     X: Any
@@ -37,6 +39,7 @@ class RankingData:
     qid: NDArray[Any] | None = None
     comments: list[str] | None = None
     feature_names: list[str] | None = None
+    zero_based: bool | None = None
 
     def __len__(self) -> int:
         return len(self.y)

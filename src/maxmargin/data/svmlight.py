@@ -86,6 +86,7 @@ def load_svmlight(
         y=found["labels"],
         qid=_queries(found, name_of(path)),
         comments=_comments(found) if comments else None,
+        zero_based=_is_zero_based(found, zero_based),
     )
     return grouped(data) if split_queries == "group" else data
 
@@ -119,11 +120,15 @@ def _parse(source: Source, parser: _core.SvmlightParser64, read_ahead: bool) -> 
     return found
 
 
+def _is_zero_based(found: dict[str, Any], zero_based: bool | str) -> bool:
+    return zero_based is True or bool(found["has_zero"])
+
+
 def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | None, name: str) -> Any:
     # Not at the top: scipy.sparse takes longer to load than the command needs for a small table.
     from scipy.sparse import csr_array
 
-    start = 0 if zero_based is True or found["has_zero"] else 1
+    start = 0 if _is_zero_based(found, zero_based) else 1
     needed = max(0, found["highest"] + 1 - start)
     if n_features is not None and needed > n_features:
         raise DataError(

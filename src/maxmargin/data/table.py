@@ -57,8 +57,13 @@ def load_table(
     (array([[0.5],
            [2. ]]), array([1., 0.]), array(['a', 'a'], dtype='<U1'), ['length'])
     """
+    return load_wanted(path, Wanted(label, query, features), split_queries)
+
+
+def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "refuse") -> RankingData:
+    """As :func:`load_table`, with everything that can be said about columns."""
     check_split_queries(split_queries)
-    table = read_table(path, Wanted(label, query, features))
+    table = read_table(path, wanted)
     if split_queries == "refuse" and table.qid is not None and (row := first_split(table.qid)) is not None:
         place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
         raise DataError(
@@ -103,7 +108,8 @@ def _read_text(path: Source, wanted: Wanted) -> Table:
 def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
     names, reader = _header(text, name)
     features, query = choose(names, wanted, f"{name}, line 1")
-    places = [names.index(column) for column in [wanted.label, *features]]
+    places = [names.index(column) for column in [*wanted.labels, *features]]
+    n_labels = len(wanted.labels)
     query_place = None if query is None else names.index(query)
     labels, numbers, queries, ends = array("d"), array("d"), [], array("q")
     try:
@@ -118,8 +124,8 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
                 values = [math.nan]
             if not all(map(math.isfinite, values)):
                 raise _bad_number(row, places, names, f"{name}, line {reader.line_num}")
-            labels.append(values[0])
-            numbers.extend(values[1:])
+            labels.append(values[0] if n_labels else math.nan)
+            numbers.extend(values[n_labels:])
             ends.append(reader.line_num)
             if query_place is not None:
                 queries.append(row[query_place].strip())

@@ -1,7 +1,10 @@
 """The scikit-learn face: ``fit``, ``predict``, ``score``, with the certificate in the fitted attributes."""
 
+from maxmargin.estimators.approximate import ApproximateRankingSVM
+from maxmargin.estimators.direct import DirectLossMinimizer
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
+from maxmargin.estimators.model_files import load_model, save_model
 from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.sequences import ChainSVM
@@ -9,7 +12,9 @@ from maxmargin.estimators.structured import GraphSVM, StructuredSVM
 from maxmargin.estimators.trees import TreeSVM
 
 __all__ = [
+    "ApproximateRankingSVM",
     "ChainSVM",
+    "DirectLossMinimizer",
     "GraphSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
@@ -17,4 +22,6 @@ __all__ = [
     "RankingSVM",
     "StructuredSVM",
     "TreeSVM",
+    "load_model",
+    "save_model",
 ]

@@ -81,13 +81,27 @@ class LabelingSVM(ListEstimator, ABC):
         self.n_features_in_ = stack.X.shape[1] - self.fit_intercept
         solution = train(self, self._problem(stack, codes.astype(np.int64), n_labels))
         weights = TreeWeights(solution.weights, n_labels, stack.X.shape[1])
-        self._weights = weights
         self.coef_ = weights.emission[:, : self.n_features_in_].copy()
         self.intercept_ = weights.emission[:, -1].copy() if self.fit_intercept else np.zeros(n_labels)
         for name, values in zip(self.ends, (weights.root, weights.leaf), strict=True):
             setattr(self, name, values.copy())
         self.transition_ = weights.transition.copy()
+        if self._vectorizer is not None:
+            self.feature_names_in_: NDArray[Any] = np.array(self._vectorizer.feature_names_, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._restore()
         return self
+
+    def _restore(self) -> None:
+        """What prediction uses, made of the public attributes; also for estimators from a file."""
+        emission = np.hstack([self.coef_, self.intercept_[:, None]]) if self.fit_intercept else self.coef_
+        parts = [emission, *(getattr(self, name) for name in self.ends), self.transition_]
+        self._weights = TreeWeights(np.concatenate([part.ravel() for part in parts]), *emission.shape)
+        self._vectorizer = DictVectorizer(sparse=True) if hasattr(self, "feature_names_in_") else None
+        if self._vectorizer is not None:
+            self._vectorizer.feature_names_ = list(self.feature_names_in_)
+            self._vectorizer.vocabulary_ = {name: k for k, name in enumerate(self.feature_names_in_)}
 
     def decision_function(self, X: Sequence[Any]) -> list[Floats]:
         """Scores of the labels at every node, shape (L, K) each, without transitions."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import os
 import time
 import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
-from maxmargin.estimators.ranking import _loss_of_ranking
+from maxmargin.estimators.linear_ranker import loss_of_ranking
 from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.models.bags import Bags
@@ -357,7 +360,8 @@ class LatentRankingSVM(ListEstimator):
         known = _Known(problem.n_features, 1.0 / self.C)
         cuts = problem.known_cuts()
         for cut in cuts:
-            known.add(cut, len(cuts))
+            known.append(cut)
+        known.settle(len(cuts))
         warm = Solution(known.weights, np.inf, -np.inf, False, False, "", 0.0, 0, 0.0, History(), 1.0 / self.C, known)
         solution = solver.solve(problem, 1.0 / self.C, start=warm if cuts else None)
         if not solution.converged:
@@ -420,4 +424,40 @@ class LatentRankingSVM(ListEstimator):
         # The metric counts half of a tied pair, the loss all of it; other losses have no such difference.
         if type(loss) is AUC:
             return metrics.auc(relevant, scores)
-        return 1.0 - _loss_of_ranking(loss, relevant, scores)
+        return 1.0 - loss_of_ranking(loss, relevant, scores)
+
+    def report(
+        self,
+        X: Any,
+        y: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        path: str | os.PathLike[str] = "report.html",
+        baselines: Mapping[str, Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        title: str | None = None,
+        notes: Sequence[str] = (),
+    ) -> Path:
+        """Write one HTML page about the model, judged on labelled bags; see :func:`maxmargin.report.write_report`.
+
+        Rows on the page are bags; the spread of a feature is that over all candidates. Estimators among the ``baselines`` score
+        the same bags.
+        """
+        from maxmargin.report import write_report
+
+        scores = self.decision_function(X, offsets)
+        others = {
+            name: other.decision_function(X, offsets) if hasattr(other, "decision_function") else other
+            for name, other in (baselines or {}).items()
+        }
+        return write_report(
+            self,
+            as_rows(X, offsets)[0],
+            y,
+            path=path,
+            baselines=others,
+            feature_names=feature_names,
+            title=title,
+            notes=notes,
+            scores=scores,
+        )

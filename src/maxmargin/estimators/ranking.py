@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from maxmargin import metrics
-from maxmargin._validation import query_offsets
-from maxmargin.estimators.training import check_budgets, check_list_weights, fingerprint, train
-from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
-from maxmargin.models import BinaryModel, RankingModel
+from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
+from maxmargin.estimators.multiclass import with_constant
+from maxmargin.estimators.training import check_budgets, train
+from maxmargin.losses import RankingLoss
+from maxmargin.models import BinaryModel
 from maxmargin.solvers import Solver
 
 
-class RankingSVM(BaseEstimator):
+class RankingSVM(LinearRanker):
     """Rank samples by a linear score that is trained for a rank loss.
 
     Minimises ``1/2 ||w||^2 + C * sum over queries of J_q(w)``, where ``J_q`` bounds the loss (1 - AP, 1 - NDCG, ...) of the
@@ -139,43 +135,16 @@ class RankingSVM(BaseEstimator):
         self
         """
         check_budgets(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
-        self.relevance_thresholds_ = self._thresholds(y)
-        relevant = y > self.relevance_thresholds_[:, None]
+        X, y = self._check_samples(X, y)
         if isinstance(self.loss, str) and self.loss == "accuracy":
-            return self._fit_accuracy(X, relevant[0], sample_weight)
-        loss = ranking_loss(self.loss)
-        offsets = None
-        weights = check_list_weights(sample_weight, np.zeros(len(y), dtype=np.int64) if qid is None else qid)
-        if qid is not None:
-            _, offsets, order = query_offsets(qid, len(y))
-            if order is not None:
-                X, relevant = X[order], relevant[:, order]
-        model = RankingModel(X, relevant, loss, offsets, weights)
-        if model.n_blocks == 0:
-            raise ValueError(
-                f"y must contain relevant and irrelevant samples{'' if qid is None else ' of the same query'}, but holds "
-                f"only one class (labels from {y.min():g} to {y.max():g}); mark relevant samples by 1 and the others by 0"
-            )
-        self.n_skipped_queries_ = model.n_skipped
-        mark = fingerprint(X, relevant, offsets, weights, repr(loss)) if self.warm_start else None
-        earlier = getattr(self, "_earlier", None)
-        start = earlier[1] if mark is not None and earlier is not None and earlier[0] == mark else None
-        solution = train(self, model, start=start)
+            return self._fit_accuracy(X, y > self.relevance_thresholds_[0], sample_weight)
+        model, _ = self._lists(X, y, qid, sample_weight)
+        mark = mark_of(model) if self.warm_start else None
+        solution = train(self, model, start=self._recalled(mark))
         self._earlier = None if mark is None else (mark, solution)
         self.coef_ = solution.weights
         self.intercept_ = 0.0
         return self
-
-    def _thresholds(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Labels above each of them are relevant in turn."""
-        if self.grades:
-            if self.relevance_threshold is not None:
-                raise ValueError("grades=True uses every grade as a threshold; leave relevance_threshold at None")
-            return np.unique(y)[:-1] if len(np.unique(y)) > 1 else np.unique(y)
-        if self.relevance_threshold is not None:
-            return np.array([float(self.relevance_threshold)])
-        return np.array([max(0.0, float(y.min()))])
 
     def _fit_accuracy(self, X: Any, relevant: NDArray[np.bool_], sample_weight: ArrayLike | None) -> Self:
         """The ordinary SVM."""
@@ -183,63 +152,7 @@ class RankingSVM(BaseEstimator):
             raise ValueError("sample_weight is the weight of a query, which loss='accuracy' does not know; leave it out")
         if relevant.all() or not relevant.any():
             raise ValueError("y must contain relevant and irrelevant samples; mark relevant samples by 1 and the others by 0")
-        ones = np.ones((X.shape[0], 1))
-        dense = isinstance(X, np.ndarray)
-        extended: Any = np.hstack([X, ones]) if dense else sparse.hstack([X, sparse.csr_array(ones)]).tocsr()
-        solution = train(self, BinaryModel(extended, np.where(relevant, 1, -1)))
+        solution = train(self, BinaryModel(with_constant(X), np.where(relevant, 1, -1)))
         self.n_skipped_queries_ = 0
         self.coef_, self.intercept_ = solution.weights[:-1], float(solution.weights[-1])
         return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores, shape (n,); sort them in descending order to rank."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return np.asarray(X @ self.coef_) + self.intercept_
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
-        return self.decision_function(X)
-
-    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
-        """The metric that was trained for on new data: AP, NDCG, AUC or MRR, 1 - loss for other losses, AP for the baseline.
-
-        The mean over the queries and, with ``grades=True``, over the grades.
-        """
-        scores = self.decision_function(X)
-        labels = np.asarray(column_or_1d(y))
-        check_consistent_length(scores, labels)
-        values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
-        return float(np.mean(values))
-
-    def _metric(self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None) -> float:
-        if isinstance(self.loss, str) and self.loss == "accuracy":
-            return metrics.average_precision(relevant, scores, qid=qid)
-        loss = ranking_loss(self.loss)
-        # By exact type, like inference: a subclass may mean something else.
-        known = {AveragePrecision: metrics.average_precision, AUC: metrics.auc, ReciprocalRank: metrics.reciprocal_rank}
-        if loss.native_name() == "ndcg":
-            return metrics.ndcg(relevant, scores, qid=qid)
-        if type(loss) in known:
-            return known[type(loss)](relevant, scores, qid=qid)
-        _, offsets, order = query_offsets(np.zeros(len(scores), dtype=np.int64) if qid is None else qid, len(scores))
-        if order is not None:
-            relevant, scores = relevant[order], scores[order]
-        lists = [slice(begin, end) for begin, end in pairwise(offsets)]
-        return float(np.mean([1.0 - _loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists]))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
-
-
-def _loss_of_ranking(loss: RankingLoss, relevant: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
-    """Loss of the ranking by score, ties with the negatives first; 0 if every ranking is right."""
-    if relevant.all() or not relevant.any():
-        return 0.0
-    negatives = np.sort(scores[~relevant])
-    positives = np.sort(scores[relevant])[::-1]
-    above = len(negatives) - np.searchsorted(negatives, positives, side="left")
-    return loss.value(above, len(negatives))

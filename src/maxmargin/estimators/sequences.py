@@ -38,6 +38,8 @@ class ChainSVM(LabelingSVM):
     intercept_, first_, last_ : arrays of shape (K,)
     transition_ : array of shape (K, K)
         Score of the row's label followed by the column's.
+    n_features_in_, feature_names_in_
+        Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
     primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
         The certificate; see :class:`maxmargin.RankingSVM`.
 

@@ -50,11 +50,11 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        # Few weights need few cuts.
-        if problem.n_blocks == 1 or problem.n_features <= 100:
-            return OneSlackCuttingPlane()
         data = getattr(problem, "block_data", None)
-        if data is None and hasattr(problem, "mean_cut"):
+        whole_passes = hasattr(problem, "mean_cut")
+        # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.
+        few = problem.n_features <= 100 and (data is None or whole_passes)
+        if problem.n_blocks == 1 or few or (data is None and whole_passes):
             return OneSlackCuttingPlane()
         return BCFW(steps="exact") if isinstance(data, _core.ClassData) else BCFW(steps="pairwise", cache=20)
     try:
@@ -123,20 +123,24 @@ def train(
     problem: Problem,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     start: Solution | None = None,
+    method: Solver | None = None,
 ) -> Solution:
     """Solve for ``1/2 ||w||^2 + C * sum of hinges`` and set the fitted attributes that speak of the certificate.
 
-    A solver given as an object keeps its own tolerance and budgets; otherwise those of the estimator apply.
+    A solver that users give as an object keeps its own tolerance and budgets; otherwise those of the estimator apply, and an
+    attribute ``_callback``, if there is one, is that of the solver. An estimator whose problem needs one particular ``method``
+    gives it here.
     """
-    solver = choose_solver(getattr(estimator, "solver", "auto"), problem)
-    if not isinstance(getattr(estimator, "solver", "auto"), Solver):
+    chosen = method if method is not None else getattr(estimator, "solver", "auto")
+    solver = choose_solver(chosen, problem)
+    if method is not None or not isinstance(chosen, Solver):
         solver = dataclasses.replace(
             solver,
             tol=estimator.tol,
             max_passes=estimator.max_iter,
             time_limit=estimator.time_limit,
             random_state=getattr(estimator, "random_state", None) or 0,
-            callback=_Progress(type(estimator).__name__) if estimator.verbose else None,
+            callback=getattr(estimator, "_callback", _Progress(type(estimator).__name__) if estimator.verbose else None),
         )
     factor = estimator.C * problem.n_blocks
     solution = solver.solve(problem, 1.0 / factor, bounds=bounds, start=start)

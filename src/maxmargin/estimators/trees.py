@@ -39,6 +39,8 @@ class TreeSVM(LabelingSVM):
         A node that is a root and a leaf gets both.
     transition_ : array of shape (K, K)
         Score of the row's label at the parent and the column's at the child.
+    n_features_in_, feature_names_in_
+        Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
     primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
         The certificate; see :class:`maxmargin.RankingSVM`.
 

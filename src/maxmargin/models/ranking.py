@@ -72,7 +72,7 @@ class RankingModel:
         X = self.X if len(self.offsets) == 2 else self.X[begin:end]
         found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.loss)
         weight = self.weights[level, which]
-        return Cut(weight * _weighted_rows(-found.gradient, X), weight * found.loss)
+        return Cut(weight * weighted_rows(-found.gradient, X), weight * found.loss)
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Those of several lists."""
@@ -100,10 +100,10 @@ class RankingModel:
 
     def features(self, coefficients: Floats) -> Floats:
         """Sum of the samples, each times its coefficient."""
-        return _weighted_rows(coefficients, self.X)
+        return weighted_rows(coefficients, self.X)
 
 
-def _weighted_rows(coefficients: NDArray[np.floating[Any]], X: Any) -> Floats:
+def weighted_rows(coefficients: NDArray[np.floating[Any]], X: Any) -> Floats:
     """Sum of the rows times their coefficients; only samples that a violating ranking misplaces have a share in it."""
     misplaced = np.flatnonzero(coefficients)
     few = 4 * len(misplaced) < len(coefficients)

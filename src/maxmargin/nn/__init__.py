@@ -1,4 +1,4 @@
-"""Rank losses for networks, as torch modules; the gradient comes from exact loss-augmented inference.
+"""Rank losses for networks, as torch modules, and layer-wise SVM training; all use exact loss-augmented inference.
 
 Needs torch: ``pip install 'maxmargin[nn]'``. Nothing else in the library imports it.
 """
@@ -14,5 +14,6 @@ except ModuleNotFoundError as error:
 
 from maxmargin.nn.direct import DirectLoss
 from maxmargin.nn.hinge import APLoss, AUCLoss, NDCGLoss, RankingHinge
+from maxmargin.nn.layerwise import LayerStep, LayerwiseSVM
 
-__all__ = ["APLoss", "AUCLoss", "DirectLoss", "NDCGLoss", "RankingHinge"]
+__all__ = ["APLoss", "AUCLoss", "DirectLoss", "LayerStep", "LayerwiseSVM", "NDCGLoss", "RankingHinge"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin.inference._any_scale import solve_any_scale
-from maxmargin.inference.ranking import solve_lists
+from maxmargin.inference.direct import direct_losses
 from maxmargin.losses import RankingLoss
 from maxmargin.nn._lists import Lists
 from maxmargin.nn._module import ListwiseLoss, Reduction
@@ -73,18 +71,8 @@ class DirectLoss(ListwiseLoss):
         self.sign = sign
 
     def _solve(self, lists: Lists) -> tuple[NDArray[np.float64], NDArray[np.floating[Any]]]:
-        # Differences of nearly equal numbers follow: not in single precision.
-        values, threads = lists.values.astype(np.float64), torch.get_num_threads()
-        _, plain, at_plain = solve_lists(values, lists.truth, lists.offsets, self.loss, 0.0, threads)
-        if self.sign == 1:
-            _, moved, at_moved = solve_lists(values, lists.truth, lists.offsets, self.loss, self.epsilon, threads)
-        else:
-            moved, at_moved = np.empty_like(plain), np.empty_like(at_plain)
-            for k, (begin, end) in enumerate(pairwise(lists.offsets)):
-                part = slice(begin, end)
-                moved[k], at_moved[part] = solve_any_scale(values[part], lists.truth[part], self.loss, -self.epsilon)
-        factor = self.sign / self.epsilon
-        return factor * (moved - plain), factor * (at_moved - at_plain)
+        threads = torch.get_num_threads()
+        return direct_losses(lists.values, lists.truth, lists.offsets, self.loss, self.epsilon, self.sign, threads)
 
     def extra_repr(self) -> str:
         """The loss, the perturbation and the reduction."""

@@ -2,6 +2,7 @@
 
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.bcfw import BCFW
+from maxmargin.solvers.constrained import ConstrainedCuttingPlane, Margins
 from maxmargin.solvers.cutting_plane import NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.solvers.frank_wolfe import FrankWolfe, Subgradient
 from maxmargin.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
@@ -10,11 +11,13 @@ from maxmargin.solvers.solution import ConvergenceWarning, History, InexactOracl
 
 __all__ = [
     "BCFW",
+    "ConstrainedCuttingPlane",
     "ConvergenceWarning",
     "ExponentiatedGradient",
     "FrankWolfe",
     "History",
     "InexactOracleWarning",
+    "Margins",
     "NSlackCuttingPlane",
     "OneSlackCuttingPlane",
     "PartialLinearization",

@@ -39,13 +39,15 @@ class OneSlackCuttingPlane(Solver):
         run.state = master
         weights = master.weights
         best = _Point.at(run, weights, run.problem.scores(weights), 0.0)
-        master.add(best.cut(run), self._PATIENCE)
+        master.append(best.cut(run))
+        master.settle(self._PATIENCE)
         reach = 1.0
         while True:
             low, high = _Line(run, best, master.weights).search(reach)
             for point in (low, high):
                 if point is not None and point is not best:
-                    master.add(point.cut(run), self._PATIENCE)
+                    master.append(point.cut(run))
+            master.settle(self._PATIENCE)
             found = low if high is None or low.primal <= high.primal else high
             # Next time the search begins a little beyond the place where it ended.
             reach = 0.3 * reach if found is best else 1.2 * found.place
@@ -152,12 +154,12 @@ class BoundedWorkingSet:
         """Minimum, or a lower bound of it."""
         return self._dual.value
 
-    def add(self, cut: Cut, patience: int) -> None:
-        """One more cut; none is dropped."""
+    def append(self, cut: Cut) -> None:
+        """One more cut."""
         self._corners.add(cut)
-        self._solve()
 
-    def _solve(self) -> None:
+    def settle(self, patience: int = 0) -> None:
+        """Solve for all that was appended; nothing is dropped."""
         solve_within_bounds(self._dual, self._corners)
         # Usually there is nothing left to do.
         gap = 0.01 * max(self._run.target(), 1e-12 * abs(self._dual.value))
@@ -171,7 +173,7 @@ class BoundedWorkingSet:
         other._corners = self._corners.copy()
         other._corners.restore(other._dual, 0)
         other._dual.refresh()
-        other._solve()
+        other.settle()
         return other
 
 
@@ -206,7 +208,14 @@ def solve_within_bounds(dual: Dual, corners: Corners, most_rounds: int = 50) -> 
 
 
 class WorkingSet:
-    """The cuts of a mean hinge and the exact minimiser of what they make of the problem."""
+    """The cuts of a mean hinge and the exact minimiser of what they make of the problem.
+
+    Linear constraints on the weights, ``row . w >= least``, may be among them: a constraint is a cut with a multiplier that
+    has no upper bound.
+    """
+
+    # In place of the name of a constraint.
+    _CUT = -1
 
     def __init__(self, n_features: int, lam: float) -> None:
         self.lam = lam
@@ -215,6 +224,7 @@ class WorkingSet:
         self._qp = SimplexQP(1.0)
         self._qp.add(np.zeros(1), 0.0)
         self._idle = np.zeros(1, dtype=np.int64)
+        self._names = np.full(1, self._CUT, dtype=np.int64)
         self._best = 0.0
 
     @property
@@ -228,22 +238,31 @@ class WorkingSet:
         self._best = max(self._best, self._qp.value)
         return self._best
 
-    def add(self, cut: Cut, patience: int) -> None:
-        """One more cut; those idle for longer than ``patience`` rounds are dropped."""
+    @property
+    def constraints(self) -> NDArray[np.int64]:
+        """Names of the constraints."""
+        return np.asarray(self._names[self._names != self._CUT], dtype=np.int64)
+
+    def append(self, cut: Cut, name: int = _CUT) -> None:
+        """One more cut or, if it has a name, the constraint ``psi . w >= loss``; :meth:`settle` takes them into account."""
         m = len(self._qp)
         if m == len(self._cuts):
             self._cuts = np.concatenate([self._cuts, np.zeros_like(self._cuts)])
             self._losses = np.concatenate([self._losses, np.zeros_like(self._losses)])
         self._cuts[m], self._losses[m] = cut.psi, cut.loss
-        self._qp.add(self._cuts[: m + 1] @ cut.psi / self.lam, cut.loss)
+        self._qp.add(self._cuts[: m + 1] @ cut.psi / self.lam, cut.loss, name == self._CUT)
+        self._idle, self._names = np.append(self._idle, 0), np.append(self._names, name)
+
+    def settle(self, patience: int) -> None:
+        """Solve for all that was appended; what was idle for longer than ``patience`` rounds is dropped."""
         self._qp.solve()
-        idle = np.where(self._qp.solution > 0, 0, np.append(self._idle, 0) + 1)
+        idle = np.where(self._qp.solution > 0, 0, self._idle + 1)
         idle[0] = 0
         if idle.max() > patience:
             kept = np.flatnonzero(idle <= patience)
             self._cuts[: len(kept)], self._losses[: len(kept)] = self._cuts[kept], self._losses[kept]
             self._qp.keep(kept)
-            idle = idle[kept]
+            idle, self._names = idle[kept], self._names[kept]
         self._idle = idle
 
     @classmethod
@@ -255,7 +274,8 @@ class WorkingSet:
         """The same cuts at another regularization."""
         other = WorkingSet.of(run)
         for k in range(1, len(self._qp)):
-            other.add(Cut(self._cuts[k], float(self._losses[k])), len(self._qp))
+            other.append(Cut(self._cuts[k], float(self._losses[k])), int(self._names[k]))
+        other.settle(len(self._qp))
         return other
 
 

@@ -2,7 +2,7 @@
 
 ``min 1/2 a'Ha - b'a  subject to  a >= 0, sum(a) = total``. Solutions are sparse, one cut is added at a time and the
 previous solution is a good start, so a method that moves between small supports beats general QP codes here, and is
-exact to rounding.
+exact to rounding. Variables of linear constraints on the weights stand beside the simplex: they are not in the sum.
 """
 
 from __future__ import annotations

@@ -1,0 +1,233 @@
+"""``maxmargin cv``: C by cross-validation.
+
+Folds are made of whole queries or, in a single list, of samples with their share of relevant ones. Inside a fold the values of
+C come in ascending order and each fit starts from the cuts of the one before; every one of them is still solved to the same
+certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs are threads: inference
+and linear algebra leave the interpreter to the others, and threads start at once and need no copies of the data.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+from maxmargin import metrics
+from maxmargin._validation import query_offsets, thread_count
+from maxmargin.cli import progress, train
+from maxmargin.cli.evaluate import format_table
+from maxmargin.cli.options import INTERRUPTED, DataOptions
+from maxmargin.cli.reading import training_data
+from maxmargin.data import DataError, RankingData
+from maxmargin.estimators import RankingSVM
+from maxmargin.solvers import ConvergenceWarning
+from maxmargin.storage import check_writable
+
+Rows = NDArray[np.intp]
+
+
+class Measure(NamedTuple):
+    """What held-out samples are judged by: a metric by name, or what the model was trained for; labels above are relevant."""
+
+    metric: str | None
+    gains: Any
+    threshold: float
+
+    def of(self, model: RankingSVM, X: Any, y: NDArray[np.float64], qid: NDArray[Any] | None) -> float:
+        """The value."""
+        if self.metric is None:
+            return model.score(X, y, qid)
+        grades = np.where(y > self.threshold, y, 0.0)
+        return metrics.evaluate(grades, model.decision_function(X), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
+
+
+class Fit(NamedTuple):
+    """One C on one fold."""
+
+    value: float
+    relative_gap: float
+    converged: bool
+
+
+def run(
+    data_file: Path,
+    reading: DataOptions,
+    parameters: dict[str, Any],
+    grid: list[float] | None,
+    folds: int,
+    metric: str | None,
+    gains: Any,
+    jobs: int | None,
+    model_file: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Cross-validate, report, perhaps train on everything; the exit code."""
+    if model_file is not None:
+        check_writable(model_file)
+    data = training_data(data_file, reading)
+    if metric is not None:
+        _check_metric(metric)
+    values = sorted(set(grid)) if grid else default_grid(data)
+    # What is relevant is decided on all data, so that folds agree.
+    threshold = parameters["relevance_threshold"]
+    threshold = max(0.0, float(data.y.min())) if threshold is None else threshold
+    if not parameters["grades"]:
+        parameters = {**parameters, "relevance_threshold": threshold}
+    measure = Measure(metric, gains, threshold)
+    try:
+        table = cross_validate(data, parameters, values, folds, measure, jobs, show=not quiet and not as_json)
+    except ValueError as error:
+        raise DataError(f"{data_file}: {error}") from error
+    name = metric or train.metric_name(parameters["loss"])
+    answer = _answer(train.describe(data, data_file), values, table, name, folds)
+    trained = None
+    if model_file is not None:
+        trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=not quiet and not as_json)
+        answer["final"] = train.save(trained, data, data_file, model_file)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    elif not quiet:
+        _report(answer)
+    _warn(answer)
+    if trained is not None:
+        train.warn_unless_converged(trained)
+    return INTERRUPTED if trained is not None and trained.interrupted else 0
+
+
+def _check_metric(metric: str) -> None:
+    """Complain about an unknown name before the work."""
+    try:
+        metrics.evaluate([1, 0], [1, 0], metrics=[metric])
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
+def default_grid(data: RankingData) -> list[float]:
+    """Powers of ten, from 1 to 1e5 for a single list and lower for many queries, whose hinges add up."""
+    queries = 1 if data.qid is None else len(np.unique(data.qid))
+    return [10.0 ** (k - round(np.log10(queries))) for k in range(6)]
+
+
+def cross_validate(
+    data: RankingData,
+    parameters: dict[str, Any],
+    values: list[float],
+    folds: int,
+    measure: Measure,
+    jobs: int | None,
+    *,
+    show: bool,
+) -> list[list[Fit]]:
+    """For every fold, one fit per C."""
+    parts = split(data, folds, parameters["random_state"], measure.threshold)
+    stop, table = Event(), []
+    # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
+    with threadpool_limits(1), warnings.catch_warnings(), ThreadPoolExecutor(thread_count(jobs, "--jobs")) as pool:
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        tasks = [pool.submit(_fold, data, parameters, values, measure, rows, stop) for rows in parts]
+        try:
+            for task in tasks:
+                table.append(task.result())
+                if show:
+                    progress.show(f"cross-validation: {len(table)} of {folds} folds")
+        finally:
+            # After Ctrl-C, which comes to this thread, or a fold that cannot be fitted, the others need not go on.
+            stop.set()
+            if show:
+                progress.clear()
+    return table
+
+
+def split(data: RankingData, folds: int, seed: int, threshold: float) -> list[Rows]:
+    """Rows that are held out, for every fold."""
+    if data.qid is None:
+        relevant = data.y > threshold
+        rarer = int(min(np.count_nonzero(relevant), np.count_nonzero(~relevant)))
+        if rarer < folds:
+            raise ValueError(
+                f"{folds} folds need as many relevant and as many irrelevant samples, but there are only {rarer} of one kind; "
+                "lower --folds"
+            )
+        return [held for _, held in StratifiedKFold(folds, shuffle=True, random_state=seed).split(data.y, relevant)]
+    ids, offsets, order = query_offsets(data.qid, len(data))
+    if len(ids) < folds:
+        raise ValueError(f"{folds} folds need as many queries, but there are only {len(ids)}; lower --folds")
+    fold_of_query = np.empty(len(ids), dtype=np.int64)
+    fold_of_query[np.random.default_rng(seed).permutation(len(ids))] = np.arange(len(ids)) % folds
+    fold = np.repeat(fold_of_query, np.diff(offsets))
+    if order is not None:
+        fold[order] = fold.copy()
+    return [np.flatnonzero(fold == k) for k in range(folds)]
+
+
+def _fold(
+    data: RankingData, parameters: dict[str, Any], values: list[float], measure: Measure, held: Rows, stop: Event
+) -> list[Fit]:
+    """Fits on the other rows, judged on those held out; ends early, with too few of them, if told to stop."""
+    X, y, qid = data.X, data.y, data.qid
+    kept = np.setdiff1d(np.arange(len(y)), held)
+    known, new = ((X[rows], y[rows], None if qid is None else qid[rows]) for rows in (kept, held))
+    model = RankingSVM(**parameters, warm_start=True)
+    model._callback = lambda history: stop.is_set()
+    fits: list[Fit] = []
+    for C in values:
+        if stop.is_set():
+            break
+        model.set_params(C=C).fit(*known)
+        gap = model.dual_gap_ / max(abs(model.primal_objective_), 1e-300)
+        fits.append(Fit(measure.of(model, *new), gap, bool(gap <= model.tol)))
+    return fits
+
+
+def _answer(about: dict[str, Any], values: list[float], table: list[list[Fit]], metric: str, folds: int) -> dict[str, Any]:
+    results = []
+    for C, fits in zip(values, zip(*table, strict=True), strict=True):
+        held_out = [fit.value for fit in fits]
+        results.append(
+            {
+                "C": C,
+                "mean": float(np.mean(held_out)),
+                "standard_error": float(np.std(held_out, ddof=1) / np.sqrt(len(held_out))),
+                "folds": held_out,
+                "largest_relative_gap": max(fit.relative_gap for fit in fits),
+                "not_converged": sum(not fit.converged for fit in fits),
+            }
+        )
+    best = max(results, key=lambda row: row["mean"])  # the smallest C of equally good ones
+    return {**about, "metric": metric, "n_folds": folds, "best_C": best["C"], "results": results}
+
+
+def _report(answer: dict[str, Any]) -> None:
+    click.echo(train.data_line(answer))
+    rows = [
+        [f"{row['C']:g}", f"{row['mean']:.4f}", f"{row['standard_error']:.4f}", f"{row['largest_relative_gap']:.1e}"]
+        for row in answer["results"]
+    ]
+    click.echo(format_table(["C", f"{answer['metric'].upper()}, {answer['n_folds']} folds", "std. error", "largest gap"], rows))
+    click.echo(f"best C: {answer['best_C']:g}")
+    if "final" in answer:
+        click.echo(train.model_lines(answer["final"]))
+
+
+def _warn(answer: dict[str, Any]) -> None:
+    late = sum(row["not_converged"] for row in answer["results"])
+    if late:
+        click.echo(
+            f"Warning: {late} of {len(answer['results']) * answer['n_folds']} fits did not reach --tol; raise --max-iter or "
+            "--time-limit",
+            err=True,
+        )
+    grid = [row["C"] for row in answer["results"]]
+    if len(grid) > 1 and answer["best_C"] in (grid[0], grid[-1]):
+        where = "lower" if answer["best_C"] == grid[0] else "higher"
+        click.echo(f"Warning: the best C is at the end of the grid; try {where} ones", err=True)

@@ -1,0 +1,168 @@
+"""Options that several commands share, and how they end: 0 done, 1 bad input, 2 wrong usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import click
+
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
+
+# Spelt out because the estimators, which know them, take long to load; a test compares.
+LOSSES = ("ap", "ndcg", "auc", "mrr", "accuracy")
+SOLVERS = ("auto", "bcfw", "eg", "fw", "n_slack", "one_slack", "pl", "subgradient")
+
+GAINS = click.option(
+    "--gains", type=click.Choice(["linear", "exponential"]), default="linear", show_default=True, help="Gains of NDCG."
+)
+
+INTERRUPTED = 130
+
+Command = Callable[..., Any]
+
+
+class DataOptions(NamedTuple):
+    """How to read samples; None where nothing was said."""
+
+    label: str | None
+    qid: str | None
+    features: list[str] | None
+    zero_based: bool | None
+    split_queries: Any
+
+
+def _list(context: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> list[float] | None:
+    """Positive numbers, separated by commas."""
+    if text is None:
+        return None
+    try:
+        values = [float(entry) for entry in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} must be numbers separated by commas, such as 0.1,1,10") from None
+    if not all(0 < value < math.inf for value in values):
+        raise click.BadParameter(f"{text!r} must be positive numbers")
+    return values
+
+
+def _stacked(command: Command, options: list[Callable[[Command], Command]]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def data_options(command: Command) -> Command:
+    """Options of reading, handed to the command as ``reading``."""
+
+    @functools.wraps(command)
+    def packed(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, reading=DataOptions(*(kwargs.pop(name) for name in DataOptions._fields)), **kwargs)
+
+    return _stacked(
+        packed,
+        [
+            click.option("--label", help="Column of the labels (tables only).  [default: relevance]"),
+            click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
+            click.option("--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others]"),
+            click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
+            click.option(
+                "--split-queries",
+                type=click.Choice(["refuse", "group", "keep"]),
+                default="refuse",
+                show_default=True,
+                help="What to do with a query that appears again after others.",
+            ),
+        ],
+    )
+
+
+def training_options(command: Command) -> Command:
+    """Options of :class:`maxmargin.RankingSVM`, handed to the command as ``parameters``, all but C."""
+    names = ("loss", "relevance_threshold", "grades", "solver", "tol", "max_iter", "time_limit", "random_state")
+
+    @functools.wraps(command)
+    def packed(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, parameters={name: kwargs.pop(name) for name in names}, **kwargs)
+
+    positive = click.FloatRange(0, min_open=True)
+    return _stacked(
+        packed,
+        [
+            click.option("--loss", type=click.Choice(LOSSES), default="ap", show_default=True, help="What to train for."),
+            click.option(
+                "--threshold",
+                "relevance_threshold",
+                type=float,
+                help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
+            ),
+            click.option("--grades", is_flag=True, help="Use all grades, not only relevant or not."),
+            click.option("--tol", type=positive, default=1e-3, show_default=True, help="Relative duality gap to reach."),
+            click.option("--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Most passes."),
+            click.option("--time-limit", type=positive, help="Seconds after which to stop with what there is."),
+            click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True, help="Which solver."),
+            click.option("--seed", "random_state", type=click.IntRange(0), default=0, show_default=True, help="For chance."),
+        ],
+    )
+
+
+def output_options(command: Command) -> Command:
+    """``--json`` and ``--quiet``."""
+    return _stacked(
+        command,
+        [
+            click.option("--json", "as_json", is_flag=True, help="Machine-readable output."),
+            click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors."),
+        ],
+    )
+
+
+def with_exit_codes(command: Command) -> Command:
+    """Errors of input become messages and exit code 1, Ctrl-C becomes 130."""
+
+    @functools.wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise SystemExit(INTERRUPTED) from None
+        except Exception as error:
+            # Not at the top: --help needs no numpy.
+            from maxmargin.data import DataError
+            from maxmargin.storage import SavedFileError
+
+            bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError | MemoryError)
+            # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
+            if not bad_input or isinstance(error, BrokenPipeError):
+                raise
+            _fail(error)
+
+    return guarded
+
+
+# Remedies of the library in words of the command.
+_WORDS = {
+    "pass split_queries='group'": "pass --split-queries group",
+    "zero_based=False says": "--one-based says",
+    "pass zero_based=True": "pass --zero-based",
+    "name the columns to use with features=": "name the columns to use with --features",
+    "tables are read by load_table": "tables have names in .csv, .tsv or .parquet",
+    "leave relevance_threshold at None": "leave out --threshold",
+    "grades=True uses": "--grades uses",
+}
+
+
+def _fail(error: Any) -> NoReturn:
+    named = isinstance(error, OSError) and error.filename is not None
+    message = f"{error.filename}: {error.strerror}" if named else str(error)
+    for ours, theirs in _WORDS.items():
+        message = message.replace(ours, theirs)
+    raise click.ClickException(message) from error

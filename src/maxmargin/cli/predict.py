@@ -1,0 +1,45 @@
+"""``maxmargin predict``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.cli.options import DataOptions
+from maxmargin.cli.reading import data_for, load_ranker, scores_of
+from maxmargin.data import DataError, RankingData, run_lines
+from maxmargin.storage import check_writable, replacing
+
+
+def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag: str, output: Path | None, as_json: bool) -> None:
+    """Score, and write to a file or print."""
+    if output is not None:
+        check_writable(output)
+    model = load_ranker(model_file)
+    data = data_for(model, model_file, data_file, reading, labels=False, comments=form == "trec")
+    scores = scores_of(model.estimator, data.X)
+    answer: dict[str, Any] = {"model": str(model_file), "data": str(data_file), "samples": len(scores)}
+    try:
+        lines = list(_run(data, scores, tag) if form == "trec" else (f"{score:.17g}\n" for score in scores.tolist()))
+    except DataError as error:
+        raise DataError(f"{data_file}: {error}") from None
+    if output is not None:
+        with replacing(output) as file:
+            file.writelines(line.encode() for line in lines)
+        answer["output"] = str(output)
+        click.echo(json.dumps(answer, indent=2) if as_json else f"{output}: {len(scores)} scores")
+    elif as_json:
+        click.echo(json.dumps({**answer, "scores": scores.tolist()}))
+    else:
+        click.echo("".join(lines), nl=False)
+
+
+def _run(data: RankingData, scores: NDArray[np.float64], tag: str) -> Iterator[str]:
+    names = data.docids or [None] * len(data)
+    return run_lines(data.qid, [name or str(row) for row, name in enumerate(names, start=1)], scores, tag)

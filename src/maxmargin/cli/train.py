@@ -1,0 +1,156 @@
+"""``maxmargin train``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from maxmargin.cli import progress
+from maxmargin.cli.options import INTERRUPTED, DataOptions
+from maxmargin.cli.reading import origin, training_data
+from maxmargin.data import DataError, RankingData
+from maxmargin.estimators import RankingSVM, save_model
+from maxmargin.solvers import ConvergenceWarning
+from maxmargin.storage import check_writable
+
+
+class Trained(NamedTuple):
+    """A fitted model and how it came about."""
+
+    model: RankingSVM
+    seconds: float
+    interrupted: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap reached the tolerance."""
+        return bool(self.model.dual_gap_ <= self.model.tol * abs(self.model.primal_objective_))
+
+
+def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model_file: Path, as_json: bool, quiet: bool) -> int:
+    """Train, save, report; the exit code."""
+    check_writable(model_file)
+    data = training_data(data_file, reading)
+    trained = fit(data, data_file, parameters, show=not quiet and not as_json)
+    answer = {**describe(data, data_file), **save(trained, data, data_file, model_file)}
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    elif not quiet:
+        click.echo(data_line(answer))
+        click.echo(model_lines(answer))
+    warn_unless_converged(trained)
+    return INTERRUPTED if trained.interrupted else 0
+
+
+def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Trained:
+    """A model of all data; Ctrl-C ends training with what has been reached."""
+    model = RankingSVM(**parameters, verbose=int(show))
+    began = time.perf_counter()
+    with _noting_interrupts() as interrupts, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            model.fit(data.X, data.y, data.qid)
+        except ValueError as error:
+            raise DataError(f"{data_file}: {error}") from error
+        finally:
+            if show:
+                progress.clear()
+    return Trained(model, time.perf_counter() - began, bool(interrupts))
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """A list that is not empty after Ctrl-C, which solvers catch themselves."""
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
+        yield seen
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path) -> dict[str, Any]:
+    """Write the model; what there is to say about it."""
+    model = trained.model
+    score = model.score(data.X, data.y, data.qid)
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    model.verbose = 0
+    save_model(model, model_file, about=origin(data_file, data))
+    return {
+        "loss": model.loss,
+        "C": model.C,
+        "skipped_queries": model.n_skipped_queries_,
+        "primal": model.primal_objective_,
+        "dual": model.dual_objective_,
+        "gap": model.dual_gap_,
+        "relative_gap": model.dual_gap_ / max(abs(model.primal_objective_), 1e-300),
+        "certified": model.certified_,
+        "converged": trained.converged,
+        "interrupted": trained.interrupted,
+        "passes": model.n_iter_,
+        "seconds": trained.seconds,
+        "training": {metric_name(model.loss): score},
+        "model": str(model_file),
+    }
+
+
+def metric_name(loss: Any) -> str:
+    """The metric that ``score`` gives for a loss by name."""
+    return "ap" if loss == "accuracy" else str(loss)
+
+
+def describe(data: RankingData, data_file: Path) -> dict[str, Any]:
+    """Sizes."""
+    queries = None if data.qid is None else len(np.unique(data.qid))
+    return {"data": str(data_file), "samples": len(data), "queries": queries, "features": int(data.X.shape[1])}
+
+
+def data_line(answer: dict[str, Any]) -> str:
+    """Sizes, for people."""
+    lists = "one list" if answer["queries"] is None else f"{answer['queries']} queries"
+    return f"{answer['data']}: {answer['samples']} samples, {lists}, {answer['features']} features"
+
+
+def model_lines(answer: dict[str, Any]) -> str:
+    """The certificate, for people."""
+    certified = "certified" if answer["certified"] else "not certified"
+    (metric, value), skipped = next(iter(answer["training"].items())), answer["skipped_queries"]
+    lines = [f"passed over, because all samples are relevant or all irrelevant: {skipped} queries"] if skipped else []
+    lines.append(
+        f"primal {answer['primal']:.6g}, dual {answer['dual']:.6g}, relative gap {answer['relative_gap']:.1e} ({certified}), "
+        f"{answer['passes']} passes in {answer['seconds']:.2f} s"
+    )
+    lines.append(f"{metric.upper()} on the training data {value:.4f}, model: {answer['model']}")
+    return "\n".join(lines)
+
+
+def warn_unless_converged(trained: Trained) -> None:
+    """Say so on standard error."""
+    if trained.interrupted:
+        click.echo("Warning: interrupted; the model is the best one so far, with the gap it has", err=True)
+    elif not trained.converged:
+        click.echo(
+            f"Warning: the relative gap did not reach --tol {trained.model.tol:g}; the model is the best one so far. Raise "
+            "--max-iter or --time-limit, or lower --C",
+            err=True,
+        )

@@ -1,0 +1,228 @@
+"""AP-SVM made cheaper by a binary SVM: samples that are easy for it only keep their margin (thesis 3.7.1, spec B9)."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.cuts import Cut
+from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
+from maxmargin.estimators.multiclass import with_constant
+from maxmargin.estimators.training import check_budgets, check_positive, fingerprint, train
+from maxmargin.losses import RankingLoss
+from maxmargin.models import BinaryModel, RankingModel
+from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
+
+Floats = NDArray[np.float64]
+
+
+class ApproximateRankingSVM(LinearRanker):
+    """Rank samples by a linear score, trained for a rank loss of the difficult samples alone.
+
+    First an ordinary SVM is trained. Of the samples it classifies with a margin of at least 1, those with the largest margins
+    are *easy*, all others *difficult*. Then
+
+        ``1/2 ||w||^2 + C * sum over queries of J_q(w)``  subject to  ``y_i (x_i . w) >= 1`` for all easy samples
+
+    is minimised, where ``J_q`` is the hinge of :class:`maxmargin.RankingSVM` of the difficult samples of a query, ``y_i`` is 1
+    or -1, and both stages have a constant among the features, whose weight is regularised like the others. The second problem is
+    convex, solved with exact inference, and comes with a duality gap. It is another problem than that of ``RankingSVM``: the
+    gap says nothing about the latter.
+
+    Parameters
+    ----------
+    loss : str or RankingLoss, default="ap"
+        As in :class:`maxmargin.RankingSVM`, ``"accuracy"`` excepted.
+    C : float, default=1.0
+        Weight of the hinges in the second stage, as in :class:`maxmargin.RankingSVM`.
+    easy_fraction : float, default=0.5
+        Share, from 0 to 1, of the samples with a margin of at least 1 that are taken as easy, the largest margins first. With 0
+        the result is that of :class:`maxmargin.RankingSVM`; with 1 inference is cheapest and the weights have the least freedom.
+    binary_C : float, default=1.0
+        ``C`` of the ordinary SVM, which has the hinge of every sample: that of ``RankingSVM(loss="accuracy")``.
+    relevance_threshold : float, optional
+        As in :class:`maxmargin.RankingSVM`.
+    tol : float, default=1e-3
+        Both stages stop when ``gap <= tol * primal``.
+    max_iter : int, default=1000
+        Most passes of the second stage over the queries; a warning says if they did not suffice.
+    time_limit : float, optional
+        Seconds after which a stage stops with what it has.
+    warm_start : bool, default=False
+        Go on from the last ``fit``, perhaps with another ``C``, if the data, ``easy_fraction`` and ``binary_C`` are the same;
+        start anew if they are not.
+    random_state : int, optional
+        Seed of the ordinary SVM's solver.
+    verbose : int, default=0
+        Progress of the second stage on standard error if 1.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,)
+        Weights; the score of a sample is ``x . coef_ + intercept_``.
+    intercept_ : float
+        Weight of the constant. It does not change a ranking, but the margins need it.
+    primal_objective_, dual_objective_, dual_gap_ : float
+        Objective at ``coef_``, where all constraints hold, a lower bound of the optimum, and their difference.
+    certified_ : bool
+        Whether the gap is proved (inference was exact).
+    largest_violation_ : float
+        By how much the margin of an easy sample falls short of 1: zero up to rounding.
+    easy_ : bool array of shape (n,)
+        The easy samples.
+    n_easy_, n_difficult_ : int
+        Numbers of easy samples, and of those whose ranking counts in the second stage.
+    binary_coef_, binary_intercept_ : array of shape (d,) and float
+        The ordinary SVM.
+    n_iter_, history_, n_skipped_queries_, relevance_thresholds_, n_features_in_, feature_names_in_
+        As in :class:`maxmargin.RankingSVM`, of the second stage. Skipped queries are left out of both stages.
+
+    See Also
+    --------
+    maxmargin.RankingSVM : the exact problem; its inference is so fast that little time remains to be saved.
+
+    Notes
+    -----
+    A query whose difficult samples are all relevant or all irrelevant has no hinge. If there is none at all, the result is the
+    shortest vector that satisfies the constraints.
+
+    The ordinary SVM, an optimum or not, satisfies the constraints, so there is always a solution. ``sample_weight`` counts in
+    the second stage; in the first every sample of a query with a positive weight counts alike.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = ApproximateRankingSVM("ap", C=100, easy_fraction=0.75).fit(scale(X), y)
+    >>> print(f"AP {model.score(scale(X), y):.3f}, {model.n_easy_} easy samples, {model.n_difficult_} in the ranking")
+    AP 0.999, 401 easy samples, 168 in the ranking
+    >>> model.certified_, bool(model.dual_gap_ <= 1e-3 * model.primal_objective_), model.largest_violation_ < 1e-9
+    (True, True, True)
+    """
+
+    def __init__(
+        self,
+        loss: str | RankingLoss = "ap",
+        C: float = 1.0,
+        *,
+        easy_fraction: float = 0.5,
+        binary_C: float = 1.0,
+        relevance_threshold: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.easy_fraction = easy_fraction
+        self.binary_C = binary_C
+        self.relevance_threshold = relevance_threshold
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on one list, or on one list per query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            Features.
+        y : array of shape (n,)
+            Relevance: labels or grades.
+        qid : array of shape (n,), optional
+            The query each sample belongs to, numbers or strings, in any order. Queries without relevant or without
+            irrelevant samples are skipped and counted.
+        sample_weight : array of shape (n,), optional
+            Weight of the query a sample belongs to, not negative and the same for all samples of a query.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y = self._check_samples(X, y)
+        lists, order = self._lists(X, y, qid, sample_weight)
+        mark = fingerprint(mark_of(lists), self.easy_fraction, self.binary_C) if self.warm_start else None
+        earlier = self._recalled(mark)
+        rows, signs = with_constant(lists.X), np.where(lists.relevant[0] > 0, 1.0, -1.0)
+        counts = np.repeat(lists.weights[0] > 0, np.diff(lists.offsets))
+        if not counts.any():
+            raise ValueError("sample_weight is zero for every query with relevant and irrelevant samples; one must count")
+        binary = self._binary_weights(rows[counts], signs[counts]) if earlier is None else earlier[0]
+        easy = self._easy_samples(signs * np.asarray(rows @ binary).ravel(), counts)
+        margins = Margins(rows[easy], signs[easy])
+        problem = _difficult(lists, rows, counts & ~easy)
+        solver = ConstrainedCuttingPlane(margins=margins, feasible=binary)
+        solution = train(self, problem, start=None if earlier is None else earlier[1], method=solver)
+        self._earlier = None if mark is None else (mark, (binary, solution))
+        self.coef_, self.intercept_ = solution.weights[:-1], float(solution.weights[-1])
+        self.binary_coef_, self.binary_intercept_ = binary[:-1], float(binary[-1])
+        self.largest_violation_ = margins.violation(solution.weights)
+        self.n_easy_, self.n_difficult_ = int(easy.sum()), int((counts & ~easy).sum())
+        self.easy_ = easy
+        if order is not None:
+            self.easy_ = np.empty_like(easy)
+            self.easy_[order] = easy
+        return self
+
+    def _check_parameters(self) -> None:
+        check_budgets(self)
+        check_positive(self, "binary_C")
+        if not isinstance(self.easy_fraction, numbers.Real) or not 0 <= float(self.easy_fraction) <= 1:
+            raise ValueError(f"easy_fraction={self.easy_fraction!r} must be a number from 0 to 1")
+
+    def _binary_weights(self, rows: Any, signs: Floats) -> Floats:
+        """The ordinary SVM. Whether it is optimal matters little, so that nobody is warned if it is not."""
+        solver = BCFW(steps="exact", tol=self.tol, time_limit=self.time_limit, random_state=self.random_state or 0)
+        return solver.solve(BinaryModel(rows, signs), 1.0 / (self.binary_C * len(signs))).weights
+
+    def _easy_samples(self, margins: Floats, counts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The given share of those with a margin of at least 1, the largest margins first."""
+        candidates = np.flatnonzero(counts & (margins >= 1.0))
+        # 0.3 * 10 is a little less than 3.
+        n_easy = int(self.easy_fraction * len(candidates) + 1e-9)
+        easy = np.zeros(len(margins), dtype=bool)
+        easy[candidates[np.argsort(-margins[candidates], kind="stable")[:n_easy]]] = True
+        return easy
+
+
+def _difficult(lists: RankingModel, rows: Any, difficult: NDArray[np.bool_]) -> RankingModel | _NoHinge:
+    """The lists of the difficult samples."""
+    sizes = np.add.reduceat(difficult, lists.offsets[:-1], dtype=np.int64)
+    left = sizes > 0
+    if not left.any():
+        return _NoHinge(rows.shape[1])
+    offsets = np.concatenate([[0], np.cumsum(sizes[left])])
+    relevant = lists.relevant[:, difficult] > 0
+    model = RankingModel(rows[difficult], relevant, lists.loss, offsets, lists.weights[0, left])
+    return model if model.n_blocks else _NoHinge(rows.shape[1])
+
+
+class _NoHinge:
+    """What is left to learn if no ranking can be wrong: a hinge that is zero."""
+
+    exact = True
+    n_blocks = 1
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """Nothing."""
+        return Cut(np.zeros(self.n_features), 0.0)
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """Nothing, as often."""
+        return [self.cut(block, weights) for block in blocks]

@@ -1,0 +1,367 @@
+"""Linear ranking by direct loss minimisation: the loss itself, not a convex bound of it (spec B8)."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
+from maxmargin.estimators.training import check_budgets, check_positive
+from maxmargin.losses import RankingLoss
+from maxmargin.models import RankingModel
+from maxmargin.models.direct import DirectRanking
+from maxmargin.models.rows import is_sparse
+from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
+
+Floats = NDArray[np.float64]
+
+# Length of the first steps on the unit sphere, in radians.
+_FIRST_STEP = 0.3
+# Steps without progress after which they get shorter.
+_PATIENCE = 10
+
+
+@dataclass
+class DirectHistory:
+    """One row per step; columns are equally long lists.
+
+    Attributes
+    ----------
+    loss : list of float
+        Mean loss of the rankings at the step's weights.
+    best_loss : list of float
+        The smallest so far; it never rises.
+    value : list of float
+        Direct loss there, for the ``epsilon`` of the row.
+    epsilon, step : list of float
+        Perturbation, and length of the next step in radians.
+    seconds : list of float
+        Since the beginning of ``fit``.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    best_loss: list[float] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    epsilon: list[float] = field(default_factory=list)
+    step: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+
+@dataclass
+class _Descent:
+    """One run: its best weights, which are at first its start, and how it went."""
+
+    weights: Floats
+    loss: float
+    epsilon: float
+    start_loss: float
+    history: DirectHistory
+    converged: bool = False
+
+
+class DirectLossMinimizer(LinearRanker):
+    """Rank samples by a linear score, minimising the mean rank loss itself.
+
+    A hinge grows with every sample that is far on the wrong side; the loss does not, and a few mislabelled samples cannot drag
+    it along. But it is piecewise constant, and not convex: it is descended along the gradient of the *direct loss*, the
+    difference of two rankings (see Notes), from the solution of the hinge. Nothing is proved about the minimum
+    (``certified_`` is False), except that the result is never worse on the training data than the start.
+
+    Parameters
+    ----------
+    loss : str or RankingLoss, default="ap"
+        As in :class:`maxmargin.RankingSVM`.
+    C : float, default=1.0
+        Weight of the hinges in the convex problem of ``start="hinge"``, whose features are divided by their standard deviation.
+        Descent itself has no regulariser: a ranking knows no length of the weights.
+    epsilon : float, default=1.0
+        First perturbation: weight of the loss in the perturbed inference, for weights of length 1 (see Notes). A large one looks
+        far, a small one sees only samples that are close in score.
+    sign : {1, -1}, default=1
+        Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and ``4PN`` bytes per query.
+    start : {"hinge", "zeros"} or array of shape (d,), default="hinge"
+        Where descent begins: the weights of a :class:`maxmargin.RankingSVM`, zeros (from which the first step leads to the
+        difference of the class means), or these weights.
+    n_starts : int, default=1
+        Descents; those after the first begin at random weights. The smallest training loss wins.
+    relevance_threshold, grades
+        As in :class:`maxmargin.RankingSVM`.
+    tol : float, default=1e-4
+        Stop when the steps are shorter, in radians.
+    max_iter : int, default=1000
+        Most steps of a descent; a warning says if they did not suffice.
+    time_limit : float, optional
+        Seconds after which training stops with what it has.
+    warm_start : bool, default=False
+        Begin at the weights of the last ``fit`` if the data are the same.
+    random_state : int, optional
+        Seed of the further starts.
+    verbose : int, default=0
+        Progress on standard error if 1.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,)
+        Weights; the score of a sample is ``x . coef_``. Times the standard deviation of the features they have length 1, unless
+        nothing better than the start was found: then they are the start.
+    intercept_ : float
+        0, because a constant does not change a ranking.
+    training_loss_ : float
+        Mean over the queries of the loss of the ranking by score, ties in the least favourable order: what was minimised.
+    start_loss_ : float
+        The same at the start; ``training_loss_ <= start_loss_``.
+    objective_ : float
+        Direct loss at ``coef_`` for ``epsilon_``.
+    epsilon_ : float
+        Perturbation of the step that found ``coef_``.
+    certified_ : bool
+        False: no bound is proved.
+    n_iter_ : int
+        Steps of the best descent.
+    training_losses_ : list of float
+        Training loss at the end of every descent.
+    history_ : DirectHistory
+        Steps of the best descent.
+    n_skipped_queries_, relevance_thresholds_, n_features_in_, feature_names_in_
+        As in :class:`maxmargin.RankingSVM`.
+
+    See Also
+    --------
+    maxmargin.RankingSVM : the convex bound, certified.
+    maxmargin.nn.DirectLoss : the same loss for networks.
+
+    Notes
+    -----
+    The direct loss of a list is ``sign / epsilon * (max_R [F(R) + sign * epsilon * delta(R)] - max_R F(R))``, with ``F`` the mean
+    over (positive, negative) pairs of the score differences. It depends on ``w / epsilon`` alone, so the length of ``w``
+    is a second name of ``epsilon``, and descent takes place among weights of length 1, measured in standard deviations of
+    the features: a step has a length in radians and means the same for features of any scale. After ten steps without a smaller
+    loss, descent goes back to the best weights and halves both the step and epsilon, in whose limit the direct loss is the
+    loss. So there is no step size to choose, and an epsilon that is far too large, as may happen (useful ones differ by orders of
+    magnitude between losses), costs some steps and no more.
+
+    Examples
+    --------
+    Ten labels are wrong, on samples far out, which a hinge cannot ignore:
+
+    >>> from maxmargin import RankingSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = X[:, 0] > 1
+    >>> wrong = rng.permutation(np.flatnonzero(~y))[:10]
+    >>> X[wrong] *= 5
+    >>> y[wrong] = True
+    >>> for model in (RankingSVM(C=100).fit(X, y), DirectLossMinimizer(C=100).fit(X, y)):
+    ...     print(f"AP {model.score(X, y):.2f}, certified: {model.certified_}")
+    AP 0.82, certified: True
+    AP 0.92, certified: False
+    """
+
+    def __init__(
+        self,
+        loss: str | RankingLoss = "ap",
+        C: float = 1.0,
+        *,
+        epsilon: float = 1.0,
+        sign: Literal[1, -1] = 1,
+        start: str | ArrayLike = "hinge",
+        n_starts: int = 1,
+        relevance_threshold: float | None = None,
+        grades: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.epsilon = epsilon
+        self.sign = sign
+        self.start = start
+        self.n_starts = n_starts
+        self.relevance_threshold = relevance_threshold
+        self.grades = grades
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on one list, or on one list per query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            Features.
+        y : array of shape (n,)
+            Relevance: labels or grades.
+        qid : array of shape (n,), optional
+            The query each sample belongs to, numbers or strings, in any order. Queries without relevant or without
+            irrelevant samples are skipped and counted.
+        sample_weight : array of shape (n,), optional
+            Weight of the query a sample belongs to, not negative and the same for all samples of a query.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        began = time.perf_counter()
+        X, y = self._check_samples(X, y)
+        model, _ = self._lists(X, y, qid, sample_weight)
+        mark = mark_of(model) if self.warm_start else None
+        problem, scale = DirectRanking(model, self.sign), feature_scale(model.X)
+        rng = np.random.default_rng(self.random_state)
+        earlier = self._recalled(mark)
+        first = self._first_weights(model, scale) if earlier is None else earlier
+        best = self._descend(problem, first, scale, began)
+        self.start_loss_ = best.start_loss
+        self.training_losses_ = [best.loss]
+        for _ in range(1, self.n_starts):
+            if self._out_of_time(began):
+                break
+            other = self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began)
+            self.training_losses_.append(other.loss)
+            if other.loss < best.loss:
+                best = other
+        if not best.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {len(best.history)} steps, the last one {best.history.step[-1]:.1g} "
+                "radians long; raise max_iter, time_limit or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.coef_ = best.weights
+        self.intercept_ = 0.0
+        self.training_loss_ = best.loss
+        self.epsilon_ = best.epsilon
+        self.objective_ = problem.at(best.weights, best.epsilon).value
+        self.certified_ = False
+        self.n_iter_ = len(best.history)
+        self.history_ = best.history
+        self._earlier = None if mark is None else (mark, self.coef_)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_budgets(self)
+        check_positive(self, "epsilon")
+        if self.sign not in (1, -1):
+            raise ValueError(f"sign={self.sign!r} must be 1 or -1")
+        if not isinstance(self.n_starts, numbers.Integral) or self.n_starts < 1:
+            raise ValueError(f"n_starts={self.n_starts!r} must be a positive integer")
+        if isinstance(self.start, str) and self.start not in ("hinge", "zeros"):
+            raise ValueError(f"start={self.start!r} is unknown; use 'hinge', 'zeros' or an array of weights")
+
+    def _first_weights(self, model: RankingModel, scale: Floats) -> Floats:
+        if isinstance(self.start, str):
+            if self.start == "zeros":
+                return np.zeros(len(scale))
+            scaled = copy.copy(model)
+            scaled.X = divided(model.X, scale)
+            # Only a start: if a budget ends it, it is a start all the same.
+            solver = OneSlackCuttingPlane(max_passes=self.max_iter, time_limit=self.time_limit)
+            return solver.solve(scaled, 1.0 / (self.C * scaled.n_blocks)).weights / scale
+        weights = np.array(self.start, dtype=np.float64)
+        if weights.shape != scale.shape or not np.isfinite(weights).all():
+            raise ValueError(f"start must be {len(scale)} finite weights, one per feature of X, or 'hinge' or 'zeros'")
+        return weights
+
+    def _out_of_time(self, began: float) -> bool:
+        return self.time_limit is not None and time.perf_counter() - began >= self.time_limit
+
+    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float) -> _Descent:
+        """Normalised gradient steps on the unit sphere; the best weights seen are kept, the first ones as they are."""
+        step, epsilon, idle = _FIRST_STEP, float(self.epsilon), 0
+        start_loss = problem.loss(first)
+        run = _Descent(first, start_loss, epsilon, start_loss, DirectHistory())
+        unit = best_unit = _unit(scale * first)
+        try:
+            while True:
+                # Zero weights tie everything, which a better ranking cannot improve on; away from the worst ranking works.
+                at_zero = not unit.any()
+                weights = unit / scale
+                point = problem.at(weights, epsilon, 1 if at_zero else None)
+                if point.loss < run.loss:
+                    run.weights, run.loss, run.epsilon, best_unit, idle = weights, point.loss, epsilon, unit, 0
+                else:
+                    idle += 1
+                self._record(run, point.loss, point.value, epsilon, step, began)
+                slope = point.gradient / scale
+                slope -= float(slope @ unit) * unit
+                length = float(np.linalg.norm(slope))
+                run.converged = run.loss == 0 or (at_zero and length == 0)
+                if run.converged or len(run.history) >= self.max_iter or self._out_of_time(began):
+                    break
+                if idle >= _PATIENCE or length == 0:
+                    step, epsilon, unit, idle = 0.5 * step, 0.5 * epsilon, best_unit, 0
+                    if step < self.tol:
+                        run.converged = True
+                        break
+                else:
+                    unit = _unit(unit - (1.0 if at_zero else step) * slope / length)
+        except KeyboardInterrupt:
+            if not len(run.history):
+                raise
+        return run
+
+    def _record(self, run: _Descent, loss: float, value: float, epsilon: float, step: float, began: float) -> None:
+        history = run.history
+        for name, number in (
+            ("loss", loss), ("best_loss", run.loss), ("value", value), ("epsilon", epsilon), ("step", step),
+            ("seconds", time.perf_counter() - began),
+        ):  # fmt: skip
+            getattr(history, name).append(number)
+        if self.verbose and sys.stderr.isatty():
+            sys.stderr.write(f"\r{type(self).__name__}: step {len(history)}, loss {run.loss:.6f}, step length {step:.1e} ")
+            sys.stderr.flush()
+
+
+def feature_scale(X: Any) -> Floats:
+    """Standard deviation of every column of a dense or CSR matrix, shape (d,); the largest entry, or 1, where it is constant."""
+    largest: Any = abs(X).max(axis=0)
+    peak = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).ravel()
+    peak[peak == 0] = 1.0
+    # Squares of entries of any size would not be numbers.
+    scaled: Any = divided(X, peak)
+    mean = np.asarray(scaled.mean(axis=0), dtype=np.float64).ravel()
+    if is_sparse(scaled):
+        stored = np.bincount(scaled.indices, minlength=X.shape[1])
+        squares = np.bincount(scaled.indices, (scaled.data - mean[scaled.indices]) ** 2, X.shape[1])
+        variance = (squares + (X.shape[0] - stored) * mean**2) / X.shape[0]
+    else:
+        variance = np.mean((scaled - mean) ** 2, axis=0)
+    # Rounding gives constant columns some variance.
+    return np.asarray(peak * np.where(variance > 1e-24, np.sqrt(variance), 1.0))
+
+
+def divided(X: Any, scale: Floats) -> Any:
+    """The columns of a dense or CSR matrix divided by numbers."""
+    if not is_sparse(X):
+        return X / scale
+    other: Any = X.copy()
+    other.data /= scale[other.indices]
+    return other
+
+
+def _unit(direction: Floats) -> Floats:
+    """Length 1, or zero."""
+    peak = float(np.abs(direction).max())
+    if peak == 0:
+        return direction
+    direction = direction / peak
+    return np.asarray(direction / np.linalg.norm(direction))

@@ -1,0 +1,388 @@
+"""Fitted estimators in files: parameters, weights and the certificate, as numbers and text.
+
+A file holds what the public attributes of a fitted estimator say; the estimator that is loaded predicts the same bits. It
+cannot go on training where the first one stopped. Loading makes an object of one of the classes below and runs no code from
+the file (see :mod:`maxmargin.storage`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin import solvers
+from maxmargin.estimators.approximate import ApproximateRankingSVM
+from maxmargin.estimators.direct import DirectHistory, DirectLossMinimizer
+from maxmargin.estimators.latent_ranking import LatentRankingSVM
+from maxmargin.estimators.multiclass import MulticlassSVM
+from maxmargin.estimators.ranking import RankingSVM
+from maxmargin.estimators.sequences import ChainSVM
+from maxmargin.estimators.structured import GraphSVM
+from maxmargin.estimators.trees import TreeSVM
+from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.solvers import History, Solver
+from maxmargin.storage import SavedFileError, can_store, read_archive, write_archive
+
+__all__ = ["SavedModel", "load_model", "read_model", "save_model"]
+
+Path = str | os.PathLike[str]
+
+# What must be there after loading, by name: a type, or the shape of an array of finite numbers (or of text, for classes). A
+# word in a shape is the number in the attribute of that name, or else one that is the same wherever the word stands. All
+# other fitted attributes are saved and loaded as well.
+_CERTIFICATE: dict[str, Any] = {
+    "primal_objective_": float,
+    "dual_objective_": float,
+    "dual_gap_": float,
+    "certified_": bool,
+    "n_iter_": int,
+    "history_": History,
+}
+_RANKING: dict[str, Any] = {**_CERTIFICATE, "n_features_in_": int, "coef_": ("n_features_in_",), "intercept_": ()}
+_LABELING: dict[str, Any] = {
+    **_CERTIFICATE,
+    "n_features_in_": int,
+    "classes_": ("classes",),
+    "coef_": ("classes", "n_features_in_"),
+    "intercept_": ("classes",),
+    "transition_": ("classes", "classes"),
+}
+# A new estimator is a line here; it may have a method _restore, which is called last.
+_HOLDS: dict[type[Any], dict[str, Any]] = {
+    RankingSVM: {**_RANKING, "relevance_thresholds_": ("levels",)},
+    ApproximateRankingSVM: {**_RANKING, "relevance_thresholds_": ("levels",)},
+    DirectLossMinimizer: {
+        "n_features_in_": int,
+        "coef_": ("n_features_in_",),
+        "intercept_": (),
+        "relevance_thresholds_": ("levels",),
+        "certified_": bool,
+        "training_loss_": float,
+        "history_": DirectHistory,
+    },
+    LatentRankingSVM: {**_RANKING, "relevance_threshold_": float},
+    MulticlassSVM: {
+        **_CERTIFICATE,
+        "n_features_in_": int,
+        "classes_": ("classes",),
+        "coef_": ("rows", "n_features_in_"),
+        "intercept_": ("rows",),
+    },
+    ChainSVM: {**_LABELING, "first_": ("classes",), "last_": ("classes",)},
+    TreeSVM: {**_LABELING, "root_": ("classes",), "leaf_": ("classes",)},
+    GraphSVM: {**_CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)},
+}
+# What a run leaves behind: columns of equal length.
+_HISTORIES: dict[str, type[Any]] = {"history": History, "direct history": DirectHistory}
+_CLASSES = {cls.__name__: cls for cls in _HOLDS}
+_SOLVERS: dict[str, type[Solver]] = {
+    name: cls for name, cls in vars(solvers).items() if isinstance(cls, type) and issubclass(cls, Solver) and cls is not Solver
+}
+
+
+class SavedModel(NamedTuple):
+    """A model, what was written about it, and the version of the library that wrote it."""
+
+    estimator: Any
+    about: dict[str, Any]
+    version: str
+
+
+def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted estimator to a file, in one step.
+
+    Parameters
+    ----------
+    estimator : RankingSVM, LatentRankingSVM, MulticlassSVM, ChainSVM, TreeSVM or GraphSVM
+        Fitted. A loss or a solver of one's own is not code that a file can hold: it is noted, and :func:`load_model` asks for
+        it.
+    path : path
+        Any name.
+    about : mapping, optional
+        Notes to keep with the model, of what JSON can hold.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RankingSVM(loss="ap").fit(X / X.max(axis=0), y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, os.path.join(folder, "tumours.model"))
+    ...     same = load_model(os.path.join(folder, "tumours.model"))
+    >>> same, bool(np.all(same.predict(X) == model.predict(X))), same.dual_gap_ == model.dual_gap_
+    (RankingSVM(), True, True)
+    """
+    cls = type(estimator)
+    if cls not in _HOLDS:
+        raise TypeError(f"{cls.__name__} cannot be saved; files hold {', '.join(_CLASSES)}")
+    check_is_fitted(estimator)
+    pack = _Packer()
+    content = {
+        "class": cls.__name__,
+        "parameters": {name: pack.parameter(name, value) for name, value in estimator.get_params(deep=False).items()},
+        "fitted": {
+            name: pack.value(name, value) for name, value in sorted(vars(estimator).items()) if _is_fitted_name(name)
+        },
+        "about": dict(about or {}),
+    }
+    write_archive(path, "model", content, pack.arrays)
+
+
+def load_model(path: Path, **objects: Any) -> Any:
+    """The estimator in a file that :func:`save_model` wrote.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    **objects
+        Parameters that the file could not hold, such as ``loss=MyLoss()``; only these.
+
+    Returns
+    -------
+    estimator
+        Fitted, with the same predictions, score and certificate.
+
+    Raises
+    ------
+    SavedFileError
+        A ValueError: the file, what is wrong with it, what to do.
+    """
+    return read_model(path, **objects).estimator
+
+
+def read_model(path: Path, **objects: Any) -> SavedModel:
+    """The estimator, the notes saved with it, and the version that wrote it; arguments as in :func:`load_model`."""
+    archive = read_archive(path, "model")
+    unpack = _Unpacker(os.fspath(path), archive.arrays)
+    content = archive.content
+    if not isinstance(content.get("class"), str) or content["class"] not in _CLASSES:
+        raise SavedFileError(
+            f"{unpack.file}: holds a model of class {str(content.get('class'))[:60]!r} from maxmargin {archive.version[:40]}, "
+            f"unknown to this version; it knows {', '.join(_CLASSES)}"
+        )
+    cls = _CLASSES[content["class"]]
+    estimator = cls(**_parameters(cls, unpack.mapping(content, "parameters"), unpack, objects))
+    for name, packed in unpack.mapping(content, "fitted").items():
+        if not _is_fitted_name(name) or hasattr(cls, name):
+            raise SavedFileError(f"{unpack.file}: {name[:60]!r} is not an attribute of a fitted {cls.__name__}; {_AGAIN}")
+        setattr(estimator, name, unpack.value(name, packed))
+    _check(estimator, _HOLDS[cls], unpack.file)
+    if hasattr(estimator, "_restore"):
+        estimator._restore()
+    return SavedModel(estimator, unpack.mapping(content, "about"), archive.version)
+
+
+_AGAIN = "copy or write the file again"
+
+
+def _is_fitted_name(name: str) -> bool:
+    """The convention of scikit-learn."""
+    return name.isidentifier() and name.endswith("_") and not name.startswith("_")
+
+
+def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objects: dict[str, Any]) -> dict[str, Any]:
+    known = cls().get_params(deep=False)
+    missing = {name: value["repr"] for name, value in packed.items() if isinstance(value, dict) and "repr" in value}
+    for name, value in packed.items():
+        if name not in known:
+            raise SavedFileError(
+                f"{unpack.file}: {cls.__name__} has no parameter {name[:60]!r} in this version; upgrade maxmargin or train again"
+            )
+        if name in missing and name not in objects:
+            raise SavedFileError(
+                f"{unpack.file}: was trained with {name}={str(value['repr'])[:200]}, an object that files cannot hold; pass it "
+                f"again, load_model(path, {name}=...)"
+            )
+    for name in objects:
+        if name not in missing:
+            raise ValueError(f"{name} was passed, but {unpack.file} holds it already; pass only what the file could not hold")
+    values = {name: objects[name] if name in objects else unpack.value(name, value) for name, value in packed.items()}
+    loss = values.get("loss")
+    if "loss" in known and not (isinstance(loss, str) and loss == "accuracy"):
+        try:
+            ranking_loss(loss)  # type: ignore[arg-type]
+        except (ValueError, TypeError) as error:
+            raise SavedFileError(f"{unpack.file}: {error}") from error
+    for name in ("fit_intercept", "grades"):
+        if name in values and not isinstance(values[name], bool | int):
+            raise SavedFileError(f"{unpack.file}: {name}={values[name]!r} is neither true nor false; {_AGAIN}")
+    return values
+
+
+# ---- values to JSON and arrays, and back --------------------------------------------------------------------------------------
+
+
+def _columns(history: type[Any]) -> list[str]:
+    return [field.name for field in dataclasses.fields(history)]
+
+
+class _Packer:
+    """Values become JSON; arrays are put aside, and JSON names them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+
+    def parameter(self, name: str, value: Any) -> Any:
+        if isinstance(value, RankingLoss) and value.native_name() is not None:
+            return {"loss": value.native_name()}
+        if type(value) in _SOLVERS.values():
+            settings = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            if all(setting is None or isinstance(setting, bool | int | float | str) for setting in settings.values()):
+                return {"solver": type(value).__name__, "settings": {key: self.value(key, v) for key, v in settings.items()}}
+        try:
+            return self.value(f"parameters.{name}", value)
+        except TypeError:
+            return {"repr": repr(value)}
+
+    def value(self, name: str, value: Any) -> Any:
+        """A value by its type; a TypeError if files cannot hold it."""
+        if value is None or isinstance(value, str):
+            return str(value) if isinstance(value, str) else None
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, float | np.floating):
+            return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        for kind, history in _HISTORIES.items():
+            if type(value) is history:
+                self.arrays[name] = np.array([getattr(value, column) for column in _columns(history)], dtype=np.float64)
+                return {kind: name}
+        if isinstance(value, np.ndarray):
+            # What scikit-learn makes of names of columns, and of labels from a table.
+            if value.dtype == object and value.ndim == 1 and all(isinstance(text, str) for text in value):
+                return {"texts": [str(text) for text in value]}
+            if not can_store(value.dtype):
+                raise TypeError(f"{name} is an array of dtype {value.dtype}, which model files cannot hold")
+            self.arrays[name] = value
+            return {"array": name}
+        if isinstance(value, list | tuple):
+            return [self.value(f"{name}.{k}", entry) for k, entry in enumerate(value)]
+        raise TypeError(f"{name} is a {type(value).__name__}, which model files cannot hold")
+
+
+class _Unpacker:
+    """The way back, with errors that name the file."""
+
+    def __init__(self, file: str, arrays: dict[str, NDArray[Any]]) -> None:
+        self.file = file
+        self.arrays = arrays
+        self._ways: dict[str, Callable[[str, dict[str, Any]], Any]] = {
+            "float": self._float,
+            **dict.fromkeys(_HISTORIES, self._history),
+            "array": lambda name, packed: self._array(name, packed["array"]),
+            "texts": self._texts,
+            "loss": self._loss,
+            "solver": self._solver,
+        }
+
+    def mapping(self, content: dict[str, Any], key: str) -> dict[str, Any]:
+        found = content.get(key)
+        if not isinstance(found, dict):
+            raise SavedFileError(f"{self.file}: its header has no {key}; {_AGAIN}")
+        return found
+
+    def value(self, name: str, packed: Any) -> Any:
+        if isinstance(packed, list):
+            return [self.value(name, entry) for entry in packed]
+        if not isinstance(packed, dict):
+            return packed
+        way = next((way for key, way in self._ways.items() if key in packed), None)
+        if way is None:
+            raise self._wrong(name)
+        return way(name, packed)
+
+    def _wrong(self, name: str) -> SavedFileError:
+        return SavedFileError(f"{self.file}: {name[:60]} is not of a form that maxmargin writes; {_AGAIN}")
+
+    def _array(self, name: str, key: Any) -> NDArray[Any]:
+        if not isinstance(key, str) or key not in self.arrays:
+            raise SavedFileError(f"{self.file}: the array of {name[:60]} is missing; {_AGAIN}")
+        return self.arrays[key]
+
+    def _float(self, name: str, packed: dict[str, Any]) -> float:
+        if packed["float"] not in ("inf", "-inf", "nan"):
+            raise self._wrong(name)
+        return float(packed["float"])
+
+    def _history(self, name: str, packed: dict[str, Any]) -> Any:
+        kind = next(key for key in _HISTORIES if key in packed)
+        columns, wanted = self._array(name, packed[kind]), len(_columns(_HISTORIES[kind]))
+        if columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != wanted:
+            raise SavedFileError(f"{self.file}: {name} has shape {columns.shape}, but a {kind} has {wanted} rows; {_AGAIN}")
+        return _HISTORIES[kind](*columns.tolist())
+
+    def _texts(self, name: str, packed: dict[str, Any]) -> NDArray[Any]:
+        if not isinstance(packed["texts"], list) or not all(isinstance(text, str) for text in packed["texts"]):
+            raise self._wrong(name)
+        texts = np.empty(len(packed["texts"]), dtype=object)
+        texts[:] = packed["texts"]
+        return texts
+
+    def _loss(self, name: str, packed: dict[str, Any]) -> RankingLoss:
+        if not isinstance(packed["loss"], str):
+            raise self._wrong(name)
+        try:
+            return ranking_loss(packed["loss"])
+        except ValueError as error:
+            raise SavedFileError(f"{self.file}: {error}") from error
+
+    def _solver(self, name: str, packed: dict[str, Any]) -> Solver:
+        kind, settings = packed["solver"], packed.get("settings")
+        if not isinstance(kind, str) or kind not in _SOLVERS or not isinstance(settings, dict):
+            raise self._wrong(name)
+        try:
+            return _SOLVERS[kind](**{key: self.value(key, value) for key, value in settings.items()})
+        except (TypeError, ValueError) as error:
+            raise SavedFileError(f"{self.file}: {name} cannot be made ({error}); upgrade maxmargin, or train again") from error
+
+
+# ---- what must be there ------------------------------------------------------------------------------------------------------
+
+
+def _check(estimator: Any, holds: Mapping[str, Any], file: str) -> None:
+    """Complain about attributes that are missing, of the wrong type or shape, or not finite."""
+    sizes: dict[str, int] = {}
+    for name, wanted in holds.items():
+        if name not in vars(estimator):
+            raise SavedFileError(f"{file}: {name} is missing; {_AGAIN}")
+        value = getattr(estimator, name)
+        if isinstance(wanted, tuple):
+            _check_array(np.asarray(value), name, wanted, estimator, sizes, file)
+        elif not isinstance(value, wanted) or (wanted is int and (isinstance(value, bool) or value < 0)):
+            raise SavedFileError(f"{file}: {name} is {str(value)[:60]}, but must be of type {wanted.__name__}; {_AGAIN}")
+    # Two classes share one row of weights.
+    if "rows" in sizes and sizes["rows"] != (1 if sizes["classes"] == 2 else sizes["classes"]):
+        raise SavedFileError(f"{file}: coef_ has {sizes['rows']} rows for {sizes['classes']} classes; {_AGAIN}")
+    names = vars(estimator).get("feature_names_in_")
+    if names is not None and (not isinstance(names, np.ndarray) or names.shape != (estimator.n_features_in_,)):
+        raise SavedFileError(f"{file}: feature_names_in_ must name {estimator.n_features_in_} features; {_AGAIN}")
+
+
+def _check_array(
+    array: NDArray[Any], name: str, wanted: tuple[int | str, ...], estimator: Any, sizes: dict[str, int], file: str
+) -> None:
+    found = dict(zip(wanted, array.shape, strict=False))
+    expected = tuple(
+        word if isinstance(word, int) else vars(estimator).get(word, sizes.get(word, found.get(word))) for word in wanted
+    )
+    if array.shape != expected:
+        raise SavedFileError(f"{file}: {name} has shape {array.shape}, but must have {expected}; {_AGAIN}")
+    sizes.update({word: size for word, size in found.items() if isinstance(word, str)})
+    if name == "classes_":
+        if array.dtype.kind not in "biufUSO":
+            raise SavedFileError(f"{file}: {name} has dtype {array.dtype}, but must be labels; {_AGAIN}")
+        return
+    if array.dtype.kind not in "fiu":
+        raise SavedFileError(f"{file}: {name} has dtype {array.dtype}, but must be numbers; {_AGAIN}")
+    if not np.isfinite(array).all():
+        raise SavedFileError(f"{file}: {name} holds NaN or infinity, so its predictions would mean nothing; train again")

@@ -1,0 +1,293 @@
+/* The page: every section is a function of the contents that returns an element, or null if there is nothing to show. */
+
+const METHOD_LOOKS = ["model", "other-1", "other-2", "other-3", "other-4", "other-5"];
+
+const SECTIONS = [summary, metrics, curves, scoreDistribution, queries, samples, features, training, descent, parameters, footer];
+
+const count = (n, thing, things = `${thing}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? thing : things}`;
+const share = (value) => `${readable(100 * value, 3)} %`;
+
+function look(contents, name) {
+  const index = contents.methods.indexOf(name);
+  return index === contents.methods.length - 1 ? "random" : METHOD_LOOKS[Math.min(index, METHOD_LOOKS.length - 1)];
+}
+
+function section(id, title, ...children) {
+  return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), ...children);
+}
+
+function card(title, ...children) {
+  return el("article", { class: "card" }, title ? el("h3", {}, title) : null, ...children);
+}
+
+function note(...text) {
+  return el("p", { class: "note" }, ...text);
+}
+
+/** One of several: options are [value, text]. */
+function choice(name, label, options, act) {
+  return el("fieldset", { class: "choice" }, el("legend", {}, label),
+    options.map(([value, text], k) => el("label", {},
+      el("input", { type: "radio", name, value, checked: k === 0, change: () => act(value) }), el("span", {}, text))));
+}
+
+/** Columns are { title, number: true if to be set flush right, show }; a click on a heading sorts by it. */
+function table(caption, columns, rows, sorted) {
+  const body = el("tbody");
+  const show = (ordered) => body.replaceChildren(...ordered.map((row) => el("tr", {}, row.map((cell, k) => {
+    const attributes = { class: columns[k].number ? "number" : "name", scope: k === 0 ? "row" : null };
+    return el(k === 0 ? "th" : "td", attributes, columns[k].show ? columns[k].show(cell) : String(cell));
+  }))));
+  const order = (k, descending) => {
+    heads.forEach((head, j) => head.setAttribute("aria-sort", j === k ? (descending ? "descending" : "ascending") : "none"));
+    const sign = descending ? -1 : 1;
+    const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+    show([...rows].sort((a, b) => sign * compare(a[k], b[k])));
+  };
+  const heads = columns.map((column, k) => el("th", { scope: "col", class: column.number ? "number" : "name", "aria-sort": "none" },
+    el("button", {
+      type: "button", title: `Sort by ${column.title}`,
+      click: () => order(k, heads[k].getAttribute("aria-sort") === "ascending"),
+    }, column.title)));
+  show(rows);
+  if (sorted) heads[sorted.column].setAttribute("aria-sort", sorted.descending ? "descending" : "ascending");
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, el("tr", {}, heads)), body));
+}
+
+function summary(contents) {
+  const { headline, certificate } = contents;
+  const badge = certificate.certified ? "certified" : "uncertified";
+  return el("header", {},
+    el("p", { class: "overline" }, "maxmargin report"),
+    el("h1", { class: "name" }, contents.title),
+    el("p", { class: "lead" }, headline.sentences.slice(0, -1).join(" ")),
+    el("p", { class: `lead proof ${badge}` }, headline.sentences[headline.sentences.length - 1]),
+    el("dl", { class: "tiles" }, headline.tiles.map(([value, label, detail]) =>
+      el("div", {}, el("dt", { class: "name" }, label), el("dd", {}, value), el("dd", { class: "detail name" }, detail)))));
+}
+
+function metrics(contents) {
+  const { titles, rows } = contents.metrics;
+  const best = titles.map((_, k) => Math.max(...rows.slice(0, -1).map((row) => row[k])));
+  const cell = (value, k, random) => {
+    const text = value.toFixed(3);
+    return el("td", { class: "number" }, !random && rows.length > 2 && text === best[k].toFixed(3) ? el("strong", {}, text) : text);
+  };
+  const { data } = contents;
+  const remarks = [data.queries > 1 ? "Means over the queries." : "All samples form one list.",
+    "Random is the exact expectation over all orders.",
+    data.graded ? `Relevant means a label above ${readable(data.threshold)}; NDCG uses the grades as gains.` : "",
+    data.without_relevant ? `${count(data.without_relevant, "query has", "queries have")} no relevant samples and count as 0.` : ""];
+  return section("metrics", "How good is the ranking?", card(null,
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Metrics" },
+      el("table", {}, el("caption", { class: "hidden" }, "Metrics of the model, the baselines and a random ranking"),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "ranked by"), titles.map((title) => el("th", { scope: "col", class: "number" }, title)))),
+        el("tbody", {}, rows.map((row, m) => el("tr", {},
+          el("th", { scope: "row", class: "name" }, contents.methods[m]),
+          row.map((value, k) => cell(value, k, m === rows.length - 1))))))),
+    note(remarks.filter(Boolean).join(" "))));
+}
+
+function curves(contents) {
+  const recall = contents.precision_recall;
+  const styled = (list, steps) => list.map((curve) => ({ ...curve, look: look(contents, curve.name), steps: steps && curve.name !== "random" }));
+  const precision = new Chart({
+    id: "chart-precision-recall", label: "Precision over recall",
+    x: { title: "recall", domain: [0, 1] }, y: { title: "precision", domain: [0, 1.02], limits: [0, 1.02] },
+    curves: styled(recall.curves, recall.steps),
+  });
+
+  const kinds = { found: "share of relevant samples found", collected: "share of all grades collected" };
+  const state = { kind: "found", log: false };
+  const gainSpec = () => {
+    const list = styled(contents.gain[state.kind], false);
+    const first = Math.min(...list.map((curve) => curve.x.find((x) => x > 0)));
+    return {
+      id: "chart-gain", label: "Gain",
+      x: { title: "share of the list inspected", domain: state.log ? [first, 1] : [0, 1], log: state.log },
+      y: { title: kinds[state.kind], domain: [0, 1.02], limits: [0, 1.02] },
+      read: (x) => `${share(x)} of the list inspected`,
+      curves: list,
+    };
+  };
+  const gain = new Chart(gainSpec());
+  const turn = (key) => (value) => {
+    state[key] = value;
+    gain.show(gainSpec());
+  };
+  return section("curves", "Where does it find what is relevant?", el("div", { class: "columns" },
+    card("Precision and recall", precision.element, note(recall.note)),
+    card("Gain", el("div", { class: "choices" },
+      choice("gain-axis", "List axis", [["linear", "linear"], ["log", "logarithmic"]], (value) => turn("log")(value === "log")),
+      contents.gain.collected
+        ? choice("gain-kind", "Count", [["found", "relevant samples"], ["collected", "grades"]], turn("kind")) : null),
+    gain.element, contents.gain.note ? note(contents.gain.note) : null)));
+}
+
+function scoreDistribution(contents) {
+  const { edges, counts, totals, beyond, pooled } = contents.scores;
+  const bin = (x) => Math.min(counts[0].length - 1, Math.max(0, lowerBound(edges, x) - 1));
+  const looks = ["relevant", "irrelevant"];
+  const chart = new Chart({
+    id: "chart-scores", label: "Distribution of scores",
+    x: { title: "score" }, y: { title: "share of the class", zero: true },
+    read: (x) => `score ${readable(edges[bin(x)], 3)} to ${readable(edges[bin(x) + 1], 3)}`,
+    curves: looks.map((name, k) => ({
+      name, look: name, ...histogramCurve(edges, counts[k], totals[k]),
+      read: (x) => `${share(counts[k][bin(x)] / totals[k])} (${counts[k][bin(x)].toLocaleString("en-US")})`,
+    })),
+  });
+  const outside = beyond[0] + beyond[1];
+  const remarks = [`${count(totals[0], "relevant sample")}, ${count(totals[1], "irrelevant one")}.`,
+    pooled ? "All queries together, although scores are only compared within a query." : "",
+    outside ? `${count(outside, "outlying score is", "outlying scores are")} beyond the axis.` : ""];
+  return section("scores", "How well are the scores apart?", el("div", { class: "columns" },
+    card("Scores of relevant and irrelevant samples", chart.element, note(remarks.filter(Boolean).join(" "))),
+    queryDistribution(contents)));
+}
+
+/** Counts between edges as steps: y holds from the edge before. */
+function histogramCurve(edges, counts, total) {
+  return { x: [edges[0], ...edges.slice(1)], y: [counts[0], ...counts].map((n) => n / total), steps: true, area: true };
+}
+
+function queryDistribution(contents) {
+  const found = contents.queries;
+  if (!found) return null;
+  const bin = (x) => Math.min(found.edges.length - 2, Math.max(0, lowerBound(found.edges, x) - 1));
+  const chart = new Chart({
+    id: "chart-queries", label: `Distribution of ${contents.metric} over the queries`,
+    x: { title: `${perQuery(contents)} of a query`, domain: [0, 1] }, y: { title: "share of the queries", zero: true },
+    read: (x) => `${perQuery(contents)} ${readable(found.edges[bin(x)], 3)} to ${readable(found.edges[bin(x) + 1], 3)}`,
+    curves: found.counts.map((counts, k) => ({
+      name: contents.methods[k], look: look(contents, contents.methods[k]), ...histogramCurve(found.edges, counts, found.total), area: k === 0,
+      read: (x) => count(counts[bin(x)], "query", "queries"),
+    })),
+  });
+  return card("How queries fare", chart.element,
+    found.duels.map((duel) => note(`Against ${duel.name}: better on ${count(duel.better, "query", "queries")}, worse on ` +
+      `${duel.worse.toLocaleString("en-US")}, equal on ${duel.equal.toLocaleString("en-US")}.`)));
+}
+
+/** What the mean over queries is a mean of. */
+function perQuery(contents) {
+  return { MAP: "AP", MRR: "reciprocal rank" }[contents.metric] || contents.metric;
+}
+
+function queries(contents) {
+  const found = contents.queries;
+  if (!found) return null;
+  const whole = (n) => n.toLocaleString("en-US");
+  const three = (value) => value.toFixed(3);
+  const columns = [{ title: "query" }, { title: "samples", number: true, show: whole }, { title: "relevant", number: true, show: whole },
+    { title: "first relevant at", number: true, show: whole }, { title: perQuery(contents), number: true, show: three },
+    ...found.others.map((name) => ({ title: `${perQuery(contents)} of ${name}`, number: true, show: three }))];
+  return section("queries", "Which queries fare worst?", card(null,
+    table("The worst queries", columns, found.rows, { column: 4 }),
+    note(`The ${found.rows.length} worst of ${count(found.total, "query", "queries")} with relevant samples.`)));
+}
+
+function samples(contents) {
+  const found = contents.samples;
+  if (!found) return null;
+  const columns = [{ title: "row", number: true, show: (n) => String(n) }, { title: "rank", number: true, show: (n) => n.toLocaleString("en-US") },
+    { title: "score", number: true, show: (v) => readable(v) }];
+  const part = (title, rows, none) => card(title, rows.length ? table(title, columns, rows) : note(none));
+  return section("samples", "Which samples stand where they should not?", el("div", { class: "columns" },
+    part("Relevant, but ranked late", found.late, "None: every relevant sample stands before every irrelevant one."),
+    part("Irrelevant, but ranked early", found.early, "None: no irrelevant sample stands before a relevant one.")),
+  note("Rows are counted from 0; rank 1 is the top of the list."));
+}
+
+function features(contents) {
+  const found = contents.features;
+  if (!found) return null;
+  const kinds = {
+    by_weight: ["weight", "How the score changes as a feature grows by 1."],
+    by_effect: ["weight × spread", "How the score changes as a feature grows by its standard deviation on these data: comparable where " +
+      "features have different units."],
+  };
+  const body = el("tbody");
+  const heading = el("th", { scope: "col", class: "number" });
+  const explanation = note();
+  const show = (kind) => {
+    const rows = found[kind];
+    const largest = Math.max(...rows.map(([, value]) => Math.abs(value)));
+    const decimals = Math.max(0, 3 - Math.floor(Math.log10(largest)));
+    const shown = (value) => (decimals > 7 || largest >= 1e7 ? readable(value) : value.toFixed(decimals).replace("-", "−"));
+    heading.textContent = kinds[kind][0];
+    explanation.textContent = `${kinds[kind][1]} ${rows.length < found.nonzero ? `The ${rows.length} largest` : "All"} of ` +
+      `${count(found.nonzero, "weight")} that ${found.nonzero === 1 ? "is" : "are"} not zero, of ${found.total.toLocaleString("en-US")}.`;
+    body.replaceChildren(...rows.map(([name, value]) => {
+      const bar = el("div", { class: value > 0 ? "positive" : "negative" });
+      bar.style.width = `${(50 * Math.abs(value)) / largest}%`;
+      return el("tr", {}, el("th", { scope: "row", class: "name" }, name),
+        el("td", { class: "track", "aria-hidden": "true" }, el("div", {}, bar)), el("td", { class: "number" }, shown(value)));
+    }));
+  };
+  if (found.by_weight.length === 0) return section("features", "What does the score look at?", card(null, note("All weights are zero.")));
+  show("by_weight");
+  return section("features", "What does the score look at?", card(null,
+    found.by_effect ? choice("feature-order", "Order by", [["by_weight", "weight"], ["by_effect", "weight × spread"]], show) : null,
+    el("div", { class: "scroll" }, el("table", { class: "weights" }, el("caption", { class: "hidden" }, "Features with the largest weights"),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "feature"), el("th", { "aria-hidden": "true" }), heading)), body)),
+    explanation));
+}
+
+function training(contents) {
+  const found = contents.convergence;
+  if (!found) return null;
+  const axis = { passes: { title: "passes over the data" }, seconds: { title: "seconds" } };
+  const objective = (key) => ({
+    id: "chart-objective", label: "Primal and dual objective", x: axis[key], y: { title: "objective" }, band: [0, 1],
+    curves: [{ name: "primal (upper bound)", look: "relevant", x: found[key], y: found.primal },
+      { name: "dual (lower bound)", look: "irrelevant", x: found[key], y: found.dual }],
+  });
+  const gap = (key) => ({
+    id: "chart-gap", label: "Duality gap", x: axis[key], y: { title: "duality gap", log: true },
+    curves: [{ name: "gap", look: "relevant", x: found[key], y: found.gap }],
+  });
+  const charts = [new Chart(objective("passes")), new Chart(gap("passes"))];
+  const turn = (key) => [objective, gap].forEach((spec, k) => charts[k].show(spec(key)));
+  return section("training", "How did training converge?",
+    choice("training-axis", "Over", [["passes", "passes"], ["seconds", "seconds"]], turn),
+    el("div", { class: "columns" },
+      card("Objective", charts[0].element, note("The optimum lies in the band between the two.")),
+      card("Gap", charts[1].element, note(contents.certificate.sentence))));
+}
+
+/** Training that follows the loss itself has no bounds to show. */
+function descent(contents) {
+  const found = contents.descent;
+  if (!found) return null;
+  const axis = { steps: { title: "steps" }, seconds: { title: "seconds" } };
+  const spec = (key) => ({
+    id: "chart-descent", label: "Training loss", x: axis[key], y: { title: "mean training loss" },
+    curves: [{ name: "best so far", look: "model", x: found[key], y: found.best },
+      { name: "at the step", look: "irrelevant", x: found[key], y: found.loss }],
+  });
+  const chart = new Chart(spec("steps"));
+  return section("descent", "How did training go?", card("Loss",
+    choice("descent-axis", "Over", [["steps", "steps"], ["seconds", "seconds"]], (key) => chart.show(spec(key))),
+    chart.element, note(contents.certificate.sentence)));
+}
+
+function parameters(contents) {
+  const { model, rows, facts } = contents.parameters;
+  if (!rows.length && !facts.length) return null;
+  const list = (pairs) => el("dl", { class: "pairs" }, pairs);
+  return section("parameters", "What was run?", el("div", { class: "columns" },
+    rows.length ? card(`Parameters of ${model}`, list(rows.map(([name, value, changed]) => el("div", { class: changed ? "changed" : "default" },
+      el("dt", {}, name), el("dd", { class: "name" }, value)))), note("In bold: not the default.")) : null,
+    facts.length ? card("The run", list(facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))) : null));
+}
+
+function footer(contents) {
+  return el("footer", {}, contents.notes.map((text) => el("p", { class: "name" }, text)),
+    el("p", {}, `Made on ${contents.made.date} with maxmargin ${contents.made.version}. `,
+      "Charts: hover or use the arrow keys to read values, drag to zoom, double-click to show all again."));
+}
+
+const contents = JSON.parse(document.getElementById("contents").textContent);
+document.getElementById("report").replaceChildren(...SECTIONS.map((part) => part(contents)).filter(Boolean));

@@ -1,0 +1,104 @@
+"""What the page shows, computed from a fitted estimator and labelled samples into a plain dictionary for JSON."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import maxmargin
+from maxmargin.report import sections
+from maxmargin.report.chance import expected_metric
+from maxmargin.report.headline import certificate, headline, metric_titles, reported_metric
+from maxmargin.report.plain import number, text
+from maxmargin.report.ranked import METRICS, Floats, Judged, Ranked
+
+
+def report_contents(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    baselines: Mapping[str, Any] | None = None,
+    feature_names: Sequence[str] | None = None,
+    query_names: Mapping[Any, str] | None = None,
+    name: str | None = None,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+    scores: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Everything on the page, one entry per section; arguments as in :func:`maxmargin.report.write_report`."""
+    steps = getattr(estimator, "steps", None)  # of a pipeline, whose last step was trained on what the others make of X
+    model = estimator if steps is None else steps[-1][1]
+    judged = Judged(y, qid, _threshold(model))
+    own = _scores(estimator if scores is None else scores, X, len(judged), "estimator")
+    ranked = [Ranked(text(type(model).__name__ if name is None else name), own, judged)]
+    for other, baseline in (baselines or {}).items():
+        if text(other) in [sections.RANDOM, *(method.name for method in ranked)]:
+            raise ValueError(f"baselines has the name {text(other)!r}, which another curve of the report bears; choose another")
+        ranked.append(Ranked(text(other), _scores(baseline, X, len(judged), f"baselines[{other!r}]"), judged))
+
+    metric, purpose = reported_metric(model)
+    lists = ranked[0].lists
+    sizes = np.bincount(lists.query, minlength=lists.n_queries)
+    relevant = lists.per_query(lists.grades > 0).astype(np.int64)
+    gains = ranked[0].graded.grades
+    chance = {key: expected_metric(key, sizes, relevant, gains, lists.starts) for key in METRICS}
+    several = lists.n_queries > 1
+    titles = metric_titles(several)
+    data = {
+        "samples": len(judged),
+        "relevant": int(judged.relevant.sum()),
+        "queries": lists.n_queries,
+        "without_relevant": int(np.count_nonzero(relevant == 0)),
+        "graded": judged.graded,
+        "threshold": judged.threshold,
+    }
+    proof = certificate(model)
+    means = [*(method.means for method in ranked), chance]
+    if steps is not None and len(steps) > 1:
+        X = estimator[:-1].transform(X)
+        if feature_names is None:
+            with suppress(AttributeError, ValueError):  # not every transformer can name what it makes
+                feature_names = estimator[:-1].get_feature_names_out()
+    return {
+        "title": f"{type(model).__name__}{purpose}" if title is None else text(title),
+        "made": {"date": datetime.date.today().isoformat(), "version": maxmargin.__version__},
+        "metric": titles[metric],
+        "data": data,
+        "certificate": proof,
+        "headline": headline(ranked, chance[metric], metric, data, proof),
+        "methods": [*(method.name for method in ranked), sections.RANDOM],
+        "metrics": {"titles": [titles[key] for key in METRICS], "rows": [[number(row[key]) for key in METRICS] for row in means]},
+        "convergence": sections.convergence(model),
+        "descent": sections.descent(model),
+        "precision_recall": sections.precision_recall(ranked, judged),
+        "gain": sections.gain(ranked, judged),
+        "scores": sections.scores(ranked[0], judged),
+        "queries": sections.queries(ranked, metric, sizes, relevant, query_names or {}) if several else None,
+        "samples": None if several else sections.samples(ranked[0]),
+        "features": sections.features(model, X, feature_names),
+        "parameters": sections.parameters(model),
+        "notes": list(map(str, notes)),
+    }
+
+
+def _threshold(model: Any) -> float | None:
+    """Labels above it are relevant, as the model learned it; where it learned several grades, the lowest."""
+    learned = getattr(model, "relevance_thresholds_", getattr(model, "relevance_threshold_", None))
+    return None if learned is None else float(np.min(learned))
+
+
+def _scores(scorer: Any, X: Any, n: int, name: str) -> Floats:
+    known = hasattr(scorer, "__len__") and not hasattr(scorer, "decision_function")
+    if not known and not hasattr(scorer, "decision_function"):
+        raise TypeError(f"{name} must be a fitted estimator with decision_function, or scores; it is a {type(scorer).__name__}")
+    scores = np.asarray(scorer if known else scorer.decision_function(X), dtype=np.float64)
+    if scores.shape != (n,):
+        raise ValueError(f"{name} gives scores of shape {scores.shape}, but y has {n} labels; one score per sample is needed")
+    return scores

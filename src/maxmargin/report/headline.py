@@ -1,0 +1,105 @@
+"""What the page says first, in plain words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from maxmargin.losses import ranking_loss
+from maxmargin.report.plain import number, text
+from maxmargin.report.ranked import Ranked
+
+_TITLES = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "auc": "AUC"}
+
+
+def reported_metric(model: Any) -> tuple[str, str]:
+    """The metric a model is judged by, that of its loss if that has one and AP otherwise; and what it was trained for."""
+    loss = getattr(model, "loss", None)
+    if isinstance(loss, str) and loss == "accuracy":
+        return "ap", ", trained for accuracy"
+    try:
+        found = ranking_loss(loss)  # type: ignore[arg-type]
+        native = found.native_name()
+    except (AttributeError, TypeError, ValueError):
+        return "ap", ""
+    if native in _TITLES:
+        return native, f", trained for {_TITLES[native]}"
+    return "ap", f", trained for {text(type(found).__name__)}"
+
+
+def metric_titles(several: bool) -> dict[str, str]:
+    """Names of the metrics for one list or for the mean over several."""
+    titles = {"ap": "AP", "ndcg": "NDCG", "ndcg@10": "NDCG@10", "mrr": "reciprocal rank", "p@10": "precision@10", "auc": "AUC"}
+    return {**titles, "ap": "MAP", "mrr": "MRR"} if several else titles
+
+
+def certificate(model: Any) -> dict[str, Any]:
+    """What is known about the optimality of the weights, in numbers and in words."""
+    primal, gap = (getattr(model, name, None) for name in ("primal_objective_", "dual_gap_"))
+    if primal is None or gap is None or not math.isfinite(primal) or not math.isfinite(gap):
+        unknown = "Nothing is proved about how close to optimal the weights are."
+        return {"relative_gap": None, "certified": False, "sentence": unknown}
+    relative = max(0.0, float(gap)) / max(abs(float(primal)), 1e-300)
+    size = "rounding" if relative < 1e-12 else f"{percent(relative)}\N{NO-BREAK SPACE}%"
+    # A latent model solves one convex problem after another; the gap speaks of the last one.
+    what = "The last convex step" if hasattr(model, "objectives_") else "Training"
+    certified = bool(getattr(model, "certified_", False))
+    if certified:
+        sentence = f"{what} is optimal to within {size}: certified."
+    else:
+        sentence = f"{what} ended with a gap of {size} that is not proved: not certified."
+    return {"relative_gap": number(relative), "certified": certified, "sentence": sentence}
+
+
+def headline(ranked: list[Ranked], chance: float, metric: str, data: dict[str, Any], proof: dict[str, Any]) -> dict[str, Any]:
+    """Sentences, and the same as a row of numbers."""
+    model, others = ranked[0], ranked[1:]
+    several = data["queries"] > 1
+    title = metric_titles(several)[metric]
+    value = model.means[metric]
+    where = f"{data['samples']:,} samples, {data['relevant']:,} of them relevant"
+    where += f", in {data['queries']:,} queries" if several else ""
+    reached = [f"{other.name} {other.means[metric]:.3f}" for other in others]
+    compared = ", ".join([*reached, f"a random ranking {chance:.3f} on average"])
+    sentences = [
+        f"{model.name} reaches {title} {value:.3f} on {where}.",
+        f"For comparison: {compared}.",
+        proof["sentence"],
+    ]
+    tiles = [(f"{value:.3f}", title, f"of {model.name}")]
+    if others:
+        best = max(others, key=lambda other: other.means[metric])
+        tiles.append((signed(value - best.means[metric]), f"against {best.name}", f"which reaches {best.means[metric]:.3f}"))
+    tiles.append((signed(value - chance), "against a random ranking", f"which reaches {chance:.3f}"))
+    gap = proof["relative_gap"]
+    if gap is None:
+        tiles.append(("unknown", "gap to the optimum", "no bound"))
+    else:
+        shown = f"{percent(gap)}\N{NO-BREAK SPACE}%"
+        tiles.append(
+            (shown, "gap to the optimum, at most", "certified") if proof["certified"] else (shown, "gap", "not certified")
+        )
+    return {
+        "sentences": sentences,
+        "tiles": [list(tile) for tile in tiles],
+        "metric": title,
+        "value": number(value),
+        "baselines": {other.name: number(other.means[metric]) for other in others},
+        "random": number(chance),
+    }
+
+
+def percent(share: float) -> str:
+    """Two digits that count.
+
+    >>> [percent(share) for share in (0.00087, 0.013, 0.123, 1, 1e-9)]
+    ['0.087', '1.3', '12', '100', '1e-07']
+    """
+    value = 100 * share
+    return f"{value:.0f}" if value >= 9.95 or value == 0 else f"{value:.2g}" if value >= 1e-3 else f"{value:.0e}"
+
+
+def signed(value: float) -> str:
+    """With its sign, a true minus; a difference that rounds to nothing has none."""
+    shown = f"{abs(value):.3f}"
+    return shown if float(shown) == 0 else ("+" if value > 0 else "\N{MINUS SIGN}") + shown

@@ -1,0 +1,26 @@
+"""Numbers and names as JSON has them: short, finite, bounded."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+_MAX_TEXT = 200
+
+
+def number(value: Any, digits: int = 6) -> float | None:
+    """Rounded to so many digits; None if it is not finite."""
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
+def numbers(values: NDArray[Any], digits: int = 6) -> list[float | None]:
+    """The same for an array."""
+    return [number(value, digits) for value in values.tolist()]
+
+
+def text(value: Any) -> str:
+    """Text of bounded length: names come from files."""
+    full = str(value)
+    return full if len(full) <= _MAX_TEXT else full[: _MAX_TEXT - 1] + "…"

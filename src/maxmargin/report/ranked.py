@@ -1,0 +1,55 @@
+"""Labelled samples, and the order that somebody's scores put them in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.metrics import _by_name, _Lists
+
+Floats = NDArray[np.float64]
+
+METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
+
+
+class Judged:
+    """The samples of the report: labels, what counts as relevant, gains, queries."""
+
+    def __init__(self, y: ArrayLike, qid: ArrayLike | None, threshold: float | None) -> None:
+        labels = np.asarray(y)
+        if labels.ndim != 1 or labels.dtype.kind not in "fiub":
+            raise ValueError(f"y must be one number or boolean per sample, but has shape {labels.shape} and dtype {labels.dtype}")
+        labels = labels.astype(np.float64)
+        if len(labels) == 0 or not np.isfinite(labels).all():
+            raise ValueError("y must hold finite labels of at least two samples")
+        floor = max(0.0, float(labels.min()))
+        self.threshold = floor if threshold is None else threshold
+        self.relevant = labels > self.threshold
+        if self.relevant.all() or not self.relevant.any():
+            only = "relevant" if self.relevant.any() else "irrelevant"
+            raise ValueError(
+                f"y must hold relevant and irrelevant samples, but all are {only} (labels from {labels.min():g} to "
+                f"{labels.max():g}, relevant above {self.threshold:g}); report on a larger set"
+            )
+        self.graded = len(np.unique(labels[self.relevant])) > 1
+        # The lowest grade gains nothing, whether it is written 0, -1 or 1.
+        self.gains = np.maximum(0.0, labels - min(floor, self.threshold)) if self.graded else self.relevant.astype(np.float64)
+        self.qid = None if qid is None else np.asarray(qid)
+
+    def __len__(self) -> int:
+        return len(self.relevant)
+
+
+class Ranked:
+    """The samples in the order of somebody's scores, with the metrics of every query."""
+
+    def __init__(self, name: str, scores: Floats, judged: Judged) -> None:
+        self.name = name
+        self.scores = scores
+        self.lists = _Lists(judged.relevant, scores, judged.qid)
+        same = np.array_equal(judged.gains > 0, judged.relevant)
+        self.graded = _Lists(judged.gains, scores, judged.qid) if judged.graded else self.lists
+        # Tied samples stand with the lower grade first; for relevance alone any order of the relevant ones will do.
+        self.lists = self.graded if same else self.lists
+        self.values = {name: _by_name(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in METRICS}
+        self.means = {name: float(value.mean()) for name, value in self.values.items()}

@@ -1,0 +1,254 @@
+"""Files that the library writes: in one step, and readable without trust.
+
+An *archive* is a zip file with ``header.json`` and one ``.npy`` file per array, so ``numpy.load`` opens it too. Equal content
+gives equal bytes. Reading runs no code: no pickles, only numbers and text, and nothing larger than the file itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import math
+import os
+import re
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin import __version__
+
+Path = str | os.PathLike[str]
+
+_FORMAT = "maxmargin"
+_FORMAT_VERSION = 1
+_HEADER = "header.json"
+
+
+class SavedFileError(ValueError):
+    """A saved file that cannot be used: its name, what is wrong with it and what to do."""
+
+
+# ---- writing in one step ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to; it takes the place of ``path`` when the block ends, and goes away if the block fails.
+
+    So ``path`` is never half written, whatever interrupts the program. Links are followed, an existing file keeps its mode,
+    and what is not an ordinary file (a pipe, ``/dev/stdout``) is written to directly.
+    """
+    check_writable(path)
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    # Not tempfile, whose files only their owner may read.
+    temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            if os.path.exists(target):
+                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def check_writable(path: Path) -> None:
+    """Complain now about a file that could not be written later."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", os.fspath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "its folder does not exist; make it first", os.fspath(path))
+    ordinary = os.path.isfile(target) or not os.path.exists(target)
+    if not os.access(folder if ordinary else target, os.W_OK):
+        raise PermissionError(errno.EACCES, "may not be written; choose another place", os.fspath(path))
+
+
+# ---- archives -----------------------------------------------------------------------------------------------------------------
+
+
+class Archive(NamedTuple):
+    """What a file holds: text and numbers, arrays by name, and the version of the library that wrote it."""
+
+    content: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    version: str
+
+
+def write_archive(path: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an archive in one step.
+
+    Parameters
+    ----------
+    path : path
+        Any name.
+    kind : str
+        What is in it, say ``"model"``; :func:`read_archive` asks for the same.
+    content : mapping
+        What JSON can hold, with finite numbers.
+    arrays : mapping of str to array
+        Numbers, booleans or text, of any shape.
+    """
+    header = {
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
+        "kind": kind,
+        "version": __version__,
+        "arrays": sorted(arrays),
+        "content": content,
+    }
+    members = {_HEADER: json.dumps(header, ensure_ascii=False, allow_nan=False, indent=1).encode()}
+    for name in sorted(arrays):
+        members[f"{name}.npy"] = _array_bytes(name, arrays[name])
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, data in members.items():
+            # A fixed date; nothing is compressed, because compressors differ and weights do not shrink.
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            archive.writestr(entry, data)
+
+
+def read_archive(path: Path, kind: str) -> Archive:
+    """Read an archive of this kind; a :class:`SavedFileError` says what is wrong with any other file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_archive(f"{folder}/a", "example", {"name": "x"}, {"numbers": np.arange(3)})
+    ...     read_archive(f"{folder}/a", "example")
+    Archive(content={'name': 'x'}, arrays={'numbers': array([0, 1, 2])}, version='0.1.0')
+    """
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        data = file.read()
+    members = _members(data, name)
+    header = _header(members.pop(_HEADER), name, kind)
+    arrays = {}
+    for key in header["arrays"]:
+        if f"{key}.npy" not in members:
+            raise SavedFileError(f"{name}: the array {key!r} is missing; {_AGAIN}")
+        arrays[key] = _array(members[f"{key}.npy"], f"{name}: the array {key!r}")
+    return Archive(header["content"], arrays, header["version"])
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file starts like an archive, which no text does; nothing is taken out of pipes."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+_AGAIN = "copy or write it again"
+
+
+def _members(data: bytes, name: str) -> dict[str, bytes]:
+    if not data:
+        raise SavedFileError(f"{name}: is empty; {_AGAIN}")
+    if not data.startswith(b"PK"):
+        raise SavedFileError(f"{name}: is not a file saved by maxmargin; name one that 'maxmargin train' or save_model wrote")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            # Nothing is compressed when we write, so nothing unpacks to more than the file.
+            stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+            bounded = stored and sum(entry.file_size for entry in entries) <= len(data)
+            members = {entry.filename: archive.read(entry) if bounded else b"" for entry in entries}
+    # Any field of a damaged zip file can be anything; wrong check sums are of the first kind.
+    except (zipfile.BadZipFile, ValueError, RuntimeError, OSError, EOFError, OverflowError, LookupError) as error:
+        raise SavedFileError(f"{name}: is damaged or incomplete ({error}); {_AGAIN}") from error
+    if _HEADER not in members:
+        raise SavedFileError(f"{name}: is a zip file, but not one saved by maxmargin; name one that save_model wrote")
+    if not bounded:
+        raise SavedFileError(f"{name}: is packed in another way than maxmargin does; {_AGAIN}")
+    return members
+
+
+def _header(data: bytes, name: str, kind: str) -> dict[str, Any]:
+    try:
+        header = json.loads(data.decode(), parse_constant=_no_constant)
+    # Python refuses integers of thousands of digits, and lists within lists within lists.
+    except (ValueError, RecursionError) as error:
+        raise SavedFileError(f"{name}: its header is not sound JSON ({error}); {_AGAIN}") from error
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise SavedFileError(f"{name}: is a zip file, but not one saved by maxmargin; name one that save_model wrote")
+    form, version = header.get("format_version"), header.get("version")
+    if type(form) is not int or form < 1 or not isinstance(version, str):
+        raise SavedFileError(f"{name}: its header has no sound format_version and version; {_AGAIN}")
+    if form > _FORMAT_VERSION:
+        raise SavedFileError(
+            f"{name}: was written by maxmargin {version[:40]} in format {form}, but maxmargin {__version__} reads formats up to "
+            f"{_FORMAT_VERSION}; upgrade with pip install --upgrade maxmargin"
+        )
+    if header.get("kind") != kind:
+        raise SavedFileError(f"{name}: holds a {str(header.get('kind'))[:40]}, not a {kind}; name a file that holds a {kind}")
+    arrays = header.get("arrays")
+    sound = isinstance(arrays, list) and all(isinstance(key, str) for key in arrays) and isinstance(header.get("content"), dict)
+    if not sound:
+        raise SavedFileError(f"{name}: its header lacks arrays or content; {_AGAIN}")
+    return header
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+def can_store(dtype: np.dtype[Any]) -> bool:
+    """Booleans, integers, floating-point numbers of up to eight bytes, text and bytes: the same on every machine."""
+    return dtype.kind in "biuUS" or (dtype.kind == "f" and dtype.itemsize <= 8)
+
+
+def _array_bytes(name: str, array: NDArray[Any]) -> bytes:
+    if not can_store(array.dtype):
+        raise TypeError(f"{name} has dtype {array.dtype}; files hold numbers of up to eight bytes, booleans and text")
+    # The smaller end first, wherever it was computed.
+    little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(array.shape)
+    file = io.BytesIO()
+    np.lib.format.write_array(file, little, version=(1, 0), allow_pickle=False)
+    return file.getvalue()
+
+
+# The start of an .npy file as it is written above: magic, length of the header, header. Smaller end first, by rows.
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '[<|]([biufUS][0-9]{1,9})', 'fortran_order': False, 'shape': \(([0-9, ]{0,99})\), \} *\n",
+    re.DOTALL,
+)
+
+
+def _array(data: bytes, what: str) -> NDArray[Any]:
+    """The array, whose size is checked before anything is made of it.
+
+    Not by numpy, which evaluates the header as an expression and answers a spoilt one with errors of many kinds.
+    """
+    start = _NPY.match(data)
+    if start is None:
+        raise SavedFileError(f"{what} is not as maxmargin writes it, numbers or text in a plain order; {_AGAIN}")
+    try:
+        dtype = np.dtype("<" + start[1].decode())
+        shape = tuple(int(n) for n in start[2].decode().split(",") if n.strip())
+    except (TypeError, ValueError) as error:
+        raise SavedFileError(f"{what} is damaged ({error}); {_AGAIN}") from error
+    rest = data[start.end() :]
+    if not can_store(dtype) or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != len(rest) or len(shape) > 32:
+        raise SavedFileError(f"{what} is said to be {dtype} of shape {shape}, but has {len(rest)} bytes; {_AGAIN}")
+    values = np.frombuffer(rest, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
+    if dtype.kind == "b" and (values.view(np.uint8) > 1).any():
+        raise SavedFileError(f"{what} holds booleans that are neither true nor false; {_AGAIN}")
+    return values

@@ -1,0 +1,110 @@
+"""``maxmargin report`` as a user calls it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from maxmargin import RankingSVM, load_model, metrics
+from maxmargin.cli import main
+from maxmargin.data import load_svmlight
+from maxmargin.solvers import BCFW
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args):
+        result = CliRunner().invoke(main, list(map(str, args)))
+        assert not result.exception or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    return call
+
+
+def letor(path, seed, n=240, grades=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).round(3)
+    y = np.clip(np.round(X[:, 0] - X[:, 2] + 0.5 * rng.normal(size=n)), 0, grades).astype(int)
+    y[::12] = 0
+    lines = [f"{y[k]} qid:{k // 12} " + " ".join(f"{j + 1}:{X[k, j]}" for j in range(4)) for k in range(n)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def ranker(run, tmp_path):
+    letor(tmp_path / "train.letor", 0)
+    letor(tmp_path / "test.letor", 1)
+    assert run("train", "train.letor", "--loss", "ap", "--C", 1, "--model", "ranker.model", "-q").exit_code == 0
+
+
+def contents(path):
+    block = re.search(r'id="contents">(.*?)</script>', path.read_text(), re.S)[1]
+    return json.loads(block)
+
+
+def test_report(run, tmp_path, ranker):
+    result = run("report", "ranker.model", "test.letor")
+    assert result.exit_code == 0, result.output
+    assert "RankingSVM reaches MAP" in result.output and "certified" in result.output and "report: report.html" in result.output
+    found = contents(tmp_path / "report.html")
+    data, model = load_svmlight(tmp_path / "test.letor"), load_model(tmp_path / "ranker.model")
+    truth = metrics.average_precision(data.y, model.decision_function(data.X), qid=data.qid)
+    assert found["headline"]["value"] == pytest.approx(truth, rel=1e-5)
+    assert found["convergence"]["gap"][-1] == pytest.approx(model.dual_gap_, rel=1e-5)
+    # Features are numbered as in the file.
+    assert found["features"]["by_weight"][0][0] == f"feature {1 + int(np.argmax(np.abs(model.coef_)))}"
+    assert found["notes"] == ["Model: ranker.model. Data: test.letor."]
+    assert run("report", "ranker.model", "test.letor", "-q").output == ""
+
+
+def test_report_against_others(run, tmp_path, ranker):
+    run("train", "train.letor", "--loss", "ndcg", "--C", 1e-4, "--model", "weak.model", "-q")
+    result = run(
+        "report", "ranker.model", "test.letor", "--against", "weak.model", "--train", "train.letor", "--json", "-o", "r.html"
+    )
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.output)
+    assert answer["report"] == "r.html" and answer["queries"] == 20 and answer["certified"] and answer["metric"] == "MAP"
+    assert list(answer["baselines"]) == ["weak", "ordinary SVM"]
+    found = contents(tmp_path / "r.html")
+    assert found["methods"] == ["ranker", "weak", "ordinary SVM", "random"]
+    note = found["notes"][1]
+    C = float(re.search(r"C=([^)]*)\)", note)[1])
+    train, test = load_svmlight(tmp_path / "train.letor"), load_svmlight(tmp_path / "test.letor")
+    solver = BCFW(steps="exact", tol=1e-3, max_passes=1000)
+    ordinary = RankingSVM("accuracy", C=C, solver=solver).fit(train.X, train.y).decision_function(test.X)
+    truth = metrics.average_precision(test.y, ordinary, qid=test.qid)
+    assert answer["baselines"]["ordinary SVM"] == pytest.approx(truth, rel=1e-5)
+    assert "3-fold cross-validation of AP" in note and "train.letor" in note
+
+
+def test_report_on_tables(run, tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 2)).round(3)
+    rows = [f"{int(a > b)},{a},{b}" for a, b in X]
+    (tmp_path / "t.csv").write_text("hit,price,age\n" + "\n".join(rows) + "\n")
+    assert run("train", "t.csv", "--label", "hit", "--model", "m.model", "-q").exit_code == 0
+    result = run("report", "m.model", "t.csv", "--label", "hit", "--title", "Which ones hit?")
+    assert result.exit_code == 0, result.output
+    found = contents(tmp_path / "report.html")
+    assert {name for name, _ in found["features"]["by_weight"]} == {"price", "age"}
+    assert found["title"] == "Which ones hit?" and found["queries"] is None
+    assert "trained on a file of that name" in found["notes"][1]
+
+
+def test_report_bad_input(run, tmp_path, ranker):
+    (tmp_path / "none.letor").write_text("0 qid:1 1:1\n0 qid:1 2:1\n")
+    result = run("report", "ranker.model", "none.letor")
+    assert result.exit_code == 1 and "none.letor: y must hold relevant and irrelevant samples" in result.output
+    (tmp_path / "wide.letor").write_text("1 qid:1 1:1\n0 qid:1 9:1\n")
+    assert "has 9 features" in run("report", "ranker.model", "wide.letor").output
+    assert "is not a file saved by maxmargin" in run("report", "train.letor", "test.letor").output
+    assert "its folder does not exist" in run("report", "ranker.model", "test.letor", "-o", "no/where/r.html").output
+    few = run("report", "ranker.model", "test.letor", "--train", "wide.letor")
+    assert few.exit_code == 1 and "wide.letor" in few.output
+    assert run("report", "ranker.model").exit_code == 2
+    assert not (tmp_path / "report.html").exists()
