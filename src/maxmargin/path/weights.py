@@ -1,0 +1,102 @@
+"""Many weight vectors in little memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# An entry of a sparse vector takes 12 bytes, one of a dense vector 8.
+_DENSEST = 0.6
+
+
+class WeightStore:
+    """Weight vectors of one length, each kept sparse or dense, whichever is smaller.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of the vectors.
+    dtype : float64 or float32
+        Type of the stored values; vectors come out as float64.
+    """
+
+    def __init__(self, n_features: int, dtype: Any = np.float64) -> None:
+        self.n_features = n_features
+        self.dtype = np.dtype(dtype)
+        self._indices: list[NDArray[np.int32] | None] = []
+        self._values: list[NDArray[Any]] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, which: int) -> Floats:
+        """A vector, shape (d,), to be changed at will."""
+        indices, values = self._indices[which], self._values[which]
+        if indices is None:
+            return values.astype(np.float64)
+        weights = np.zeros(self.n_features)
+        weights[indices] = values
+        return weights
+
+    def rounded(self, weights: Floats) -> Floats:
+        """What comes out for these weights."""
+        return weights.astype(self.dtype).astype(np.float64)
+
+    def append(self, weights: Floats) -> int:
+        """Keep one more; returns its number."""
+        used = np.flatnonzero(weights)
+        if len(used) < _DENSEST * self.n_features:
+            self._indices.append(used.astype(np.int32))
+            self._values.append(weights[used].astype(self.dtype))
+        else:
+            self._indices.append(None)
+            self._values.append(weights.astype(self.dtype))
+        return len(self._values) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Of all vectors."""
+        return sum(values.nbytes + (0 if indices is None else indices.nbytes) for values, indices in zip(*self._parts(), strict=True))
+
+    def _parts(self) -> tuple[list[NDArray[Any]], list[NDArray[np.int32] | None]]:
+        return self._values, self._indices
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything in four arrays, for a file."""
+        every = np.arange(self.n_features, dtype=np.int32)
+        indices = [every[:0] if own is None else own for own in self._indices]
+        empty = np.zeros(0, dtype=self.dtype)
+        return {
+            "weights_values": np.concatenate([*self._values, empty]),
+            "weights_indices": np.concatenate([*indices, every[:0]]),
+            "weights_sizes": np.array([len(values) for values in self._values], dtype=np.int64),
+            "weights_dense": np.array([own is None for own in self._indices], dtype=bool),
+        }
+
+    @classmethod
+    def of(cls, n_features: int, arrays: dict[str, NDArray[Any]]) -> WeightStore:
+        """The way back; a ValueError if the arrays do not fit together."""
+        values, indices = arrays["weights_values"], arrays["weights_indices"]
+        sizes, dense = arrays["weights_sizes"], arrays["weights_dense"]
+        store = cls(n_features, values.dtype)
+        if values.dtype not in (np.float64, np.float32) or indices.dtype != np.int32 or sizes.dtype != np.int64:
+            raise ValueError("the weights are of other types than were written")
+        if dense.dtype != np.bool_ or dense.shape != sizes.shape or (sizes < 0).any() or values.ndim != 1 or indices.ndim != 1:
+            raise ValueError("the weights are of other shapes than were written")
+        if sizes.sum() != len(values) or sizes[~dense].sum() != len(indices) or (sizes[dense] != n_features).any():
+            raise ValueError("the weights are not as many as were written")
+        if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
+            raise ValueError("some weight belongs to no feature")
+        if not np.isfinite(values).all():
+            raise ValueError("some weight is not finite")
+        at, at_index = 0, 0
+        for size, is_dense in zip(sizes.tolist(), dense.tolist(), strict=True):
+            store._values.append(values[at : at + size])
+            store._indices.append(None if is_dense else indices[at_index : at_index + size])
+            at += size
+            at_index += 0 if is_dense else size
+        return store
