@@ -80,7 +80,8 @@ class SimplexQP {
             largest = std::max(largest, gram(k, k));
             scale = std::max(scale, std::fabs(linear_[k]));
         }
-        if (largest == 0) return only_linear();
+        // Also where the quadratic part is below the rounding of the linear one.
+        if (largest * total_ <= 1e-14 * scale) return only_linear();
         scale = std::max(scale, largest * total_);
         if (largest > 4 * shift_ || largest < 0.25 * shift_) stale_ = true;
         if (stale_) factorize(largest);
@@ -230,7 +231,14 @@ class SimplexQP {
         const std::size_t m = support_.size();
         std::vector<double> ones(m), residual(m);
         target.resize(m);
-        for (std::size_t k = 0; k < m; ++k) target[k] = linear_[support_[k]], ones[k] = in_sum_[support_[k]];
+        // A constant more or less in the sum changes nothing but the multiplier; without it less is lost to rounding.
+        double level = 0;
+        for (const std::size_t k : support_)
+            if (in_sum_[k]) level = linear_[k];
+        for (std::size_t k = 0; k < m; ++k) {
+            ones[k] = in_sum_[support_[k]];
+            target[k] = linear_[support_[k]] - ones[k] * level;
+        }
         const auto sum_of = [&](const std::vector<double>& values) {
             double sum = 0;
             for (std::size_t k = 0; k < m; ++k) sum += in_sum_[support_[k]] * values[k];

@@ -134,8 +134,8 @@ def cross_validate(
     # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
     with threadpool_limits(1), warnings.catch_warnings(), ThreadPoolExecutor(thread_count(jobs, "--jobs")) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        tasks = [pool.submit(_fold, data, parameters, values, measure, rows, stop) for rows in parts]
         try:
+            tasks = [pool.submit(_fold, data, parameters, values, measure, rows, stop) for rows in parts]
             for task in tasks:
                 table.append(task.result())
                 if show:

@@ -163,9 +163,9 @@ class DirectLossMinimizer(LinearRanker):
     >>> X[wrong] *= 5
     >>> y[wrong] = True
     >>> for model in (RankingSVM(C=100).fit(X, y), DirectLossMinimizer(C=100).fit(X, y)):
-    ...     print(f"AP {model.score(X, y):.2f}, certified: {model.certified_}")
-    AP 0.82, certified: True
-    AP 0.92, certified: False
+    ...     print(f"AP {model.score(X, y):.1f}, certified: {model.certified_}")
+    AP 0.8, certified: True
+    AP 0.9, certified: False
     """
 
     def __init__(

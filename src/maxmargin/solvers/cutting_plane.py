@@ -122,6 +122,8 @@ class _Line:
                 low, at_low = point, slope
             if abs(slope) <= self._FLAT * abs(fall) or (high is None and place == 1.0):
                 break
+            if self.run.passes >= self.run.solver.max_passes:
+                break
             if high is None:
                 place = min(1.0, 3 * place)
             else:
