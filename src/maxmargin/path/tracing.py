@@ -266,7 +266,7 @@ class _Tracer:
             above = self.points[-1]
             if above.lam <= self.lambda_min or self._covers_the_rest(above):
                 return
-            below = self._solve(max(self.lambda_min, above.lam * np.exp(-step)), above)
+            below = self._solve(max(self.lambda_min, float(above.lam * np.exp(-step))), above)
             self._insert(below)
             width = np.log(above.lam / below.lam)
             room = self.epsilon - max(above.gap, below.gap)
