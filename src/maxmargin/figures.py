@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from maxmargin.path import TracedPath
     from maxmargin.solvers import History
 
 
@@ -57,6 +58,25 @@ def plot_precision_recall(curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]
     ax.set(xlabel="recall", ylabel="precision", title=title, xlim=(0, 1), ylim=(0, 1.02))
     ax.grid(alpha=0.3)
     ax.legend(loc="lower left")
+    return ax
+
+
+def plot_path(path: TracedPath, ax: Axes | None = None) -> Axes:
+    """The ten largest weights over lambda; below, where the weights change and how far from optimal they can be."""
+    ax = ax if ax is not None else _new_axes((7.0, 4.5))
+    lambdas, weights = path.coef_path()
+    largest = np.argsort(-np.abs(weights).max(axis=0))[:10]
+    for feature in largest:
+        ax.plot(lambdas, weights[:, feature], linewidth=1.3, label=f"{feature}")
+    ax.plot(path.breakpoints, np.zeros(len(path.breakpoints)), "|", color="0.4", markersize=9)
+    ax.set(xscale="log", xlabel="lambda", ylabel="weight")
+    ax.invert_xaxis()
+    ends = [lam for segment in path.segments for lam in (segment.hi, max(segment.lo, 0.1 * segment.hi))]
+    gaps = ax.twinx()
+    gaps.plot(ends, [path.gap_bound(lam) for lam in ends], color="0.6", linewidth=1, linestyle="--")
+    gaps.axhline(path.epsilon, color="0.6", linewidth=0.8)
+    gaps.set(ylim=(0, 4 * path.epsilon), ylabel="bound of the gap (dashed), epsilon")
+    ax.legend(title="feature", fontsize="x-small", loc="upper left")
     return ax
 
 

@@ -74,24 +74,32 @@ class LabelingSVM(ListEstimator, ABC):
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
         """Train on blocks X with labels y, a sequence of numbers or strings for each block."""
         check_budgets(self)
+        problem, _ = self._prepare(X, y)
+        self._keep(train(self, problem).weights)
+        return self
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> tuple[TreeModel, None]:
+        """The problem to solve; its weights have no bounds."""
         stack = self._stack(X, fitting=True)
         labels = self._labels_of(y, np.diff(stack.offsets))
         self.classes_, codes = np.unique(np.concatenate(labels), return_inverse=True)
-        n_labels = len(self.classes_)
         self.n_features_in_ = stack.X.shape[1] - self.fit_intercept
-        solution = train(self, self._problem(stack, codes.astype(np.int64), n_labels))
-        weights = TreeWeights(solution.weights, n_labels, stack.X.shape[1])
-        self.coef_ = weights.emission[:, : self.n_features_in_].copy()
-        self.intercept_ = weights.emission[:, -1].copy() if self.fit_intercept else np.zeros(n_labels)
-        for name, values in zip(self.ends, (weights.root, weights.leaf), strict=True):
-            setattr(self, name, values.copy())
-        self.transition_ = weights.transition.copy()
         if self._vectorizer is not None:
             self.feature_names_in_: NDArray[Any] = np.array(self._vectorizer.feature_names_, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        return self._problem(stack, codes.astype(np.int64), len(self.classes_)), None
+
+    def _keep(self, weights: Floats) -> None:
+        """Weights of the problem as fitted attributes."""
+        n_labels = len(self.classes_)
+        parts = TreeWeights(weights, n_labels, self.n_features_in_ + self.fit_intercept)
+        self.coef_ = parts.emission[:, : self.n_features_in_].copy()
+        self.intercept_ = parts.emission[:, -1].copy() if self.fit_intercept else np.zeros(n_labels)
+        for name, values in zip(self.ends, (parts.root, parts.leaf), strict=True):
+            setattr(self, name, values.copy())
+        self.transition_ = parts.transition.copy()
         self._restore()
-        return self
 
     def _restore(self) -> None:
         """What prediction uses, made of the public attributes; also for estimators from a file."""

@@ -85,19 +85,27 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Train on samples X of shape (n, p), dense or sparse, with labels y of shape (n,)."""
         check_budgets(self)
+        problem, _ = self._prepare(X, y)
+        self._keep(train(self, problem).weights)
+        return self
+
+    def _prepare(self, X: Any, y: Any) -> tuple[MulticlassModel, None]:
+        """The problem to solve; its weights have no bounds."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds only one class; at least two are needed")
         inputs = with_constant(X) if self.fit_intercept else X
-        problem = MulticlassModel(inputs, labels.astype(np.int64), len(self.classes_), self.costs)
-        W = train(self, problem).weights.reshape(len(self.classes_), -1)
+        return MulticlassModel(inputs, labels.astype(np.int64), len(self.classes_), self.costs), None
+
+    def _keep(self, weights: NDArray[np.float64]) -> None:
+        """Weights of the problem as fitted attributes."""
+        W = weights.reshape(len(self.classes_), -1)
         if len(self.classes_) == 2:
             W = W[1:] - W[:1]
-        self.coef_ = W[:, : X.shape[1]].copy()
+        self.coef_ = W[:, : self.n_features_in_].copy()
         self.intercept_ = W[:, -1].copy() if self.fit_intercept else np.zeros(len(W))
-        return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of shape (n, K), or (n,) for two classes, where positive means the second."""

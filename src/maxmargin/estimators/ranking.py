@@ -11,7 +11,7 @@ from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import check_budgets, train
 from maxmargin.losses import RankingLoss
-from maxmargin.models import BinaryModel
+from maxmargin.models import BinaryModel, RankingModel
 from maxmargin.solvers import Solver
 
 
@@ -135,24 +135,30 @@ class RankingSVM(LinearRanker):
         self
         """
         check_budgets(self)
-        X, y = self._check_samples(X, y)
-        if isinstance(self.loss, str) and self.loss == "accuracy":
-            return self._fit_accuracy(X, y > self.relevance_thresholds_[0], sample_weight)
-        model, _ = self._lists(X, y, qid, sample_weight)
-        mark = mark_of(model) if self.warm_start else None
-        solution = train(self, model, start=self._recalled(mark))
+        problem, _ = self._prepare(X, y, qid, sample_weight)
+        mark = mark_of(problem) if self.warm_start and isinstance(problem, RankingModel) else None
+        solution = train(self, problem, start=self._recalled(mark))
         self._earlier = None if mark is None else (mark, solution)
-        self.coef_ = solution.weights
-        self.intercept_ = 0.0
+        self._keep(solution.weights)
         return self
 
-    def _fit_accuracy(self, X: Any, relevant: NDArray[np.bool_], sample_weight: ArrayLike | None) -> Self:
-        """The ordinary SVM."""
+    def _prepare(
+        self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> tuple[RankingModel | BinaryModel, None]:
+        """The problem to solve; its weights have no bounds."""
+        X, y = self._check_samples(X, y)
+        if not (isinstance(self.loss, str) and self.loss == "accuracy"):
+            return self._lists(X, y, qid, sample_weight)[0], None
+        relevant = y > self.relevance_thresholds_[0]
         if sample_weight is not None:
             raise ValueError("sample_weight is the weight of a query, which loss='accuracy' does not know; leave it out")
         if relevant.all() or not relevant.any():
             raise ValueError("y must contain relevant and irrelevant samples; mark relevant samples by 1 and the others by 0")
-        solution = train(self, BinaryModel(with_constant(X), np.where(relevant, 1, -1)))
         self.n_skipped_queries_ = 0
-        self.coef_, self.intercept_ = solution.weights[:-1], float(solution.weights[-1])
-        return self
+        return BinaryModel(with_constant(X), np.where(relevant, 1, -1)), None
+
+    def _keep(self, weights: NDArray[np.float64]) -> None:
+        """Weights of the problem as fitted attributes."""
+        has_constant = len(weights) > self.n_features_in_
+        self.coef_ = weights[: self.n_features_in_].copy()
+        self.intercept_ = float(weights[-1]) if has_constant else 0.0

@@ -59,11 +59,20 @@ class GraphSVM(ListEstimator):
     def fit(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> Self:
         """Train on graphs X with labels y."""
         check_budgets(self)
-        problem = GraphModel([_graph(k, x) for k, x in enumerate(X)], [np.asarray(labels).astype(np.int64) for labels in y])
-        weights = train(self, problem, problem.bounds).weights
-        self.coef_ = weights[: 2 * problem.n_inputs].reshape(2, -1)
-        self.edge_coef_ = weights[2 * problem.n_inputs :]
+        problem, bounds = self._prepare(X, y)
+        self._keep(train(self, problem, bounds).weights)
         return self
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> tuple[GraphModel, tuple[ArrayLike, ArrayLike]]:
+        """The problem to solve, and the bounds of its weights."""
+        problem = GraphModel([_graph(k, x) for k, x in enumerate(X)], [np.asarray(labels).astype(np.int64) for labels in y])
+        self._n_inputs = problem.n_inputs
+        return problem, problem.bounds
+
+    def _keep(self, weights: NDArray[np.float64]) -> None:
+        """Weights of the problem as fitted attributes."""
+        self.coef_ = weights[: 2 * self._n_inputs].reshape(2, -1).copy()
+        self.edge_coef_ = weights[2 * self._n_inputs :].copy()
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
         """The best labels of every graph."""
@@ -137,8 +146,17 @@ class StructuredSVM(ListEstimator):
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
         """Train on inputs X with true outputs y, both as the model understands them."""
         check_budgets(self)
-        self.coef_ = train(self, UserProblem(self.model, X, y), self.bounds).weights
+        problem, bounds = self._prepare(X, y)
+        self._keep(train(self, problem, bounds).weights)
         return self
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[Any]) -> tuple[UserProblem, tuple[ArrayLike, ArrayLike] | None]:
+        """The problem to solve, and the bounds of its weights."""
+        return UserProblem(self.model, X, y), self.bounds
+
+    def _keep(self, weights: NDArray[np.float64]) -> None:
+        """Weights of the problem as fitted attributes."""
+        self.coef_ = weights.copy()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The model's best output for every input."""

@@ -185,10 +185,11 @@ class _Tracer:
             except _Stopped:
                 complete = False
         segments = self._ranges(rule)
-        complete &= bool(segments) and segments[-1].lo <= self.lambda_min if start is None or start.lam > self.lambda_min else True
+        if self.points[0].lam > self.lambda_min:
+            complete &= bool(segments) and segments[-1].lo <= self.lambda_min
         return self._result(rule, start, segments, complete)
 
-    # ---- solving ----------------------------------------------------------------------------------------------------------------
+    # ---- solving ----------------------------------------------------------------------------------------------------------
 
     def _begin(self, rule: Rule, lambda_max: float | None) -> Start | None:
         counted = CheckedProblem(self.problem)
@@ -292,7 +293,7 @@ class _Tracer:
             self._insert(middle)
             waiting += [(above, middle), (middle, below)]
 
-    # ---- what has been solved, as ranges ---------------------------------------------------------------------------------------------
+    # ---- what has been solved, as ranges ----------------------------------------------------------------------------------
 
     def _ranges(self, rule: Rule) -> list[Segment]:
         return self._transported_ranges() if rule == "transport" else self._interpolated_ranges()
@@ -308,7 +309,7 @@ class _Tracer:
         return segments
 
     def _interpolated_ranges(self) -> list[Segment]:
-        segments = []
+        segments: list[Segment] = []
         for k, (above, below) in enumerate(zip(self.points, self.points[1:], strict=False)):
             place, worst = _crossing(above, below)
             # An interrupted run may end with a range that is not covered; nothing below it counts.

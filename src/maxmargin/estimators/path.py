@@ -1,0 +1,354 @@
+"""The regularization path of an estimator: one run, and a fitted, certified model for every C."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
+from maxmargin.estimators.structured import StructuredSVM
+from maxmargin.estimators.training import choose_solver
+from maxmargin.models import StructuredModel
+from maxmargin.path import Segment, TracedPath, trace_path
+from maxmargin.path.checkpoint import Checkpoint
+from maxmargin.path.tracing import Progress, Rule
+from maxmargin.path.weights import WeightStore
+from maxmargin.solvers import ConvergenceWarning, History, Solver
+from maxmargin.storage import SavedFileError, read_archive, write_archive
+
+Floats = NDArray[np.float64]
+_KIND = "path"
+
+
+class Selection(NamedTuple):
+    """The best weights of a path on some data.
+
+    Attributes
+    ----------
+    lam : float
+        A lambda in the middle (of its logarithm) of the range in which they are used.
+    score : float
+        Theirs.
+    scores : array of shape (m,)
+        Of all weights of the path.
+    lambdas : array of shape (m,)
+        Where these were found.
+    """
+
+    lam: float
+    score: float
+    scores: Floats
+    lambdas: Floats
+
+
+class RegularizationPath(TracedPath):
+    """For every lambda from ``lambda_end`` up, a model that is provably within ``epsilon`` of the optimum.
+
+    ``C = 1 / (lambda * n_blocks)``. Made by :func:`maxmargin.regularization_path`; what it holds is described in
+    :class:`maxmargin.path.TracedPath`.
+    """
+
+    template: Any = None
+
+    @classmethod
+    def of(cls, traced: TracedPath, template: Any) -> RegularizationPath:
+        """A traced path together with the estimator that its weights belong to (None for a bare problem)."""
+        path = cls(**{name: getattr(traced, name) for name in TracedPath.__dataclass_fields__})
+        path.template = template
+        return path
+
+    def estimator(self, lam: float) -> Any:
+        """A fitted estimator with the weights at ``lam``, and with the certificate they have there."""
+        return self._fitted(self.model_at(lam), lam)
+
+    def estimator_of(self, model: int) -> Any:
+        """A fitted estimator with weights number ``model``, at the lambda where they were found."""
+        return self._fitted(model, float(self.lambdas[model]))
+
+    def _fitted(self, model: int, lam: float) -> Any:
+        if self.template is None:
+            raise ValueError("this path is that of a bare problem, which has no estimator; use weights(lam)")
+        estimator = copy.deepcopy(self.template)
+        lam = lam if lam > 0 else 1.0
+        weights = self.weights(lam) if self.model_at(lam) == model else self.store[model]
+        factor = 1.0 / lam
+        estimator.set_params(C=factor / self.n_blocks)
+        estimator._keep(weights)
+        hinge = float(self.hinges[model])
+        if model == 0 and self.closed_form and lam > self.lambdas[0]:
+            # Between the value at the beginning of the path and that at zero; the bound of the gap is what is proved.
+            hinge = float("nan")
+        gap = self.gap_bound(lam)
+        estimator.dual_gap_ = factor * gap
+        estimator.primal_objective_ = factor * (0.5 * lam * float(weights @ weights) + hinge)
+        estimator.dual_objective_ = estimator.primal_objective_ - estimator.dual_gap_
+        estimator.certified_ = self.certified
+        estimator.n_iter_ = max(1, round(float(self.passes[model])))
+        estimator.history_ = History()
+        return estimator
+
+    def select(
+        self, X: Any, y: Any, *, scoring: Callable[..., float] | None = None, **score_params: Any
+    ) -> Selection:
+        """Score every distinct model of the path once, on validation data.
+
+        Parameters
+        ----------
+        X, y
+            Validation data, as ``score`` of the estimator takes them.
+        scoring : callable, optional
+            ``scoring(estimator, X, y, **score_params)``, larger is better; by default ``estimator.score``.
+        **score_params
+            Such as ``qid``.
+
+        Returns
+        -------
+        Selection
+            The best; of several, that with the largest lambda.
+        """
+        models = (self.estimator_of(k) for k in range(len(self)))
+        scores = np.array(
+            [m.score(X, y, **score_params) if scoring is None else scoring(m, X, y, **score_params) for m in models]
+        )
+        # Weights that are used nowhere (another model is better at their own lambda) are not candidates.
+        used = np.array([hi > lo for hi, lo in self.ranges()])
+        best = int(np.argmax(np.where(used, scores, -np.inf)))
+        return Selection(self.middle(best), float(scores[best]), scores, self.lambdas.copy())
+
+    def middle(self, model: int) -> float:
+        """A lambda well inside the range in which weights number ``model`` are used."""
+        hi, lo = self.ranges()[model]
+        if np.isinf(hi):
+            return float(self.lambdas[0])
+        return float(np.sqrt(hi * lo)) if lo > 0 else float(0.5 * hi)
+
+    # ---- files -----------------------------------------------------------------------------------------------------------------
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the path with its estimator to a file, in one step; see :func:`maxmargin.save_model` for what files can hold."""
+        content, arrays = pack_estimator(self.template) if self.template is not None else (None, {})
+        arrays = {f"estimator.{name}": array for name, array in arrays.items()}
+        for name in ("lambdas", "hinges", "squared_norms", "duals", "passes"):
+            arrays[name] = getattr(self, name)
+        arrays["segments"] = np.array(self.segments, dtype=np.float64).reshape(len(self.segments), len(Segment._fields))
+        scalars = {
+            name: getattr(self, name)
+            for name in ("epsilon", "kappa", "rule", "n_blocks", "certified", "complete", "closed_form", "start_gap")
+        }
+        header = {**scalars, "estimator": content, "n_features": self.store.n_features}
+        write_archive(file, _KIND, header, {**arrays, **self.store.arrays()})
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str], **objects: Any) -> Self:
+        """Read a path; ``objects`` are parameters that files do not hold, such as a loss of one's own."""
+        name = os.fspath(file)
+        content, arrays, _ = read_archive(file, _KIND)
+        try:
+            template = None
+            if content["estimator"] is not None:
+                own = {key.removeprefix("estimator."): value for key, value in arrays.items() if key.startswith("estimator.")}
+                template = unpack_estimator(name, content["estimator"], own, objects)
+            traced = _traced(content, arrays)
+        except SavedFileError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
+        path = cls(**{field: getattr(traced, field) for field in TracedPath.__dataclass_fields__})
+        path.template = template
+        return path
+
+
+def _traced(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TracedPath:
+    columns = {name: arrays[name] for name in ("lambdas", "hinges", "squared_norms", "duals", "passes")}
+    store = WeightStore.of(int(content["n_features"]), arrays)
+    rows = arrays["segments"]
+    if any(column.shape != (len(store),) or column.dtype != np.float64 for column in columns.values()) or len(store) == 0:
+        raise ValueError("its columns are not of one length")
+    if rows.ndim != 2 or rows.shape[1] != len(Segment._fields) or not np.isfinite(rows).all():
+        raise ValueError("its segments are not in order")
+    segments = [Segment(hi, lo, int(model), a, b) for hi, lo, model, a, b in rows.tolist()]
+    if any(not 0 <= segment.model < len(store) or not segment.hi > segment.lo >= 0 for segment in segments):
+        raise ValueError("its segments are not in order")
+    return TracedPath(
+        epsilon=float(content["epsilon"]),
+        kappa=float(content["kappa"]),
+        rule=str(content["rule"]),
+        n_blocks=int(content["n_blocks"]),
+        store=store,
+        segments=segments,
+        certified=bool(content["certified"]),
+        complete=bool(content["complete"]),
+        closed_form=bool(content["closed_form"]),
+        start_gap=float(content["start_gap"]),
+        **columns,
+    )
+
+
+def regularization_path(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    epsilon: float,
+    lambda_min: float,
+    kappa: float = 0.9,
+    lambda_max: float | None = None,
+    solver: str | Solver = "auto",
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    rule: Rule = "interpolate",
+    certified: bool = True,
+    dtype: Any = np.float64,
+    checkpoint: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[Progress], None] | None = None,
+    **fit_params: Any,
+) -> RegularizationPath:
+    """The whole regularization path: for every lambda from ``lambda_min`` up, a model within ``epsilon`` of the optimum.
+
+    The objective is ``lambda/2 ||w||^2 + mean hinge``, and ``C = 1 / (lambda n)`` for ``n`` lists, samples or sequences.
+
+    Parameters
+    ----------
+    model : estimator, StructuredModel or problem
+        ``RankingSVM``, ``MulticlassSVM``, ``ChainSVM``, ``TreeSVM``, ``GraphSVM`` or ``StructuredSVM`` (its ``C`` does not
+        matter), a user's :class:`maxmargin.models.StructuredModel`, or anything that hands out cuts, without X and y.
+    X, y
+        Training data as in ``fit``.
+    epsilon : float
+        Largest duality gap anywhere, absolute. The mean hinge at weights of zero is the mean loss of the worst outputs, often
+        about 1, so 0.1 is coarse and 0.001 is fine.
+    lambda_min : float
+        Where to stop.
+    kappa : float, default=0.9
+        The part of epsilon that solvers are asked for; the rest is for the ranges between breakpoints.
+    lambda_max : float, optional
+        Begin there, by a solve; by default the path begins with a closed form that holds for all larger lambda.
+    solver : str or Solver, default="auto"
+        As in the estimators.
+    bounds : pair of arrays or numbers, optional
+        ``lower <= w <= upper`` for the weights of the problem; by default those of the estimator.
+    rule : {"interpolate", "transport"}
+        Where to solve: ours, which needs few solves, or the published one. See docs/path.md.
+    certified : bool, default=True
+        False allows inference that is not exact and ``BCFW(stop="heuristic")``; nothing is proved then.
+    dtype : float64 or float32
+        How weights are stored.
+    checkpoint : path, optional
+        A file to write what has been solved to. If it exists, the run goes on from there.
+    time_limit : float, optional
+        Seconds after which the path ends where it is, with a warning.
+    verbose : int, default=0
+        Progress on standard error if 1 and that is a terminal.
+    callback : callable, optional
+        Called with a :class:`maxmargin.path.tracing.Progress` after every solve.
+    **fit_params
+        Such as ``qid`` and ``sample_weight``.
+
+    Returns
+    -------
+    RegularizationPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import RankingSVM
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> path = regularization_path(RankingSVM("ap"), X[::2], y[::2], epsilon=0.01, lambda_min=1e-4)
+    >>> path.certified, max(path.gap_bound(lam) for lam in np.logspace(-4, 4, 100)) <= 0.01
+    (True, True)
+    >>> found = path.select(X[1::2], y[1::2])
+    >>> path.estimator(found.lam).score(X[1::2], y[1::2]) == found.score
+    True
+    """
+    problem, own_bounds, template = _problem_of(model, X, y, fit_params)
+    file = None if checkpoint is None else Checkpoint(checkpoint, problem, epsilon, kappa, rule)
+    shown = _Shown(lambda_min) if verbose else None
+
+    def tell(progress: Progress) -> None:
+        for listener in (shown, callback):
+            if listener is not None:
+                listener(progress)
+
+    traced = trace_path(
+        problem,
+        epsilon=epsilon,
+        lambda_min=lambda_min,
+        kappa=kappa,
+        lambda_max=lambda_max,
+        solver=choose_solver(solver, problem),
+        bounds=own_bounds if bounds is None else bounds,
+        rule=rule,
+        certified=certified,
+        dtype=dtype,
+        time_limit=time_limit,
+        callback=tell,
+        known=None if file is None else file.points(),
+        keep=None if file is None else file.keep,
+    )
+    if shown is not None:
+        shown.clear()
+    if not traced.complete:
+        warnings.warn(
+            f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "
+            "not reach its gap; go on from a checkpoint, or raise time_limit, the solver's max_passes or epsilon",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return RegularizationPath.of(traced, template)
+
+
+def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The problem, bounds that belong to it, and an estimator to put weights into."""
+    if isinstance(model, StructuredModel):
+        model = StructuredSVM(model)
+    if hasattr(model, "_prepare"):
+        if X is None or y is None:
+            raise ValueError(f"X and y are missing; a path of {type(model).__name__} needs training data")
+        template = clone(model)
+        problem, bounds = template._prepare(X, y, **fit_params)
+        return problem, bounds, template
+    if hasattr(model, "cut") and hasattr(model, "n_blocks"):
+        if X is not None or y is not None or fit_params:
+            raise ValueError(f"{type(model).__name__} brings its own data; leave out X and y")
+        return model, None, None
+    raise TypeError(
+        f"{type(model).__name__} has no regularization path; pass one of RankingSVM, MulticlassSVM, ChainSVM, TreeSVM, GraphSVM, "
+        "StructuredSVM, a StructuredModel, or a problem that hands out cuts"
+    )
+
+
+class _Shown:
+    """One line on standard error that is written over: how far, on the scale of log lambda, and how many solves."""
+
+    def __init__(self, lambda_min: float) -> None:
+        self.lambda_min = lambda_min
+        self.first: float | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        self.first = max(progress.lam, self.first or 0.0)
+        if not sys.stderr.isatty() or not progress.lam > 0:
+            return
+        whole = np.log(self.first / self.lambda_min) if self.first > self.lambda_min else 1.0
+        share = min(1.0, np.log(self.first / progress.lam) / whole)
+        sys.stderr.write(
+            f"\r\033[Kpath: {share:4.0%} of log lambda, lambda {progress.lam:.3g}, {progress.n_solved} breakpoints, "
+            f"{progress.passes:.0f} passes"
+        )
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Leave an empty line."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
