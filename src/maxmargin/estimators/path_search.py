@@ -104,6 +104,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         qid : array of shape (n,), optional
             Queries, for ranking.
         """
+        if y is None:
+            raise ValueError("PathSearchCV requires y to be passed, but the target y is None")
         X, y, qid = indexable(X, y, qid)
         paths, scores = [], []
         for train, test in self._folds(X, y, qid):
@@ -138,8 +140,9 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _folds(self, X: Any, y: Any, qid: Any) -> Any:
         if qid is None:
-            plain = np.ndim(y) == 1 and len(np.unique(np.asarray(y))) <= 2
-            return check_cv(self.cv, y if plain else None, classifier=plain or is_classifier(self.estimator)).split(X, y)
+            # Two classes of samples are kept in proportion, also for rankings.
+            binary = isinstance(y, np.ndarray) and y.ndim == 1 and len(np.unique(y)) == 2
+            return check_cv(self.cv, y, classifier=binary or is_classifier(self.estimator)).split(X, y)
         if not isinstance(self.cv, int):
             return check_cv(self.cv).split(X, y, qid)
         # Whole queries, dealt out in the order of their first appearance.
