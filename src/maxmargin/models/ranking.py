@@ -90,12 +90,15 @@ class RankingModel:
     def tangent(self, scores: Floats) -> Tangent:
         """Mean hinge of all blocks as a function of the scores."""
         hinge = loss = 0.0
-        gradient = np.zeros(len(scores))
+        gradient: Floats | None = None
         for relevant, factors in zip(self.relevant, self.weights / self.n_blocks, strict=True):
             losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
             loss += float(factors @ losses)
             hinge += float(factors @ hinges)
-            gradient += (factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))) * slopes
+            # In place: long lists should not be copied again and again.
+            slopes *= factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))
+            gradient = np.asarray(slopes if gradient is None else gradient + slopes)
+        assert gradient is not None
         return Tangent(hinge, loss, gradient)
 
     def features(self, coefficients: Floats) -> Floats:
