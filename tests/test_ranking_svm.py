@@ -1,9 +1,12 @@
 """The estimator: scikit-learn's rules, the certificate, and errors that help."""
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -13,6 +16,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import RankingSVM, losses, metrics, most_violating_ranking
+from maxmargin.losses import ranking_loss
+from maxmargin.models.ranking import RankingModel, gain_shares
 from maxmargin.solvers import BCFW, ConvergenceWarning
 
 
@@ -236,3 +241,35 @@ def test_features_far_below_the_loss(scale):
     X, y = rng.normal(size=(60, 5)), rng.random(60) < 0.3
     model = RankingSVM("ap", C=100).fit(scale * X, y)
     assert model.dual_gap_ <= 1e-3 * model.primal_objective_ and np.isfinite(model.coef_).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), gains=st.sampled_from(["linear", "exponential"]), lowest=st.sampled_from([-1, 0, 1]))
+def test_graded_ndcg_is_a_sum_over_thresholds(seed, gains, lowest):
+    rng = np.random.default_rng(seed)
+    y, scores = rng.integers(lowest, lowest + 4, 40).astype(float), rng.normal(size=40)
+    offsets = np.array([0, 7, 8, 25, 40])
+    qid = np.repeat(np.arange(4), np.diff(offsets))
+    thresholds = np.unique(y)[:-1]
+    shares = gain_shares(y, offsets, thresholds, gains)
+    graded = metrics.per_query(y, scores, qid=qid, metrics=["ndcg"], gains=gains)[0]["ndcg"]
+    for q, (begin, end) in enumerate(itertools.pairwise(offsets)):
+        rows = slice(begin, end)
+        binary = [metrics.ndcg(y[rows] > t, scores[rows]) if (y[rows] > t).any() else 1.0 for t in thresholds]
+        if (y[rows] > 0).any():
+            assert shares[:, q] @ (1 - np.array(binary)) == pytest.approx(1 - graded[q], abs=1e-12)
+    model = RankingModel(scores[:, None], y > thresholds[:, None], ranking_loss("ndcg"), offsets, shares=shares)
+    bound = model.n_blocks * model.mean_cut(np.ones(1)).hinge(np.ones(1))
+    useful = np.maximum.reduceat(y, offsets[:-1]) > 0
+    assert bound >= np.sum(1 - graded[useful]) - 1e-9
+
+
+@pytest.mark.parametrize("gains", ["linear", "exponential"])
+def test_training_for_graded_ndcg(queries, gains):
+    X, y, qid = queries
+    model = RankingSVM("ndcg", C=10, grades=gains, tol=1e-5).fit(X, y, qid)
+    assert model.certified_ and model.score(X, y, qid) == metrics.ndcg(y, model.predict(X), qid=qid, gains=gains)
+    with pytest.raises(ValueError, match="are the gains of NDCG"):
+        RankingSVM("ap", grades=gains).fit(X, y, qid)
+    with pytest.raises(ValueError, match="grades='quadratic' must be"):
+        RankingSVM("ndcg", grades="quadratic").fit(X, y, qid)

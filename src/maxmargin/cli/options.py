@@ -90,7 +90,10 @@ def training_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def packed(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, parameters={name: kwargs.pop(name) for name in names}, **kwargs)
+        parameters = {name: kwargs.pop(name) for name in names}
+        # As the estimator has it.
+        parameters["grades"] = {None: False, "mean": True}.get(parameters["grades"], parameters["grades"])
+        return command(*args, parameters=parameters, **kwargs)
 
     positive = click.FloatRange(0, min_open=True)
     return _stacked(
@@ -103,7 +106,13 @@ def training_options(command: Command) -> Command:
                 type=float,
                 help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
             ),
-            click.option("--grades", is_flag=True, help="Use all grades, not only relevant or not."),
+            click.option(
+                "--grades",
+                is_flag=False,
+                flag_value="mean",
+                type=click.Choice(["mean", "linear", "exponential"]),
+                help="Use all grades: the mean over them or, for NDCG, with these gains.",
+            ),
             click.option("--tol", type=positive, default=1e-3, show_default=True, help="Relative duality gap to reach."),
             click.option("--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Most passes."),
             click.option("--time-limit", type=positive, help="Seconds after which to stop with what there is."),

@@ -178,7 +178,7 @@ class DirectLossMinimizer(LinearRanker):
         start: str | ArrayLike = "hinge",
         n_starts: int = 1,
         relevance_threshold: float | None = None,
-        grades: bool = False,
+        grades: bool | str = False,
         tol: float = 1e-4,
         max_iter: int = 1000,
         time_limit: float | None = None,

@@ -16,6 +16,7 @@ from maxmargin.estimators.reporting import ReportMixin
 from maxmargin.estimators.training import check_list_weights, fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import RankingModel
+from maxmargin.models.ranking import gain_shares
 
 
 class LinearRanker(ReportMixin, BaseEstimator):
@@ -24,7 +25,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
     loss: str | RankingLoss
     relevance_threshold: float | None
     # A ranker without this parameter knows one notion of relevance.
-    grades: bool = False
+    grades: bool | str = False
     relevance_thresholds_: NDArray[np.float64]
     coef_: NDArray[np.float64]
     intercept_: float
@@ -37,6 +38,8 @@ class LinearRanker(ReportMixin, BaseEstimator):
 
     def _thresholds(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Labels above each of them are relevant in turn."""
+        if self.grades not in (False, True, "linear", "exponential"):
+            raise ValueError(f"grades={self.grades!r} must be True, False, 'linear' or 'exponential'")
         if self.grades:
             if self.relevance_threshold is not None:
                 raise ValueError("grades=True uses every grade as a threshold; leave relevance_threshold at None")
@@ -57,7 +60,17 @@ class LinearRanker(ReportMixin, BaseEstimator):
             _, offsets, order = query_offsets(qid, len(y))
             if order is not None:
                 X, relevant = X[order], relevant[:, order]
-        model = RankingModel(X, relevant, loss, offsets, weights)
+        shares = None
+        if isinstance(self.grades, str):
+            if loss.native_name() != "ndcg":
+                raise ValueError(f"grades={self.grades!r} are the gains of NDCG; use them with loss='ndcg', or pass grades=True")
+            shares = gain_shares(
+                y if order is None else y[order],
+                np.array([0, len(y)], dtype=np.int64) if offsets is None else offsets,
+                self.relevance_thresholds_,
+                "linear" if self.grades == "linear" else "exponential",
+            )
+        model = RankingModel(X, relevant, loss, offsets, weights, shares)
         if model.n_blocks == 0:
             raise ValueError(
                 f"y must contain relevant and irrelevant samples{'' if qid is None else ' of the same query'}, but holds "
@@ -89,6 +102,8 @@ class LinearRanker(ReportMixin, BaseEstimator):
         scores = self.decision_function(X)
         labels = np.asarray(column_or_1d(y))
         check_consistent_length(scores, labels)
+        if isinstance(self.grades, str):
+            return metrics.ndcg(labels, scores, qid=qid, gains="linear" if self.grades == "linear" else "exponential")
         values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
         return float(np.mean(values))
 

@@ -225,8 +225,8 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
             ranking_loss(loss)  # type: ignore[arg-type]
         except (ValueError, TypeError) as error:
             raise SavedFileError(f"{unpack.file}: {error}") from error
-    for name in ("fit_intercept", "grades"):
-        if name in values and not isinstance(values[name], bool | int):
+    for name, words in (("fit_intercept", ()), ("grades", ("linear", "exponential"))):
+        if name in values and not isinstance(values[name], bool | int) and values[name] not in words:
             raise SavedFileError(f"{unpack.file}: {name}={values[name]!r} is neither true nor false; {_AGAIN}")
     return values
 

@@ -33,9 +33,10 @@ class RankingSVM(LinearRanker):
     relevance_threshold : float, optional
         Labels above it are relevant. By default a sample is relevant if its label is greater than zero or, where no label is
         zero or less, greater than the smallest (so 0/1, -1/+1, 1/2 and grades all work).
-    grades : bool, default=False
-        Use all grades: the hinge of a query is the mean of those for "label > g", over all grades g that leave it with
-        relevant and irrelevant samples. It bounds the mean of these losses, and stays certified.
+    grades : bool or {"linear", "exponential"}, default=False
+        Use all grades. With True the hinge of a query is the mean of those for "label > g", over all grades g that leave it with
+        relevant and irrelevant samples, and bounds the mean of these losses. For ``loss="ndcg"`` the name of gains weighs the
+        grades so that the hinge bounds 1 - NDCG with these gains exactly. All of this stays certified.
     solver : str or Solver, default="auto"
         As in :class:`maxmargin.MulticlassSVM`.
     tol : float, default=1e-3
@@ -94,7 +95,7 @@ class RankingSVM(LinearRanker):
         C: float = 1.0,
         *,
         relevance_threshold: float | None = None,
-        grades: bool = False,
+        grades: bool | str = False,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,

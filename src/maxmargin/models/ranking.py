@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class RankingModel:
         List k has the rows ``offsets[k]:offsets[k + 1]``; one list by default.
     list_weights : array of shape (q,), optional
         Hinges and losses of a list are multiplied by its weight, and divided by the number of its blocks.
+    shares : array of shape (levels, q), optional
+        What to multiply those of a block with instead of one over their number; see :func:`gain_shares`.
 
     Attributes
     ----------
@@ -48,6 +50,7 @@ class RankingModel:
         loss: RankingLoss,
         offsets: NDArray[np.int64] | None = None,
         list_weights: Floats | None = None,
+        shares: Floats | None = None,
     ) -> None:
         self.X = X
         self.relevant = np.ascontiguousarray(np.atleast_2d(relevant), dtype=np.uint8)
@@ -60,7 +63,7 @@ class RankingModel:
         weights = np.ones(len(sizes)) if list_weights is None else list_weights
         self.n_skipped = int(np.count_nonzero(per_list == 0))
         # Weight of every (level, list), zero where there is nothing to learn.
-        self.weights = np.where(mixed, weights / np.maximum(per_list, 1), 0.0)
+        self.weights = np.where(mixed, weights * (1.0 / np.maximum(per_list, 1) if shares is None else shares), 0.0)
         self._blocks = np.argwhere(mixed)
         self.n_blocks = len(self._blocks)
         self.n_features: int = X.shape[1]
@@ -90,17 +93,39 @@ class RankingModel:
     def tangent(self, scores: Floats) -> Tangent:
         """Mean hinge of all blocks as a function of the scores."""
         hinge = loss = 0.0
-        gradient = np.zeros(len(scores))
+        gradient: Floats | None = None
         for relevant, factors in zip(self.relevant, self.weights / self.n_blocks, strict=True):
             losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
             loss += float(factors @ losses)
             hinge += float(factors @ hinges)
-            gradient += (factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))) * slopes
+            # In place: long lists should not be copied again and again.
+            slopes *= factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))
+            gradient = np.asarray(slopes if gradient is None else gradient + slopes)
+        assert gradient is not None
         return Tangent(hinge, loss, gradient)
 
     def features(self, coefficients: Floats) -> Floats:
         """Sum of the samples, each times its coefficient."""
         return weighted_rows(coefficients, self.X)
+
+
+def gain_shares(
+    grades: Floats, offsets: NDArray[np.int64], thresholds: Floats, gains: Literal["linear", "exponential"]
+) -> Floats:
+    """Parts of the NDCG of graded lists that "grade > threshold" has, shape (thresholds, q).
+
+    A gain is a sum of steps from one grade to the next, and the ideal order is ideal for every threshold at once. So 1 - NDCG
+    with these gains *is* the sum over the thresholds of their binary 1 - NDCG, each times its step and its ideal DCG over the
+    ideal DCG of all.
+    """
+    levels = np.unique(grades)
+    gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
+    sizes = np.diff(offsets)
+    ideal = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, sizes.max(initial=1) + 2)))])
+    relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
+    parts = np.diff(gain)[:, None] * ideal[relevant]
+    total = parts.sum(axis=0) + gain[0] * ideal[sizes]
+    return np.asarray(parts / np.where(total > 0, total, 1.0))
 
 
 def weighted_rows(coefficients: NDArray[np.floating[Any]], X: Any) -> Floats:
