@@ -20,7 +20,9 @@ _HOMES = {
     "LatentRankingSVM": "maxmargin.estimators",
     "LatentStructuredSVM": "maxmargin.estimators",
     "MulticlassSVM": "maxmargin.estimators",
+    "PathSearchCV": "maxmargin.estimators",
     "RankingSVM": "maxmargin.estimators",
+    "RegularizationPath": "maxmargin.estimators",
     "SavedFileError": "maxmargin.storage",
     "StructuredSVM": "maxmargin.estimators",
     "TreeSVM": "maxmargin.estimators",
@@ -29,10 +31,11 @@ _HOMES = {
     "load_model": "maxmargin.estimators",
     "most_violating_ranking": "maxmargin.inference",
     "most_violating_rankings": "maxmargin.inference",
+    "regularization_path": "maxmargin.estimators",
     "save_model": "maxmargin.estimators",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
-_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "report", "solvers")
+_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "path", "report", "solvers")
 
 __all__ = [
     "ApproximateRankingSVM",
@@ -42,7 +45,9 @@ __all__ = [
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
+    "PathSearchCV",
     "RankingSVM",
+    "RegularizationPath",
     "SavedFileError",
     "StructuredSVM",
     "TreeSVM",
@@ -58,13 +63,15 @@ __all__ = [
     "models",
     "most_violating_ranking",
     "most_violating_rankings",
+    "path",
+    "regularization_path",
     "report",
     "save_model",
     "solvers",
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, losses, metrics, models, report, solvers
+    from maxmargin import data, estimators, inference, losses, metrics, models, path, report, solvers
     from maxmargin import nn as nn
     from maxmargin.estimators import (
         ApproximateRankingSVM,
@@ -74,10 +81,13 @@ if TYPE_CHECKING:
         LatentRankingSVM,
         LatentStructuredSVM,
         MulticlassSVM,
+        PathSearchCV,
         RankingSVM,
+        RegularizationPath,
         StructuredSVM,
         TreeSVM,
         load_model,
+        regularization_path,
         save_model,
     )
     from maxmargin.inference import (

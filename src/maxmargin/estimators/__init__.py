@@ -6,6 +6,8 @@ from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
 from maxmargin.estimators.model_files import load_model, save_model
 from maxmargin.estimators.multiclass import MulticlassSVM
+from maxmargin.estimators.path import RegularizationPath, Selection, regularization_path
+from maxmargin.estimators.path_search import PathSearchCV
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.sequences import ChainSVM
 from maxmargin.estimators.structured import GraphSVM, StructuredSVM
@@ -19,9 +21,13 @@ __all__ = [
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
+    "PathSearchCV",
     "RankingSVM",
+    "RegularizationPath",
+    "Selection",
     "StructuredSVM",
     "TreeSVM",
     "load_model",
+    "regularization_path",
     "save_model",
 ]

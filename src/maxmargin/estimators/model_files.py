@@ -120,10 +120,16 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
     >>> same, bool(np.all(same.predict(X) == model.predict(X))), same.dual_gap_ == model.dual_gap_
     (RankingSVM(), True, True)
     """
+    content, arrays = pack_estimator(estimator)
+    check_is_fitted(estimator)
+    write_archive(path, "model", {**content, "about": dict(about or {})}, arrays)
+
+
+def pack_estimator(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Parameters and public attributes of an estimator, as JSON and arrays."""
     cls = type(estimator)
     if cls not in _HOLDS:
         raise TypeError(f"{cls.__name__} cannot be saved; files hold {', '.join(_CLASSES)}")
-    check_is_fitted(estimator)
     pack = _Packer()
     content = {
         "class": cls.__name__,
@@ -131,9 +137,8 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
         "fitted": {
             name: pack.value(name, value) for name, value in sorted(vars(estimator).items()) if _is_fitted_name(name)
         },
-        "about": dict(about or {}),
     }
-    write_archive(path, "model", content, pack.arrays)
+    return content, pack.arrays
 
 
 def load_model(path: Path, **objects: Any) -> Any:
@@ -162,11 +167,22 @@ def load_model(path: Path, **objects: Any) -> Any:
 def read_model(path: Path, **objects: Any) -> SavedModel:
     """The estimator, the notes saved with it, and the version that wrote it; arguments as in :func:`load_model`."""
     archive = read_archive(path, "model")
-    unpack = _Unpacker(os.fspath(path), archive.arrays)
-    content = archive.content
+    file = os.fspath(path)
+    estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
+    _check(estimator, _HOLDS[type(estimator)], file)
+    if hasattr(estimator, "_restore"):
+        estimator._restore()
+    return SavedModel(estimator, _Unpacker(file, archive.arrays).mapping(archive.content, "about"), archive.version)
+
+
+def unpack_estimator(
+    file: str, content: dict[str, Any], arrays: dict[str, NDArray[Any]], objects: dict[str, Any], version: str
+) -> Any:
+    """The way back from :func:`pack_estimator`; whether it is fitted is for the caller to see."""
+    unpack = _Unpacker(file, arrays)
     if not isinstance(content.get("class"), str) or content["class"] not in _CLASSES:
         raise SavedFileError(
-            f"{unpack.file}: holds a model of class {str(content.get('class'))[:60]!r} from maxmargin {archive.version[:40]}, "
+            f"{unpack.file}: holds a model of class {str(content.get('class'))[:60]!r} from maxmargin {version[:40]}, "
             f"unknown to this version; it knows {', '.join(_CLASSES)}"
         )
     cls = _CLASSES[content["class"]]
@@ -175,10 +191,7 @@ def read_model(path: Path, **objects: Any) -> SavedModel:
         if not _is_fitted_name(name) or hasattr(cls, name):
             raise SavedFileError(f"{unpack.file}: {name[:60]!r} is not an attribute of a fitted {cls.__name__}; {_AGAIN}")
         setattr(estimator, name, unpack.value(name, packed))
-    _check(estimator, _HOLDS[cls], unpack.file)
-    if hasattr(estimator, "_restore"):
-        estimator._restore()
-    return SavedModel(estimator, unpack.mapping(content, "about"), archive.version)
+    return estimator
 
 
 _AGAIN = "copy or write the file again"

@@ -82,14 +82,16 @@ class RegularizationPath(TracedPath):
         factor = 1.0 / lam
         estimator.set_params(C=factor / self.n_blocks)
         estimator._keep(weights)
-        hinge = float(self.hinges[model])
-        if model == 0 and self.closed_form and lam > self.lambdas[0]:
-            # Between the value at the beginning of the path and that at zero; the bound of the gap is what is proved.
-            hinge = float("nan")
         gap = self.gap_bound(lam)
+        ridge = 0.5 * lam * float(weights @ weights)
+        if model == 0 and self.closed_form and lam > self.lambdas[0]:
+            # Here the lower bound is known: the mean loss of the worst outputs less the regulariser.
+            primal = self.duals[0] + 0.5 * self.lambdas[0] * self.squared_norms[0] - ridge + gap
+        else:
+            primal = ridge + self.hinges[model]
+        estimator.primal_objective_ = float(factor * primal)
+        estimator.dual_objective_ = float(factor * (primal - gap))
         estimator.dual_gap_ = factor * gap
-        estimator.primal_objective_ = factor * (0.5 * lam * float(weights @ weights) + hinge)
-        estimator.dual_objective_ = estimator.primal_objective_ - estimator.dual_gap_
         estimator.certified_ = self.certified
         estimator.n_iter_ = max(1, round(float(self.passes[model])))
         estimator.history_ = History()
@@ -150,12 +152,12 @@ class RegularizationPath(TracedPath):
     def load(cls, file: str | os.PathLike[str], **objects: Any) -> Self:
         """Read a path; ``objects`` are parameters that files do not hold, such as a loss of one's own."""
         name = os.fspath(file)
-        content, arrays, _ = read_archive(file, _KIND)
+        content, arrays, version = read_archive(file, _KIND)
         try:
             template = None
             if content["estimator"] is not None:
                 own = {key.removeprefix("estimator."): value for key, value in arrays.items() if key.startswith("estimator.")}
-                template = unpack_estimator(name, content["estimator"], own, objects)
+                template = unpack_estimator(name, content["estimator"], own, objects, version)
             traced = _traced(content, arrays)
         except SavedFileError:
             raise

@@ -31,6 +31,8 @@ class GraphSVM(ListEstimator):
     ----------
     coef_ : array of shape (2, p)
         Weights of the node features for each label.
+    n_features_in_ : int
+        p.
     edge_coef_ : array of shape (q,)
         Penalties for different labels on an edge; never negative.
     primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
@@ -66,13 +68,13 @@ class GraphSVM(ListEstimator):
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> tuple[GraphModel, tuple[ArrayLike, ArrayLike]]:
         """The problem to solve, and the bounds of its weights."""
         problem = GraphModel([_graph(k, x) for k, x in enumerate(X)], [np.asarray(labels).astype(np.int64) for labels in y])
-        self._n_inputs = problem.n_inputs
+        self.n_features_in_ = problem.n_inputs
         return problem, problem.bounds
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
         """Weights of the problem as fitted attributes."""
-        self.coef_ = weights[: 2 * self._n_inputs].reshape(2, -1).copy()
-        self.edge_coef_ = weights[2 * self._n_inputs :].copy()
+        self.coef_ = weights[: 2 * self.n_features_in_].reshape(2, -1).copy()
+        self.edge_coef_ = weights[2 * self.n_features_in_ :].copy()
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
         """The best labels of every graph."""

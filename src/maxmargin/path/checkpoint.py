@@ -71,9 +71,9 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise SavedFileError(f"{name}: is not a sound checkpoint ({error}); remove it to begin anew") from error
 
-    def keep(self, points: list[Point], force: bool = False) -> None:
-        """Write all points, unless that was done a moment ago."""
-        if not force and time.monotonic() - self._written < self.pause:
+    def keep(self, points: list[Point], last: bool) -> None:
+        """Write all points, unless that was done a moment ago and more are to come."""
+        if not last and time.monotonic() - self._written < self.pause:
             return
         store = WeightStore(len(self._mark) - 1)
         for point in points:

@@ -84,7 +84,7 @@ def trace_path(
     time_limit: float | None = None,
     callback: Callable[[Progress], None] | None = None,
     known: list[Point] | None = None,
-    keep: Callable[[list[Point]], None] | None = None,
+    keep: Callable[[list[Point], bool], None] | None = None,
 ) -> TracedPath:
     """Weights within ``epsilon`` of the optimum of ``lambda/2 ||w||^2 + mean hinge`` for every lambda from ``lambda_min`` up.
 
@@ -117,7 +117,7 @@ def trace_path(
     known : list of Point, optional
         Points of an earlier run that was interrupted.
     keep : callable, optional
-        Called with all points after every solve, to write them down.
+        Called with all points after every solve, to write them down, and at the end, when the second argument is True.
     """
     _check(epsilon, lambda_min, lambda_max, kappa, rule)
     if certified and not problem.exact:
@@ -161,7 +161,7 @@ class _Tracer:
         dtype: Any,
         time_limit: float | None,
         callback: Callable[[Progress], None] | None,
-        keep: Callable[[list[Point]], None] | None,
+        keep: Callable[[list[Point], bool], None] | None,
     ) -> None:
         self.problem = problem
         self.epsilon, self.kappa, self.lambda_min = epsilon, kappa, lambda_min
@@ -184,6 +184,9 @@ class _Tracer:
                 (self._transport if rule == "transport" else self._interpolate)()
             except _Stopped:
                 complete = False
+            finally:
+                if self.keep is not None:
+                    self.keep(self.points, True)
         segments = self._ranges(rule)
         if self.points[0].lam > self.lambda_min:
             complete &= bool(segments) and segments[-1].lo <= self.lambda_min
@@ -213,7 +216,10 @@ class _Tracer:
             random_state=self.solver.random_state + len(self.points),
             time_limit=min((limit for limit in (left, self.solver.time_limit) if limit is not None), default=None),
         )
-        solution = solver.solve(self.problem, lam, bounds=self.bounds, start=None if near is None else near.solution)
+        try:
+            solution = solver.solve(self.problem, lam, bounds=self.bounds, start=None if near is None else near.solution)
+        except KeyboardInterrupt:
+            raise _Stopped from None
         weights, passes = solution.weights, solution.passes
         hinge = solution.primal - 0.5 * lam * float(weights @ weights)
         if self.dtype == np.float32:
@@ -233,7 +239,7 @@ class _Tracer:
         at = bisect_left([-own.lam for own in self.points], -point.lam)
         self.points.insert(at, point)
         if self.keep is not None:
-            self.keep(self.points)
+            self.keep(self.points, False)
         if self.callback is not None:
             passes = sum(own.passes for own in self.points)
             self.callback(Progress(point.lam, len(self.points), passes, time.perf_counter() - self.began))
