@@ -112,6 +112,7 @@ def write_path_report(
     title: str | None = None,
     notes: Sequence[str] = (),
     selection: Any = None,
+    held_out: str = "validation data",
 ) -> Path:
     """Write one self-contained HTML page about a regularization path, with a slider over lambda.
 
@@ -136,7 +137,9 @@ def write_path_report(
     notes : sequence of str, optional
         Sentences to end with, say where the data come from.
     selection : Selection, optional
-        What ``path.select`` said, if it has been asked already.
+        What ``path.select`` said, if it has been asked already; then X and y need not be given.
+    held_out : str, default="validation data"
+        What to call the data of the selection.
 
     Returns
     -------
@@ -167,6 +170,7 @@ def write_path_report(
         title=title,
         notes=notes,
         selection=selection,
+        held_out=held_out,
     )
     return save_page(found, file)
 

@@ -19,7 +19,7 @@ import maxmargin
 from maxmargin.report import sections
 from maxmargin.report.curves import thin
 from maxmargin.report.headline import metric_titles, reported_metric
-from maxmargin.report.plain import number, numbers, text
+from maxmargin.report.plain import number, numbers, short, text
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +44,7 @@ def path_contents(
     title: str | None = None,
     notes: Sequence[str] = (),
     selection: Any = None,
+    held_out: str = "validation data",
 ) -> dict[str, Any]:
     """Everything on the page; arguments as in :func:`maxmargin.report.write_path_report`."""
     if not path.segments:
@@ -72,9 +73,10 @@ def path_contents(
         "title": f"Regularization path of {type(first).__name__}{_purpose(first)}" if title is None else text(title),
         "made": {"date": datetime.date.today().isoformat(), "version": maxmargin.__version__},
         "certificate": proof,
-        "headline": _headline(path, ranges, selection, proof, metric, None if y is None else len(y)),
+        "headline": _headline(path, ranges, selection, proof, metric, held_out if y is None else f"{held_out} ({len(y):,} samples)"),
         "path": {
             "metric": metric,
+            "held_out": held_out,
             "epsilon": number(path.epsilon),
             "n_blocks": path.n_blocks,
             "high": number(high, _DIGITS),
@@ -248,8 +250,8 @@ def _purpose(model: Any) -> str:
 
 
 def _certificate(path: Any, high: float) -> dict[str, Any]:
-    where = f"At every {_LAMBDA}" + ("" if path.closed_form else f" up to {high:.3g}")
-    where += "" if path.reached_zero else f" down to {path.lambda_end:.3g}"
+    where = f"At every {_LAMBDA}" + ("" if path.closed_form else f" up to {short(high)}")
+    where += "" if path.reached_zero else f" down to {short(path.lambda_end)}"
     bound = f"the training objective is within \N{GREEK SMALL LETTER EPSILON} = {path.epsilon:g} of the optimum"
     if path.certified:
         return {"certified": True, "sentence": f"{where}, {bound}: certified."}
@@ -257,21 +259,21 @@ def _certificate(path: Any, high: float) -> dict[str, Any]:
 
 
 def _headline(
-    path: Any, ranges: dict[int, tuple[float, float]], selection: Any, proof: dict[str, Any], metric: str, n: int | None
+    path: Any, ranges: dict[int, tuple[float, float]], selection: Any, proof: dict[str, Any], metric: str, held_out: str
 ) -> dict[str, Any]:
     """Sentences, and the same as a row of numbers."""
     models = f"{len(ranges):,} models" if len(ranges) > 1 else "One model"
-    covered = "for every C" if path.reached_zero else f"for every C up to {_c_of(path, path.lambda_end):.3g}"
+    covered = "for every C" if path.reached_zero else f"for every C up to {short(_c_of(path, path.lambda_end))}"
     sentences = [f"{models}, from one run, {'are' if len(ranges) > 1 else 'is'} enough {covered}."]
     tiles = []
     if selection is not None:
         lam, C = selection.lam, _c_of(path, selection.lam)
-        data = "the validation data" + ("" if n is None else f" ({n:,} samples)")
-        sentences.append(f"On {data} the best is {_LAMBDA} = {lam:.3g}, that is C = {C:.3g}, with {metric} {selection.score:.3f}.")
-        tiles.append((f"{selection.score:.3f}", f"best {metric}", "on the validation data"))
-        tiles.append((f"{lam:.3g}", f"best {_LAMBDA}", f"C = {C:.3g}"))
+        best = f"{_LAMBDA} = {short(lam)}, that is C = {short(C)}"
+        sentences.append(f"On {held_out}, the best is {best}, with {metric} {selection.score:.3f}.")
+        tiles.append((f"{selection.score:.3f}", f"best {metric}", f"on {held_out}"))
+        tiles.append((short(lam), f"best {_LAMBDA}", f"C = {short(C)}"))
     if not path.complete:
-        sentences.append(f"Tracing was stopped early, at {_LAMBDA} = {path.lambda_end:.3g}.")
+        sentences.append(f"Tracing was stopped early, at {_LAMBDA} = {short(path.lambda_end)}.")
     tiles.append((f"{len(ranges):,}", "models" if len(ranges) > 1 else "model", f"{path.total_passes:,.0f} passes over the data"))
     proved = "certified" if path.certified else "not certified"
     tiles.append((f"{path.epsilon:g}", "gap to the optimum, at most", proved))

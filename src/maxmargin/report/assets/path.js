@@ -19,15 +19,12 @@ class SliderScale {
   }
 }
 
-/** Which model is used at lambda. A page that leaves out models moves lambda to the nearest range it has. */
-function modelAt({ models }, lambda) {
-  let k = models.low.findIndex((low) => low <= lambda);
-  if (k < 0) k = models.low.length - 1;
-  if (lambda <= models.high[k] && lambda >= models.low[k]) return { k, lambda };
-  const here = { k, lambda: clamp(lambda, models.low[k], models.high[k]) };
-  if (k === 0 || lambda < models.low[k]) return here;
-  const above = { k: k - 1, lambda: models.low[k - 1] };
-  return above.lambda / lambda < lambda / here.lambda ? above : here;
+/** Which model is used at lambda. Where the page leaves out models, lambda moves on to the next range: down, or up if told so. */
+function modelAt({ models }, lambda, up) {
+  const found = models.low.findIndex((low) => low <= lambda);
+  const below = found < 0 ? models.low.length - 1 : found;
+  const k = up && below > 0 && lambda > models.high[below] ? below - 1 : below;
+  return { k, lambda: clamp(lambda, models.low[k], models.high[k]) };
 }
 
 /** The bound of the gap is affine on every range. */
@@ -56,25 +53,34 @@ function pathExplorer(contents) {
   const axis = { title: "λ", log: true, reversed: true, domain: [path.low, path.high] };
   const read = (lambda) => `λ ${readable(lambda, 3)}, C ${readable(C(lambda), 3)}`;
   const flags = best ? [{ x: best.lambda, name: "best" }] : [];
-  const pick = (lambda) => move(lambda);
+  const common = { x: axis, read, flags, pick: (lambda) => move(lambda) };
 
   const charts = [];
   const chart = (title, spec, text) => {
-    const drawn = new Chart({ x: axis, read, flags, pick, ...spec });
+    const drawn = new Chart({ ...common, ...spec });
     charts.push(drawn);
     return card(title, drawn.element, note(text));
   };
-  const scores = [["training", "irrelevant"], ["validation", "relevant"]].filter(([name]) => models[name]);
+  const scores = [["validation", "relevant", path.held_out], ["training", "irrelevant", "training data"]].filter(([key]) => models[key]);
   const scoreCard = scores.length === 0 ? null : chart(`${path.metric} over λ`, {
     id: "chart-score", label: `${path.metric} over lambda`, y: { title: path.metric },
-    curves: scores.map(([name, look]) => ({ name, look, ...stepCurve(path, models[name]) })).reverse(),
+    curves: scores.map(([key, look, name]) => ({ name, look, ...stepCurve(path, models[key]) })),
   }, "A model keeps its score in the whole range of λ that it is used for.");
-  const profileCard = path.profiles.length === 0 ? null : chart("Weights over λ", {
-    id: "chart-profiles", label: "Weights over lambda", y: { title: "weight" },
+  const profileSpec = (relative) => ({
+    id: "chart-profiles", label: "Weights over lambda", y: { title: relative ? "weight / largest weight" : "weight" },
     curves: path.profiles.map(([feature, weights], j) => ({
-      name: path.features[feature], look: PROFILE_LOOKS[j], x: ascending(models.lambda), y: ascending(weights),
+      name: path.features[feature], look: PROFILE_LOOKS[j], x: ascending(models.lambda),
+      y: ascending(relative ? weights.map((weight, k) => weight / largest(k)) : weights),
     })),
-  }, `The ${path.profiles.length} features whose weights are the largest along the path. Lines join the values of λ that were solved.`);
+  });
+  const largest = (k) => (models.largest[k].length ? Math.abs(models.largest[k][0][1]) : 1);
+  const profileCard = path.profiles.length === 0 ? null : chart("Weights over λ", profileSpec(false),
+    `The ${count(path.profiles.length, "feature")} with the largest weights along the path. Lines join the values of λ that were solved.`);
+  if (profileCard) {
+    const profiles = charts[charts.length - 1];
+    profileCard.firstChild.after(choice("profile-scale", "Show", [["weight", "weights"], ["relative", "relative to the largest"]],
+      (value) => profiles.show({ ...common, ...profileSpec(value === "relative") })));
+  }
   const gapCard = chart("How far from optimal, at most", {
     id: "chart-gap-bound", label: "Bound of the gap over lambda", y: { title: "bound of the gap", zero: true },
     rug: path.breakpoints,
@@ -93,16 +99,16 @@ function pathExplorer(contents) {
   const meter = el("div", { class: "meter", "aria-hidden": "true" }, el("div"));
   const input = el("input", {
     type: "range", id: "lambda", min: 0, max: STEPS, step: 1, "aria-label": "lambda, from large to small",
-    input: () => move(slider.lambda(Number(input.value))),
+    input: () => move(slider.lambda(Number(input.value)), Number(input.value) < slider.step(now.lambda)),
   });
   const button = (id, text, title, act) => el("button", { type: "button", id, title, click: act }, text);
   const previous = button("previous-model", "‹ Previous model", "The model of the next larger λ", () => jump(now.k - 1));
   const next = button("next-model", "Next model ›", "The model of the next smaller λ", () => jump(now.k + 1));
-  const toBest = best ? button("best-model", "Best", "The best model on the validation data", () => move(best.lambda)) : null;
+  const toBest = best ? button("best-model", "Best", `The best model on ${path.held_out}`, () => move(best.lambda)) : null;
 
   let now = null;
-  const move = (wanted) => {
-    now = modelAt(path, clamp(wanted, path.low, path.high));
+  const move = (wanted, up = false) => {
+    now = modelAt(path, clamp(wanted, path.low, path.high), up);
     const { k, lambda } = now;
     const gap = gapAt(path, k, lambda);
     input.value = slider.step(lambda);
@@ -116,9 +122,9 @@ function pathExplorer(contents) {
     fields.gap.textContent = gap === null ? "–" : readable(gap, 3);
     fields.gapDetail.textContent = `of ε = ${readable(path.epsilon, 3)} allowed`;
     meter.firstChild.style.width = `${gap === null ? 0 : clamp((100 * gap) / path.epsilon, 0, 100)}%`;
-    for (const [name] of scores) {
-      fields[name].textContent = models[name][k] === null ? "–" : models[name][k].toFixed(3);
-      fields[`${name}Detail`].textContent = name === "validation" && best ? difference(k) : "";
+    for (const [key] of scores) {
+      fields[key].textContent = models[key][k] === null ? "–" : models[key][k].toFixed(3);
+      fields[`${key}Detail`].textContent = key === "validation" && best ? difference(k) : "";
     }
     const rows = models.largest[k].map(([feature, weight]) => [path.features[feature], weight]);
     bars.show(rows, "weight");
@@ -139,10 +145,10 @@ function pathExplorer(contents) {
   };
 
   const tiles = el("dl", { class: "tiles now" }, field("lambda", "λ"), field("model", `number of the model, 0 to ${models.number[last]}`),
-    field("gap", "gap to the optimum, at most"), [...scores].reverse().map(([name]) => field(name, `${path.metric} on ${name} data`)));
-  tiles.querySelector("#now-gap").after(meter);
+    field("gap", "gap to the optimum, at most"), scores.map(([key, , name]) => field(key, `${path.metric} on ${name}`)));
+  fields.gap.parentElement.append(meter);
   const left = last + 1 < path.total
-    ? note(`The page has ${(last + 1).toLocaleString("en-US")} of ${count(path.total, "model")}, the best on validation data among them.`) : null;
+    ? note(`The page has ${(last + 1).toLocaleString("en-US")} of ${count(path.total, "model")}, the best among them.`) : null;
   const explorer = section("path", "Move along the path", el("div", { class: "card control" },
     el("div", { class: "slide" }, previous, input, next, toBest),
     el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, `λ = ${readable(path.high, 3)}: strong regularization`),
@@ -158,12 +164,12 @@ function pathModels({ path }) {
   const { models } = path;
   const number = (value) => readable(value, 4);
   const score = (value) => (value === null ? "–" : value.toFixed(4));
-  const largest = models.gaps.map((ranges) => Math.max(0, ...ranges.flatMap((range) => range.slice(2))));
+  const bounds = models.gaps.map((ranges) => Math.max(0, ...ranges.flatMap((range) => range.slice(2))));
   const columns = [
     ["number", models.number, String], ["λ solved", models.lambda, number], ["used from λ", models.high, number], ["down to λ", models.low, number],
-    ["C", models.lambda.map((lambda) => 1 / (lambda * path.n_blocks)), number], ["gap at most", largest, number],
+    ["C", models.lambda.map((lambda) => 1 / (lambda * path.n_blocks)), number], ["gap at most", bounds, number],
     ["passes", models.passes, number], ["weights not 0", models.nonzero, (n) => n.toLocaleString("en-US")],
-    [`training ${path.metric}`, models.training, score], [`validation ${path.metric}`, models.validation, score],
+    [`${path.metric} on training data`, models.training, score], [`${path.metric} on ${path.held_out}`, models.validation, score],
   ].filter(([, values]) => values);
   const rows = models.number.map((_, k) => columns.map(([, values]) => values[k]));
   return section("models", "All models", el("details", { class: "card" }, el("summary", {}, `${count(rows.length, "model")} as a table`),
