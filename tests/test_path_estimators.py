@@ -90,8 +90,7 @@ def test_every_lambda_against_a_fit_of_its_own(name, rule):
         C = 1 / (lam * path.n_blocks)
         assert pytest.approx(C) == model.C and model.certified_
         own = type(estimator)(**{**estimator.get_params(deep=False), "C": C, "tol": 1e-6}).fit(X, y, **fit_params)
-        scale_of = 1 / lam
-        assert model.dual_gap_ == pytest.approx(scale_of * path.gap_bound(lam)) and path.gap_bound(lam) <= path.epsilon * (1 + 1e-9)
+        assert model.dual_gap_ == pytest.approx(path.gap_bound(lam) / lam) and path.gap_bound(lam) <= path.epsilon * (1 + 1e-9)
         # The bounds hold for the optimum, whose objective another run knows to 1e-6.
         slack = 1e-6 * own.primal_objective_
         assert model.dual_objective_ <= own.primal_objective_ + slack
@@ -221,7 +220,7 @@ def test_a_checkpoint_goes_on(tmp_path, rule):
 
 def test_checkpoints_of_other_data(tmp_path):
     interrupted(tmp_path, "interpolate")
-    with pytest.raises(SavedFileError, match="epsilon=0.05, not 0.1"):
+    with pytest.raises(SavedFileError, match=r"epsilon=0\.05, not 0\.1"):
         trace("classes", checkpoint=tmp_path / "c", epsilon=0.1)
     estimator, X, y, _ = CASES["classes"]
     with pytest.raises(SavedFileError, match="on other data"):
@@ -249,7 +248,7 @@ def test_time_limit():
         path.weights(1e-3)
 
 
-# ---- bad input ------------------------------------------------------------------------------------------------------------------
+# ---- bad input ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -282,7 +281,7 @@ class Unjust(Matching):
 
 def test_bad_models():
     _, X, y, _ = CASES["own model"]
-    with pytest.raises(ValueError, match="not exact.* certified=False"):
+    with pytest.raises(ValueError, match=r"not exact.* certified=False"):
         regularization_path(Careless(), X, y, epsilon=0.1, lambda_min=0.1)
     loose = regularization_path(Careless(), X, y, epsilon=0.1, lambda_min=0.1, certified=False)
     assert not loose.certified and not loose.estimator(0.5).certified_
@@ -307,7 +306,7 @@ def test_nothing_to_learn():
     assert (path.estimator(0.1).predict(np.ones((3, 2))) == 0).all()
 
 
-# ---- cross-validation ------------------------------------------------------------------------------------------------------------
+# ---- cross-validation -----------------------------------------------------------------------------------------------------
 
 
 @parametrize_with_checks([PathSearchCV(MulticlassSVM(), epsilon=0.1, lambda_min=0.1, cv=2)])
