@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,8 @@ def write_path_report(
     qid: ArrayLike | None = None,
     *,
     training: Sequence[Any] | None = None,
+    scoring: Callable[..., float] | None = None,
+    metric: str | None = None,
     file: str | os.PathLike[str] = "path.html",
     feature_names: Sequence[str] | None = None,
     title: str | None = None,
@@ -128,6 +130,10 @@ def write_path_report(
         Validation data, as ``score`` of the estimator takes them.
     training : tuple (X, y) or (X, y, qid), optional
         What the path was traced on, to show the score there too.
+    scoring : callable, optional
+        ``scoring(estimator, X, y)``, larger is better, with ``qid=...`` if there are queries; by default ``estimator.score``.
+    metric : str, optional
+        What to call the score; by default its name if it is that of a ranking.
     file : path, default="path.html"
         Where to write; missing folders are made.
     feature_names : sequence of str, optional
@@ -166,6 +172,8 @@ def write_path_report(
         y,
         qid,
         training=training,
+        scoring=scoring,
+        metric=metric,
         feature_names=feature_names,
         title=title,
         notes=notes,

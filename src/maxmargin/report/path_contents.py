@@ -40,6 +40,8 @@ def path_contents(
     qid: Any = None,
     *,
     training: Sequence[Any] | None = None,
+    scoring: Callable[..., float] | None = None,
+    metric: str | None = None,
     feature_names: Sequence[str] | None = None,
     title: str | None = None,
     notes: Sequence[str] = (),
@@ -55,14 +57,15 @@ def path_contents(
     if (X is None) != (y is None):
         raise ValueError("X and y go together: validation data, or neither of them")
     if X is not None and selection is None:
-        selection = path.select(X, y, **_params(qid))
+        selection = path.select(X, y, scoring=scoring, **_params(qid))
     ranges = _shown_ranges(path)
     best = None if selection is None else path.model_at(selection.lam)
     kept = _kept(ranges, None if selection is None else selection.scores, best)
     first = path.estimator_of(0)
-    measured = None if training is None else [_score(path.estimator_of(k), *training) for k in kept]
+    measured = None if training is None else [_score(path.estimator_of(k), scoring, *training) for k in kept]
     weights = _Weights(path, kept, first, feature_names)
-    metric = _score_title(first, qid is not None or (training is not None and len(training) > 2 and training[2] is not None))
+    several = qid is not None or (training is not None and len(training) > 2 and training[2] is not None)
+    metric = text(metric) if metric is not None else "score" if scoring is not None else _score_title(first, several)
     low, high = _ends(path)
     proof = _certificate(path, high)
     found = None
@@ -73,7 +76,7 @@ def path_contents(
         "title": f"Regularization path of {type(first).__name__}{_purpose(first)}" if title is None else text(title),
         "made": {"date": datetime.date.today().isoformat(), "version": maxmargin.__version__},
         "certificate": proof,
-        "headline": _headline(path, ranges, selection, proof, metric, held_out if y is None else f"{held_out} ({len(y):,} samples)"),
+        "headline": _headline(path, ranges, selection, proof, metric, held_out + ("" if y is None else f" ({len(y):,} samples)")),
         "path": {
             "metric": metric,
             "held_out": held_out,
@@ -113,8 +116,8 @@ def _params(qid: Any) -> dict[str, Any]:
     return {} if qid is None else {"qid": qid}
 
 
-def _score(estimator: Any, X: Any, y: Any, qid: Any = None) -> float:
-    return float(estimator.score(X, y, **_params(qid)))
+def _score(estimator: Any, scoring: Callable[..., float] | None, X: Any, y: Any, qid: Any = None) -> float:
+    return float(estimator.score(X, y, **_params(qid)) if scoring is None else scoring(estimator, X, y, **_params(qid)))
 
 
 def _ends(path: Any) -> tuple[float, float]:
@@ -206,10 +209,8 @@ class _Weights:
 
 def _top(sizes: Floats, n: int) -> NDArray[np.intp]:
     """The largest, in descending order; the first of equal ones."""
-    if len(sizes) > n:
-        candidates = np.flatnonzero(sizes >= np.partition(sizes, -n)[-n])
-    else:
-        candidates = np.arange(len(sizes))
+    least = np.partition(sizes, -n)[-n] if len(sizes) > n else 0.0
+    candidates = np.flatnonzero(sizes >= least)
     return candidates[np.argsort(-sizes[candidates], kind="stable")][:n]
 
 
@@ -219,7 +220,7 @@ def _weight_names(model: Any, d: int, names: Sequence[str] | None) -> Callable[[
     if names is None:
         names = getattr(model, "feature_names_in_", None)
     elif len(names) not in (d, n_features):
-        raise ValueError(f"feature_names has {len(names)} names, but the models have {n_features} features; give one name for each")
+        raise ValueError(f"feature_names has {len(names)} names, but there are {n_features} features; give one name for each")
     if names is not None and len(names) == d:
         n_features = d
     classes = getattr(model, "classes_", [None])
@@ -281,7 +282,7 @@ def _headline(
 
 
 def _c_of(path: Any, lam: float) -> float:
-    return 1.0 / (lam * path.n_blocks)
+    return float(1.0 / (lam * path.n_blocks))
 
 
 def _parameters(path: Any, model: Any, ranges: dict[int, tuple[float, float]]) -> dict[str, Any]:
