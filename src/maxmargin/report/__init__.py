@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin.report.contents import report_contents
 from maxmargin.report.page import render
-from maxmargin.report.path_contents import path_contents
+from maxmargin.report.paths import path_contents
 from maxmargin.storage import replacing
 
 __all__ = ["path_contents", "report_contents", "save_page", "write_path_report", "write_report"]

@@ -107,9 +107,11 @@ function pathExplorer(contents) {
   const toBest = best ? button("best-model", "Best", `The best model on ${path.held_out}`, () => move(best.lambda)) : null;
 
   let now = null;
-  const move = (wanted, up = false) => {
-    now = modelAt(path, clamp(wanted, path.low, path.high), up);
-    const { k, lambda } = now;
+  const move = (wanted, up = false) => show(modelAt(path, clamp(wanted, path.low, path.high), up));
+  // Where the ranges of two models meet, either may be shown: a button says which.
+  const jump = (k) => k >= 0 && k <= last && show({ k, lambda: clamp(models.lambda[k], models.low[k], models.high[k]) });
+  const show = ({ k, lambda }) => {
+    now = { k, lambda };
     const gap = gapAt(path, k, lambda);
     input.value = slider.step(lambda);
     input.setAttribute("aria-valuetext", `lambda ${readable(lambda, 3)}, C ${readable(C(lambda), 3)}, model ${k + 1} of ${last + 1}`);
@@ -133,7 +135,6 @@ function pathExplorer(contents) {
       `that ${models.nonzero[k] === 1 ? "is" : "are"} not zero, of ${path.n_weights.toLocaleString("en-US")}.`;
     charts.forEach((drawn) => drawn.mark(lambda));
   };
-  const jump = (k) => k >= 0 && k <= last && move(clamp(models.lambda[k], models.low[k], models.high[k]));
   const rangeText = (k) => {
     if (k === 0 && path.closed_form) return `for λ from ${readable(models.low[k], 3)} up`;
     if (k === last && path.reached_zero) return `for λ below ${readable(models.high[k], 3)}`;
