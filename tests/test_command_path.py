@@ -214,6 +214,16 @@ def test_time_limit(run):
     assert not json.loads(result.stdout)["complete"] and "Warning: the path ends at lambda" in result.stderr
 
 
+def test_paths_without_a_range(run, tmp_path):
+    """Features that tell nothing: weights of zero are optimal for every lambda. And a lambda where the closed form holds."""
+    (tmp_path / "flat.txt").write_text("1 1:1\n0 1:1\n")
+    output = run("path", "flat.txt", "--validation", "flat.txt").stdout
+    assert "1 model for every lambda, gap at most 0.01 (certified)" in output
+    message = run("path", "flat.txt", "--report", "p.html", code=1).stderr
+    assert "flat.txt: the path has no range of lambda to show" in message and not (tmp_path / "p.html").exists()
+    assert "1 model for every lambda down to" in run("path", "train.letor", "--lambda-min", 1e9).stdout
+
+
 def test_end_of_the_path_warns(run, tmp_path):
     """If the best lambda is the smallest, smaller ones might be better."""
     rng = np.random.default_rng(0)

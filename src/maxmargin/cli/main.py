@@ -13,7 +13,6 @@ from maxmargin.cli.options import (
     GAINS,
     OUTPUT,
     POSITIVE,
-    SEED,
     SOLVER,
     TIME_LIMIT,
     DataOptions,
@@ -175,7 +174,7 @@ def cv(
 @model_options
 @SOLVER
 @TIME_LIMIT
-@SEED
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the folds.")
 @data_options
 @output_options
 @click.pass_context

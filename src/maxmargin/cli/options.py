@@ -87,7 +87,6 @@ def data_options(command: Command) -> Command:
 POSITIVE = click.FloatRange(0, min_open=True)
 TIME_LIMIT = click.option("--time-limit", type=POSITIVE, help="Seconds after which to stop with what there is.")
 SOLVER = click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True, help="Which solver.")
-SEED = click.option("--seed", "random_state", type=click.IntRange(0), default=0, show_default=True, help="For chance.")
 
 # What is learned, and how: arguments of :class:`maxmargin.RankingSVM`, all but C.
 _MODEL = {
@@ -106,7 +105,9 @@ _TRAINING = {
     "max_iter": click.option("--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Most passes."),
     "time_limit": TIME_LIMIT,
     "solver": SOLVER,
-    "random_state": SEED,
+    "random_state": click.option(
+        "--seed", "random_state", type=click.IntRange(0), default=0, show_default=True, help="For chance."
+    ),
 }
 
 

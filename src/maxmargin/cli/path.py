@@ -40,7 +40,6 @@ class Chosen(NamedTuple):
     selection: Selection
     metric: str
     held_out: str
-    sample: RankingData | None
 
 
 class _Tracer:
@@ -120,10 +119,10 @@ def run(
         path = tracer.trace(data.X, data.y, _queries(data))
         if held is not None and choosing.validation is not None:
             selection = path.select(held.X, held.y, scoring=measure.of, **_queries(held))
-            chosen = Chosen(selection, metric, choosing.validation.name, held)
+            chosen = Chosen(selection, metric, choosing.validation.name)
     else:
         path, selection = _cross_validate(tracer, data, choosing.folds, measure, options)
-        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds", None)
+        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds")
     answer = {**train.describe(data, data_file), **_answer(path, chosen, tracer)}
     answer |= _write(path, chosen, measure, data, data_file, options)
     if as_json:
@@ -143,7 +142,7 @@ def _cross_validate(
 ) -> tuple[RegularizationPath, Selection]:
     """The path of all data, and the mean over the folds at each of its models."""
     try:
-        held_out = cv.split(data, folds, options["random_state"], measure.threshold)
+        held_out = cv.split(data, folds, options["seed"], measure.threshold)
     except ValueError as error:
         raise DataError(f"{tracer.data_file}: {error}") from error
     rows = np.arange(len(data))
@@ -215,17 +214,20 @@ def _write(
     """Files that are asked for; their names."""
     written = {}
     if options["report"] is not None:
-        write_path_report(
-            path,
-            training=(data.X, data.y, data.qid),
-            file=options["report"],
-            feature_names=feature_names(data),
-            selection=None if chosen is None else chosen.selection,
-            held_out="validation data" if chosen is None else chosen.held_out,
-            scoring=None if measure.metric is None else measure.of,
-            metric=None if measure.metric is None else measure.metric.upper(),
-            notes=[f"Training data: {data_file.name}."],
-        )
+        try:
+            write_path_report(
+                path,
+                training=(data.X, data.y, data.qid),
+                file=options["report"],
+                feature_names=feature_names(data),
+                selection=None if chosen is None else chosen.selection,
+                held_out="validation data" if chosen is None else chosen.held_out,
+                scoring=None if measure.metric is None else measure.of,
+                metric=None if measure.metric is None else measure.metric.upper(),
+                notes=[f"Training data: {data_file.name}."],
+            )
+        except ValueError as error:  # nothing to draw
+            raise DataError(f"{data_file}: {error}") from error
         written["report"] = str(options["report"])
     if data.feature_names is not None:
         path.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
@@ -241,9 +243,10 @@ def _write(
 def _report(answer: dict[str, Any], chosen: Chosen | None) -> None:
     click.echo(train.data_line(answer))
     certified = "certified" if answer["certified"] else "not certified"
+    models = f"{len(answer['models'])} model{'s' if len(answer['models']) > 1 else ''}"
     end = f"every lambda down to {answer['lambda_end']:g}" if answer["lambda_end"] > 0 else "every lambda"
     click.echo(
-        f"{len(answer['models'])} models for {end}, gap at most {answer['epsilon']:g} ({certified}), "
+        f"{models} for {end}, gap at most {answer['epsilon']:g} ({certified}), "
         f"{answer['passes']:.0f} passes in {answer['seconds']:.2f} s"
     )
     click.echo(_table(answer, chosen))

@@ -130,7 +130,8 @@ class RegularizationPath(TracedPath):
         """A lambda well inside the range in which weights number ``model`` are used."""
         hi, lo = self.ranges()[model]
         if np.isinf(hi):
-            return float(self.lambdas[0])
+            # A path that begins at zero has weights of zero everywhere.
+            return float(self.lambdas[0]) if self.lambdas[0] > 0 else 1.0
         return float(np.sqrt(hi * lo)) if lo > 0 else float(0.5 * hi)
 
     def report(
