@@ -1,5 +1,6 @@
 """What the page about a regularization path computes; the page itself is tested in a browser."""
 
+import dataclasses
 import json
 import re
 
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, metrics, regularization_path
+from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, RegularizationPath, metrics, regularization_path
 from maxmargin.losses import AveragePrecision
+from maxmargin.path import TracedPath
 from maxmargin.report import path_contents, paths, write_path_report
 
 
@@ -146,6 +148,17 @@ def test_a_path_with_a_beginning():
         and not found["path"]["closed_form"]
         and "up to 1 down to 0.01" in found["certificate"]["sentence"]
     )
+
+
+def test_a_first_model_for_large_lambda_only(path):
+    """Another model is better right below the first lambda."""
+    segments = [path.segments[1]._replace(hi=path.segments[0].hi), *path.segments[2:]]
+    fields = {field.name: getattr(path, field.name) for field in dataclasses.fields(TracedPath)}
+    narrow = RegularizationPath.of(TracedPath(**fields | {"segments": segments}), path.template)
+    models = contents(narrow)["path"]["models"]
+    top = path.lambdas[0]
+    assert models["high"][0] == models["low"][0] == pytest.approx(top) and narrow.model_at(top) == 0
+    assert models["gaps"][0] == [pytest.approx([top, top, path.start_gap, path.start_gap], rel=1e-5)]
 
 
 def test_names_of_weights():

@@ -156,7 +156,10 @@ def _gaps(path: Any, kept: list[int], low: float) -> list[list[list[float | None
             at_lo = segment.gap_lo if lo == segment.lo else path.gap_bound(lo)
             row = [number(segment.hi, _DIGITS), number(lo, _DIGITS), number(segment.gap_hi), number(at_lo)]
             found[wanted[segment.model]].append(row)
-    return found
+    # The first model may be used above the first lambda only.
+    top = float(path.lambdas[0])
+    edge = [[number(top, _DIGITS), number(top, _DIGITS), number(path.gap_bound(top)), number(path.gap_bound(top))]]
+    return [rows or edge for rows in found]
 
 
 def _gap_curve(path: Any, low: float) -> dict[str, Any]:

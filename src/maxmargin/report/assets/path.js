@@ -30,9 +30,8 @@ function modelAt({ models }, lambda, up) {
 /** The bound of the gap is affine on every range. */
 function gapAt({ models }, k, lambda) {
   const ranges = models.gaps[k];
-  if (!ranges.length) return null;
   const [high, low, atHigh, atLow] = ranges.find((range) => lambda >= range[1]) || ranges[ranges.length - 1];
-  const at = clamp((high - lambda) / (high - low), 0, 1);
+  const at = high > low ? clamp((high - lambda) / (high - low), 0, 1) : 0;
   return (1 - at) * atHigh + at * atLow;
 }
 
@@ -121,9 +120,9 @@ function pathExplorer(contents) {
     fields.lambdaDetail.textContent = `C = ${readable(C(lambda), 4)}`;
     fields.model.textContent = String(models.number[k]);
     fields.modelDetail.textContent = rangeText(k);
-    fields.gap.textContent = gap === null ? "–" : readable(gap, 3);
+    fields.gap.textContent = readable(gap, 3);
     fields.gapDetail.textContent = `of ε = ${readable(path.epsilon, 3)} allowed`;
-    meter.firstChild.style.width = `${gap === null ? 0 : clamp((100 * gap) / path.epsilon, 0, 100)}%`;
+    meter.firstChild.style.width = `${clamp((100 * gap) / path.epsilon, 0, 100)}%`;
     for (const [key] of scores) {
       fields[key].textContent = models[key][k] === null ? "–" : models[key][k].toFixed(3);
       fields[`${key}Detail`].textContent = key === "validation" && best ? difference(k) : "";
