@@ -42,7 +42,7 @@ class Measure(NamedTuple):
     gains: Any
     threshold: float
 
-    def of(self, model: RankingSVM, X: Any, y: NDArray[np.float64], qid: NDArray[Any] | None) -> float:
+    def of(self, model: RankingSVM, X: Any, y: NDArray[np.float64], qid: NDArray[Any] | None = None) -> float:
         """The value."""
         if self.metric is None:
             return model.score(X, y, qid)
@@ -76,7 +76,7 @@ def run(
         check_writable(model_file)
     data = training_data(data_file, reading)
     if metric is not None:
-        _check_metric(metric)
+        check_metric(metric)
     values = sorted(set(grid)) if grid else default_grid(data)
     # What is relevant is decided on all data, so that folds agree.
     threshold = parameters["relevance_threshold"]
@@ -104,7 +104,7 @@ def run(
     return INTERRUPTED if trained is not None and trained.interrupted else 0
 
 
-def _check_metric(metric: str) -> None:
+def check_metric(metric: str) -> None:
     """Complain about an unknown name before the work."""
     try:
         metrics.evaluate([1, 0], [1, 0], metrics=[metric])

@@ -12,8 +12,12 @@ from maxmargin.cli.options import (
     EXISTING,
     GAINS,
     OUTPUT,
+    POSITIVE,
+    SOLVER,
+    TIME_LIMIT,
     DataOptions,
     data_options,
+    model_options,
     numbers,
     output_options,
     training_options,
@@ -30,6 +34,8 @@ def main() -> None:
     maxmargin demo                                    two minutes with real data
     maxmargin cv train.letor --model ranker.model     choose C, train, save
     maxmargin train train.letor --C 10 --model ranker.model
+    maxmargin path train.letor --validation dev.letor --model ranker.model
+                                                      every C at once
     maxmargin predict ranker.model test.letor         scores, or a TREC run
     maxmargin evaluate ranker.model test.letor        MAP, NDCG, ...
     maxmargin report ranker.model test.letor          a page to look at
@@ -140,6 +146,80 @@ def cv(
 
 
 @main.command()
+@click.argument("data", type=EXISTING)
+@click.option("--epsilon", type=POSITIVE, default=0.01, show_default=True, help="Largest gap anywhere, absolute (see above).")
+@click.option("--lambda-min", type=POSITIVE, default=1e-4, show_default=True, help="Where to stop.")
+@click.option(
+    "--kappa",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="Part of epsilon that solvers are asked for.",
+)
+@click.option(
+    "--rule",
+    type=click.Choice(["interpolate", "transport"]),
+    default="interpolate",
+    show_default=True,
+    help="Where to solve: the rule that needs few solves, or the published one.",
+)
+@click.option("--validation", type=EXISTING, help="Labelled samples to choose lambda by.")
+@click.option("--folds", type=click.IntRange(2), help="Choose lambda by cross-validation with so many folds.")
+@click.option("-m", "--metric", help="To choose by: map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
+@GAINS
+@click.option("--model", type=OUTPUT, help="Where to write the chosen model.")
+@click.option("--save", type=OUTPUT, help="Where to write the whole path.")
+@click.option("--report", type=OUTPUT, help="Where to write a page with a slider over lambda, .html.")
+@click.option("--checkpoint", type=OUTPUT, help="Where to write what has been solved; if it exists, go on from there.")
+@model_options
+@SOLVER
+@TIME_LIMIT
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the folds.")
+@data_options
+@output_options
+@click.pass_context
+@with_exit_codes
+def path(
+    context: click.Context,
+    data: Path,
+    metric: str | None,
+    gains: str,
+    validation: Path | None,
+    folds: int | None,
+    parameters: dict[str, Any],
+    reading: DataOptions,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Models for every lambda, and so for every C, from one run; choose the best.
+
+    For every lambda from --lambda-min up, the weights are within epsilon of the optimum of lambda/2 ||w||^2 + mean hinge, and
+    that is proved. The losses are between 0 and 1, so the default epsilon of 0.01 is one hundredth of the largest loss; 0.1 is
+    coarse, 0.001 fine. C = 1/(lambda n), where n is the number of queries that count (of samples for --loss accuracy).
+
+    With --validation, every model is judged once on that file. With --folds, a path is traced on every fold as well, and the mean
+    over the folds is judged at every lambda, not on a grid; folds are those of maxmargin cv.
+
+    Ctrl-C ends with the part of the path that is done and exit code 130. With --checkpoint the same command goes on later; folds
+    have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one path. Other exit codes are those of train.
+
+    \b
+    Examples:
+      maxmargin path train.letor --loss ap
+      maxmargin path train.letor --validation dev.letor --model ranker.model --report path.html
+      maxmargin path train.csv --label grade --folds 5 --epsilon 0.001 --lambda-min 1e-5 --model ranker.model
+    """
+    from maxmargin.cli.path import Choosing, run
+
+    if validation is not None and folds is not None:
+        raise click.UsageError("--validation and --folds are two ways to choose lambda; give one of them")
+    if validation is None and folds is None and (options["model"] is not None or metric is not None):
+        raise click.UsageError("--model and --metric need --validation or --folds, to choose lambda")
+    context.exit(run(data, reading, parameters, Choosing(validation, folds, metric, gains), options, as_json, quiet))
+
+
+@main.command()
 @click.argument("model", type=EXISTING)
 @click.argument("data", type=EXISTING)
 @click.option("-o", "--output", type=OUTPUT, help="Write to a file, in one step, and not to standard output.")
@@ -148,9 +228,7 @@ def cv(
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_exit_codes
-def predict(
-    model: Path, data: Path, output: Path | None, form: str, tag: str, reading: DataOptions, as_json: bool
-) -> None:
+def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, reading: DataOptions, as_json: bool) -> None:
     """Score samples with a model: one number per line, in the order of DATA.
 
     With --format trec a run: query, Q0, document, rank, score, tag. Documents have the names in LETOR comments (#docid = NAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -84,42 +84,58 @@ def data_options(command: Command) -> Command:
     )
 
 
-def training_options(command: Command) -> Command:
-    """Options of :class:`maxmargin.RankingSVM`, handed to the command as ``parameters``, all but C."""
-    names = ("loss", "relevance_threshold", "grades", "solver", "tol", "max_iter", "time_limit", "random_state")
+POSITIVE = click.FloatRange(0, min_open=True)
+TIME_LIMIT = click.option("--time-limit", type=POSITIVE, help="Seconds after which to stop with what there is.")
+SOLVER = click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True, help="Which solver.")
 
+# What is learned, and how: arguments of :class:`maxmargin.RankingSVM`, all but C.
+_MODEL = {
+    "loss": click.option("--loss", type=click.Choice(LOSSES), default="ap", show_default=True, help="What to train for."),
+    "relevance_threshold": click.option(
+        "--threshold",
+        "relevance_threshold",
+        type=float,
+        help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
+    ),
+    "grades": click.option(
+        "--grades",
+        is_flag=False,
+        flag_value="mean",
+        type=click.Choice(["mean", "linear", "exponential"]),
+        help="Use all grades: the mean over them or, for NDCG, with these gains.",
+    ),
+}
+_TRAINING = {
+    **_MODEL,
+    "tol": click.option("--tol", type=POSITIVE, default=1e-3, show_default=True, help="Relative duality gap to reach."),
+    "max_iter": click.option("--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Most passes."),
+    "time_limit": TIME_LIMIT,
+    "solver": SOLVER,
+    "random_state": click.option(
+        "--seed", "random_state", type=click.IntRange(0), default=0, show_default=True, help="For chance."
+    ),
+}
+
+
+def _parameters(command: Command, options: Mapping[str, Callable[[Command], Command]]) -> Command:
     @functools.wraps(command)
     def packed(*args: Any, **kwargs: Any) -> Any:
-        parameters = {name: kwargs.pop(name) for name in names}
+        parameters = {name: kwargs.pop(name) for name in options}
         # As the estimator has it.
         parameters["grades"] = {None: False, "mean": True}.get(parameters["grades"], parameters["grades"])
         return command(*args, parameters=parameters, **kwargs)
 
-    positive = click.FloatRange(0, min_open=True)
-    return _stacked(
-        packed,
-        [
-            click.option("--loss", type=click.Choice(LOSSES), default="ap", show_default=True, help="What to train for."),
-            click.option(
-                "--threshold",
-                "relevance_threshold",
-                type=float,
-                help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
-            ),
-            click.option(
-                "--grades",
-                is_flag=False,
-                flag_value="mean",
-                type=click.Choice(["mean", "linear", "exponential"]),
-                help="Use all grades: the mean over them or, for NDCG, with these gains.",
-            ),
-            click.option("--tol", type=positive, default=1e-3, show_default=True, help="Relative duality gap to reach."),
-            click.option("--max-iter", type=click.IntRange(1), default=1000, show_default=True, help="Most passes."),
-            click.option("--time-limit", type=positive, help="Seconds after which to stop with what there is."),
-            click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True, help="Which solver."),
-            click.option("--seed", "random_state", type=click.IntRange(0), default=0, show_default=True, help="For chance."),
-        ],
-    )
+    return _stacked(packed, list(options.values()))
+
+
+def training_options(command: Command) -> Command:
+    """What is learned and how, handed to the command as ``parameters``."""
+    return _parameters(command, _TRAINING)
+
+
+def model_options(command: Command) -> Command:
+    """What is learned, handed to the command as ``parameters``."""
+    return _parameters(command, _MODEL)
 
 
 def output_options(command: Command) -> Command:

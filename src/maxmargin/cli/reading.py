@@ -61,6 +61,23 @@ def data_for(
     return data
 
 
+def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOptions) -> RankingData:
+    """Samples with labels and with the features of ``known``, which nobody has trained a model on yet."""
+    _check_options(path, reading)
+    if is_table(path):
+        wanted = _wanted(reading)._replace(features=known.feature_names or reading.features, asked_by=f"{known_file}")
+        data = load_wanted(path, wanted, "keep")
+    else:
+        zero_based: Any = reading.zero_based if reading.zero_based is not None else known.zero_based
+        data = load_svmlight(path, zero_based="auto" if zero_based is None else zero_based, split_queries="keep")
+        if data.X.shape[1] < known.X.shape[1]:
+            data.X.resize((len(data), known.X.shape[1]))
+    ours, theirs = data.X.shape[1], known.X.shape[1]
+    if ours != theirs:
+        raise DataError(f"{path}: has {ours} features, but {known_file} has {theirs}; use the same ones in both")
+    return data
+
+
 def scores_of(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Scores; features were matched by :func:`data_for`, so names need not be."""
     with warnings.catch_warnings():

@@ -64,7 +64,7 @@ def run(
             data.y,
             data.qid,
             baselines=baselines,
-            feature_names=_feature_names(data),
+            feature_names=feature_names(data),
             name=model_file.stem if against else None,
             title=title,
             notes=notes,
@@ -83,7 +83,7 @@ def run(
         click.echo("\n".join([*headline["sentences"], f"report: {output}"]))
 
 
-def _feature_names(data: RankingData) -> list[str]:
+def feature_names(data: RankingData) -> list[str]:
     """Columns of a table; indices as the svmlight file has them."""
     if data.feature_names is not None:
         return data.feature_names

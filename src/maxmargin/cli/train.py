@@ -57,7 +57,7 @@ def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show:
     """A model of all data; Ctrl-C ends training with what has been reached."""
     model = RankingSVM(**parameters, verbose=int(show))
     began = time.perf_counter()
-    with _noting_interrupts() as interrupts, warnings.catch_warnings():
+    with noting_interrupts() as interrupts, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             model.fit(data.X, data.y, data.qid)
@@ -70,7 +70,7 @@ def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show:
 
 
 @contextmanager
-def _noting_interrupts() -> Iterator[list[int]]:
+def noting_interrupts() -> Iterator[list[int]]:
     """A list that is not empty after Ctrl-C, which solvers catch themselves."""
     seen: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone

@@ -6,7 +6,8 @@ import copy
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -129,8 +130,41 @@ class RegularizationPath(TracedPath):
         """A lambda well inside the range in which weights number ``model`` are used."""
         hi, lo = self.ranges()[model]
         if np.isinf(hi):
-            return float(self.lambdas[0])
+            # A path that begins at zero has weights of zero everywhere.
+            return float(self.lambdas[0]) if self.lambdas[0] > 0 else 1.0
         return float(np.sqrt(hi * lo)) if lo > 0 else float(0.5 * hi)
+
+    def report(
+        self,
+        X: Any = None,
+        y: Any = None,
+        qid: ArrayLike | None = None,
+        *,
+        training: Sequence[Any] | None = None,
+        file: str | os.PathLike[str] = "path.html",
+        **options: Any,
+    ) -> Path:
+        """Write one HTML page with a slider over lambda; see :func:`maxmargin.report.write_path_report`.
+
+        Parameters
+        ----------
+        X, y, qid : optional
+            Validation data.
+        training : tuple (X, y) or (X, y, qid), optional
+            What the path was traced on.
+        file : path, default="path.html"
+            Where to write.
+        **options
+            ``scoring``, ``metric``, ``feature_names``, ``title``, ``notes``, ``selection``, ``held_out``.
+
+        Returns
+        -------
+        pathlib.Path
+            Where the page is.
+        """
+        from maxmargin.report import write_path_report
+
+        return write_path_report(self, X, y, qid, training=training, file=file, **options)
 
     # ---- files -----------------------------------------------------------------------------------------------------------------
 

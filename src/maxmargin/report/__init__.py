@@ -1,9 +1,9 @@
-"""A report to look at: one HTML file about a trained ranking model, for a browser, without a network."""
+"""Reports to look at: one HTML file about a ranking model or about a regularization path, for a browser, without a network."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from maxmargin.report.contents import report_contents
 from maxmargin.report.page import render
+from maxmargin.report.paths import path_contents
 from maxmargin.storage import replacing
 
-__all__ = ["report_contents", "save_page", "write_report"]
+__all__ = ["path_contents", "report_contents", "save_page", "write_path_report", "write_report"]
 
 
 def write_report(
@@ -99,8 +100,91 @@ def write_report(
     return save_page(found, path)
 
 
+def write_path_report(
+    path: Any,
+    X: Any = None,
+    y: Any = None,
+    qid: ArrayLike | None = None,
+    *,
+    training: Sequence[Any] | None = None,
+    scoring: Callable[..., float] | None = None,
+    metric: str | None = None,
+    file: str | os.PathLike[str] = "path.html",
+    feature_names: Sequence[str] | None = None,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+    selection: Any = None,
+    held_out: str = "validation data",
+) -> Path:
+    """Write one self-contained HTML page about a regularization path, with a slider over lambda.
+
+    For the lambda of the slider it shows C, the bound of the gap, the score on training and validation data, and the largest
+    weights; over all lambda, how weights, scores and gap change, where the models change, and which one is best on the
+    validation data. Of more than 300 models it shows 300, the best among them.
+
+    Parameters
+    ----------
+    path : RegularizationPath
+        As :func:`maxmargin.regularization_path` returns it.
+    X, y, qid : optional
+        Validation data, as ``score`` of the estimator takes them.
+    training : tuple (X, y) or (X, y, qid), optional
+        What the path was traced on, to show the score there too.
+    scoring : callable, optional
+        ``scoring(estimator, X, y)``, larger is better, with ``qid=...`` if there are queries; by default ``estimator.score``.
+    metric : str, optional
+        What to call the score; by default its name if it is that of a ranking.
+    file : path, default="path.html"
+        Where to write; missing folders are made.
+    feature_names : sequence of str, optional
+        One per feature; by default ``feature_names_in_`` of the estimator, or else numbers of columns.
+    title : str, optional
+        Heading of the page.
+    notes : sequence of str, optional
+        Sentences to end with, say where the data come from.
+    selection : Selection, optional
+        What ``path.select`` said, if it has been asked already; then X and y need not be given.
+    held_out : str, default="validation data"
+        What to call the data of the selection.
+
+    Returns
+    -------
+    pathlib.Path
+        Where the page is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import RankingSVM, regularization_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> path = regularization_path(RankingSVM("ap"), X[::2], y[::2], epsilon=0.01, lambda_min=1e-3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_path_report(path, X[1::2], y[1::2], training=(X[::2], y[::2]), file=f"{folder}/path.html")
+    ...     "certified" in page.read_text()
+    True
+    """
+    found = path_contents(
+        path,
+        X,
+        y,
+        qid,
+        training=training,
+        scoring=scoring,
+        metric=metric,
+        feature_names=feature_names,
+        title=title,
+        notes=notes,
+        selection=selection,
+        held_out=held_out,
+    )
+    return save_page(found, file)
+
+
 def save_page(contents: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write the page of :func:`report_contents` in one step: an interrupted run leaves no broken file."""
+    """Write a page of :func:`report_contents` or :func:`path_contents` in one step: an interrupted run leaves no broken file."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     page = render(contents).encode()

@@ -1,4 +1,4 @@
-"""One self-contained HTML file from the dictionary of :mod:`maxmargin.report.contents`: nothing is fetched, ever.
+"""One self-contained HTML file from a dictionary of contents: nothing is fetched, ever.
 
 Names of features and queries come from files and are not to be trusted. They reach the page as JSON in a data block, where
 no character can end it, and the script writes them as text, never as HTML. A content security policy allows exactly the one
@@ -21,7 +21,8 @@ _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 def render(contents: Mapping[str, Any]) -> str:
     """The page."""
-    style, script = _asset("report.css"), _asset("charts.js") + _asset("report.js")
+    style = _asset("report.css")
+    script = "".join(map(_asset, ("charts.js", "parts.js", "path.js" if contents.get("page") == "path" else "report.js")))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -20,6 +20,15 @@ def numbers(values: NDArray[Any], digits: int = 6) -> list[float | None]:
     return [number(value, digits) for value in values.tolist()]
 
 
+def short(value: float) -> str:
+    """Three digits for people.
+
+    >>> [short(value) for value in (10_000, 12345.6, 0.00573421, 2e-7)]
+    ['10,000', '12,300', '0.00573', '2e-07']
+    """
+    return f"{float(f'{value:.3g}'):,g}"
+
+
 def text(value: Any) -> str:
     """Text of bounded length: names come from files."""
     full = str(value)

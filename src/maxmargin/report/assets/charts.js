@@ -129,11 +129,13 @@ function valueAt(curve, x) {
 /**
  * A chart.
  *
- * spec = { id, label, x: axis, y: axis, curves: [curve], band: [upper, lower] (indices of curves), read: (x) => text }
- * axis = { title, log, domain (by default what the data need), zero: true if the axis must show 0, percent }
- * curve = { name, x: [...], y: [...] (null: a gap), look: class name, steps: true if y holds from the x before, area }
+ * spec = { id, label, x: axis, y: axis, curves: [curve], band: [upper, lower] (indices of curves), read: (x) => text,
+ *          flags: [{ x, name }] (marked places), rug: [x, ...] (ticks inside the axis), pick: (x) => what a click does }
+ * axis = { title, log, domain (by default what the data need), zero: true if the axis must show 0, percent,
+ *          reversed: true if x grows to the left }
+ * curve = { name, x: [...] (ascending), y: [...] (null: a gap), look: class name, steps: true if y holds from the x before, area }
  *
- * show(spec) replaces what is drawn; hidden curves stay hidden.
+ * show(spec) replaces what is drawn; hidden curves stay hidden. mark(x) moves a line across the chart.
  */
 class Chart {
   constructor(spec) {
@@ -149,6 +151,7 @@ class Chart {
     this.element = el("figure", { class: "chart" }, el("div", { class: "bar" }, this.legend, this.zoomer), this.canvas);
     this.zoom = null;
     this.cursor = null;
+    this.marked = null;
     this.show(spec);
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -218,7 +221,7 @@ class Chart {
     const yScale = new Scale(yDomain, [height - 46, 10], yAxis.log);
     const yTicks = yScale.ticks(Math.max(3, Math.floor(height / 55)));
     const left = 30 + 6.6 * Math.max(...yTicks.map((tick) => tick.text.length), 1);
-    const xScale = new Scale(xDomain, [left, width - 14], xAxis.log);
+    const xScale = new Scale(xDomain, xAxis.reversed ? [width - 14, left] : [left, width - 14], xAxis.log);
     const xTicks = xScale.ticks(Math.max(3, Math.floor((width - left) / 80)));
     Object.assign(this, { xScale, yScale, width, height, left });
 
@@ -239,16 +242,43 @@ class Chart {
       svg("path", { class: `curve ${curve.look}`, d: this.path(curve) })]);
     this.selection = svg("rect", { class: "selection", visibility: "hidden" });
     this.hair = svg("g", { class: "hair", visibility: "hidden" });
+    this.marker = svg("line", { class: "marker", y1: top, y2: bottom, visibility: "hidden" });
     const seen = svg("rect", { x: left, y: top - 4, width: width - 14 - left, height: bottom - top + 5 });
     this.plot.replaceChildren(
       svg("defs", {}, svg("clipPath", { id: clip }, seen)),
-      axes, svg("g", { "clip-path": `url(#${clip})` }, this.bandPath(), lines, this.selection), this.hair);
+      axes, svg("g", { "clip-path": `url(#${clip})` }, this.bandPath(), this.rug(), this.flags(), lines, this.marker,
+        this.selection), this.hair);
     this.plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.plot.setAttribute("aria-label",
       `${label}. ${xAxis.title} from ${readable(xDomain[0], 3)} to ${readable(xDomain[1], 3)}. ` +
       "Arrow keys read values, plus and minus zoom, Escape shows all.");
     this.reset.hidden = !this.zoom;
+    if (this.marked !== null) this.mark(this.marked);
     if (this.cursor !== null) this.pointAt(this.cursor);
+  }
+
+  mark(x) {
+    this.marked = x;
+    if (!this.marker) return;
+    const px = this.xScale.forward(x);
+    fill(this.marker, { x1: px, x2: px, visibility: "visible" }, []);
+  }
+
+  rug() {
+    const bottom = this.yScale.range[0];
+    return (this.spec.rug || []).map((x) => svg("line", {
+      class: "rug", x1: this.xScale.forward(x), x2: this.xScale.forward(x), y1: bottom, y2: bottom - 9,
+    }));
+  }
+
+  flags() {
+    const [bottom, top] = this.yScale.range;
+    return (this.spec.flags || []).map(({ x, name }) => {
+      const px = this.xScale.forward(x);
+      const right = px > (this.left + this.width) / 2;
+      return svg("g", { class: "flag" }, svg("line", { x1: px, x2: px, y1: top, y2: bottom }),
+        svg("text", { x: px + (right ? -6 : 6), y: top + 10, "text-anchor": right ? "end" : "start" }, name));
+    });
   }
 
   /** Points in pixels; a missing value ends a stretch of the line. */
@@ -378,11 +408,15 @@ class Chart {
       const box = this.box(start, here);
       start = null;
       this.selection.setAttribute("visibility", "hidden");
-      if (event.type === "pointercancel" || box.x[1] - box.x[0] < 6) return;
+      if (event.type === "pointercancel") return;
+      if (box.x[1] - box.x[0] < 6) {
+        if (this.spec.pick) this.spec.pick(this.xScale.back(here[0]));
+        return;
+      }
       const [y1, y2] = box.y.map((pixel) => this.yScale.back(pixel));
       this.cursor = null;
       this.readout.hidden = true;
-      this.zoomTo({ x: box.x.map((pixel) => this.xScale.back(pixel)), y: box.flat ? null : [y2, y1] });
+      this.zoomTo({ x: box.x.map((pixel) => this.xScale.back(pixel)).sort((a, b) => a - b), y: box.flat ? null : [y2, y1] });
     };
     this.canvas.addEventListener("pointerup", release);
     this.canvas.addEventListener("pointercancel", release);
@@ -400,14 +434,20 @@ class Chart {
     return { x, flat, y: flat ? [top, bottom] : [Math.min(from[1], to[1]), Math.max(from[1], to[1])] };
   }
 
+  /** Pixels where the axis begins and ends, from left to right. */
+  ends() {
+    return [...this.xScale.range].sort((a, b) => a - b);
+  }
+
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const [low, high] = this.xScale.range;
+    const [low, high] = this.ends();
     const at = this.cursor === null ? low : this.xScale.forward(this.cursor);
     const step = event.shiftKey ? 1 : Math.max(4, (high - low) / 60);
     const act = {
       ArrowRight: () => this.walk(at, step), ArrowLeft: () => this.walk(at, -step),
       Home: () => this.walk(low, 0), End: () => this.walk(high, 0),
+      Enter: () => this.cursor !== null && this.spec.pick && this.spec.pick(this.cursor),
       "+": () => this.zoomBy(0.5), "=": () => this.zoomBy(0.5), "-": () => this.zoomBy(2),
       Escape: () => this.zoomTo(null), 0: () => this.zoomTo(null),
     }[event.key];
@@ -418,7 +458,7 @@ class Chart {
 
   /** So many pixels along the first curve, and at least to its next point. */
   walk(pixel, step) {
-    const [low, high] = this.xScale.range;
+    const [low, high] = this.ends();
     const before = this.cursor;
     for (let to = pixel + step; ; to += step) {
       this.pointAt(this.xScale.back(clamp(to, low, high)));

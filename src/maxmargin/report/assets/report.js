@@ -1,70 +1,10 @@
-/* The page: every section is a function of the contents that returns an element, or null if there is nothing to show. */
+/* The page about a ranking model. */
 
 const METHOD_LOOKS = ["model", "other-1", "other-2", "other-3", "other-4", "other-5"];
-
-const SECTIONS = [summary, metrics, curves, scoreDistribution, queries, samples, features, training, descent, parameters, footer];
-
-const count = (n, thing, things = `${thing}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? thing : things}`;
-const share = (value) => `${readable(100 * value, 3)} %`;
 
 function look(contents, name) {
   const index = contents.methods.indexOf(name);
   return index === contents.methods.length - 1 ? "random" : METHOD_LOOKS[Math.min(index, METHOD_LOOKS.length - 1)];
-}
-
-function section(id, title, ...children) {
-  return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), ...children);
-}
-
-function card(title, ...children) {
-  return el("article", { class: "card" }, title ? el("h3", {}, title) : null, ...children);
-}
-
-function note(...text) {
-  return el("p", { class: "note" }, ...text);
-}
-
-/** One of several: options are [value, text]. */
-function choice(name, label, options, act) {
-  return el("fieldset", { class: "choice" }, el("legend", {}, label),
-    options.map(([value, text], k) => el("label", {},
-      el("input", { type: "radio", name, value, checked: k === 0, change: () => act(value) }), el("span", {}, text))));
-}
-
-/** Columns are { title, number: true if to be set flush right, show }; a click on a heading sorts by it. */
-function table(caption, columns, rows, sorted) {
-  const body = el("tbody");
-  const show = (ordered) => body.replaceChildren(...ordered.map((row) => el("tr", {}, row.map((cell, k) => {
-    const attributes = { class: columns[k].number ? "number" : "name", scope: k === 0 ? "row" : null };
-    return el(k === 0 ? "th" : "td", attributes, columns[k].show ? columns[k].show(cell) : String(cell));
-  }))));
-  const order = (k, descending) => {
-    heads.forEach((head, j) => head.setAttribute("aria-sort", j === k ? (descending ? "descending" : "ascending") : "none"));
-    const sign = descending ? -1 : 1;
-    const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
-    show([...rows].sort((a, b) => sign * compare(a[k], b[k])));
-  };
-  const heads = columns.map((column, k) => el("th", { scope: "col", class: column.number ? "number" : "name", "aria-sort": "none" },
-    el("button", {
-      type: "button", title: `Sort by ${column.title}`,
-      click: () => order(k, heads[k].getAttribute("aria-sort") === "ascending"),
-    }, column.title)));
-  show(rows);
-  if (sorted) heads[sorted.column].setAttribute("aria-sort", sorted.descending ? "descending" : "ascending");
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, el("tr", {}, heads)), body));
-}
-
-function summary(contents) {
-  const { headline, certificate } = contents;
-  const badge = certificate.certified ? "certified" : "uncertified";
-  return el("header", {},
-    el("p", { class: "overline" }, "maxmargin report"),
-    el("h1", { class: "name" }, contents.title),
-    el("p", { class: "lead" }, headline.sentences.slice(0, -1).join(" ")),
-    el("p", { class: `lead proof ${badge}` }, headline.sentences[headline.sentences.length - 1]),
-    el("dl", { class: "tiles" }, headline.tiles.map(([value, label, detail]) =>
-      el("div", {}, el("dt", { class: "name" }, label), el("dd", {}, value), el("dd", { class: "detail name" }, detail)))));
 }
 
 function metrics(contents) {
@@ -208,31 +148,19 @@ function features(contents) {
     by_effect: ["weight × spread", "How the score changes as a feature grows by its standard deviation on these data: comparable where " +
       "features have different units."],
   };
-  const body = el("tbody");
-  const heading = el("th", { scope: "col", class: "number" });
+  const bars = new WeightBars("Features with the largest weights");
   const explanation = note();
   const show = (kind) => {
     const rows = found[kind];
-    const largest = Math.max(...rows.map(([, value]) => Math.abs(value)));
-    const decimals = Math.max(0, 3 - Math.floor(Math.log10(largest)));
-    const shown = (value) => (decimals > 7 || largest >= 1e7 ? readable(value) : value.toFixed(decimals).replace("-", "−"));
-    heading.textContent = kinds[kind][0];
+    bars.show(rows, kinds[kind][0]);
     explanation.textContent = `${kinds[kind][1]} ${rows.length < found.nonzero ? `The ${rows.length} largest` : "All"} of ` +
       `${count(found.nonzero, "weight")} that ${found.nonzero === 1 ? "is" : "are"} not zero, of ${found.total.toLocaleString("en-US")}.`;
-    body.replaceChildren(...rows.map(([name, value]) => {
-      const bar = el("div", { class: value > 0 ? "positive" : "negative" });
-      bar.style.width = `${(50 * Math.abs(value)) / largest}%`;
-      return el("tr", {}, el("th", { scope: "row", class: "name" }, name),
-        el("td", { class: "track", "aria-hidden": "true" }, el("div", {}, bar)), el("td", { class: "number" }, shown(value)));
-    }));
   };
   if (found.by_weight.length === 0) return section("features", "What does the score look at?", card(null, note("All weights are zero.")));
   show("by_weight");
   return section("features", "What does the score look at?", card(null,
     found.by_effect ? choice("feature-order", "Order by", [["by_weight", "weight"], ["by_effect", "weight × spread"]], show) : null,
-    el("div", { class: "scroll" }, el("table", { class: "weights" }, el("caption", { class: "hidden" }, "Features with the largest weights"),
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "feature"), el("th", { "aria-hidden": "true" }), heading)), body)),
-    explanation));
+    bars.element, explanation));
 }
 
 function training(contents) {
@@ -273,21 +201,4 @@ function descent(contents) {
     chart.element, note(contents.certificate.sentence)));
 }
 
-function parameters(contents) {
-  const { model, rows, facts } = contents.parameters;
-  if (!rows.length && !facts.length) return null;
-  const list = (pairs) => el("dl", { class: "pairs" }, pairs);
-  return section("parameters", "What was run?", el("div", { class: "columns" },
-    rows.length ? card(`Parameters of ${model}`, list(rows.map(([name, value, changed]) => el("div", { class: changed ? "changed" : "default" },
-      el("dt", {}, name), el("dd", { class: "name" }, value)))), note("In bold: not the default.")) : null,
-    facts.length ? card("The run", list(facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))) : null));
-}
-
-function footer(contents) {
-  return el("footer", {}, contents.notes.map((text) => el("p", { class: "name" }, text)),
-    el("p", {}, `Made on ${contents.made.date} with maxmargin ${contents.made.version}. `,
-      "Charts: hover or use the arrow keys to read values, drag to zoom, double-click to show all again."));
-}
-
-const contents = JSON.parse(document.getElementById("contents").textContent);
-document.getElementById("report").replaceChildren(...SECTIONS.map((part) => part(contents)).filter(Boolean));
+assemble(summary, metrics, curves, scoreDistribution, queries, samples, features, training, descent, parameters, footer);

@@ -1,0 +1,292 @@
+"""``maxmargin path``: every lambda at once, and the best of them."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from maxmargin.cli import cv, progress, train
+from maxmargin.cli.evaluate import format_table
+from maxmargin.cli.options import INTERRUPTED, DataOptions
+from maxmargin.cli.reading import more_data, origin, training_data
+from maxmargin.cli.report import feature_names
+from maxmargin.data import DataError, RankingData
+from maxmargin.estimators import PathSearchCV, RankingSVM, RegularizationPath, Selection, regularization_path, save_model
+from maxmargin.report import write_path_report
+from maxmargin.solvers import ConvergenceWarning
+from maxmargin.storage import SavedFileError, check_writable
+
+_ROWS = 20  # of the table
+
+
+class Choosing(NamedTuple):
+    """How to choose lambda, if at all."""
+
+    validation: Path | None
+    folds: int | None
+    metric: str | None
+    gains: Any
+
+
+class Chosen(NamedTuple):
+    """What was chosen, by a name of the metric, on which data."""
+
+    selection: Selection
+    metric: str
+    held_out: str
+
+
+class _Tracer:
+    """Traces paths with the options of the command, shows how far it is, and notes Ctrl-C."""
+
+    def __init__(self, estimator: RankingSVM, data_file: Path, options: dict[str, Any], show: bool) -> None:
+        self.estimator, self.data_file, self.options, self.show = estimator, data_file, options, show
+        self.seconds = 0.0
+        self.interrupted = False
+
+    def trace(self, X: Any, y: Any, fit_params: dict[str, Any], fold: int | None = None) -> RegularizationPath:
+        """The path, perhaps the beginning of it if there was a Ctrl-C or no time."""
+        names = ("epsilon", "lambda_min", "kappa", "rule", "solver", "time_limit", "checkpoint")
+        arguments = {name: self.options[name] for name in names}
+        if fold is not None and arguments["checkpoint"] is not None:
+            arguments["checkpoint"] = f"{arguments['checkpoint']}.{fold}"
+        began = time.perf_counter()
+        with train.noting_interrupts() as interrupts, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            try:
+                path = regularization_path(self.estimator, X, y, **arguments, verbose=int(self.show), **fit_params)
+            except SavedFileError:
+                raise
+            except ValueError as error:
+                raise DataError(f"{self.data_file}: {error}") from error
+            finally:
+                if self.show:
+                    progress.clear()
+        self.seconds += time.perf_counter() - began
+        self.interrupted = bool(interrupts)
+        # The beginning of a fold's path is of no use, and neither is that of a path without any range.
+        if self.interrupted and (fold is not None or not path.segments):
+            raise KeyboardInterrupt
+        return path
+
+
+class _Search(PathSearchCV):
+    """A search whose paths the command traces: one per fold, and then that of all data."""
+
+    tracer: _Tracer
+    n_folds: int
+    n_traced = 0
+
+    def _trace(self, X: Any, y: Any, fit_params: dict[str, Any]) -> RegularizationPath:
+        self.n_traced += 1
+        fold = self.n_traced if self.n_traced <= self.n_folds else None
+        return self.tracer.trace(X, y, fit_params, fold)
+
+
+def run(
+    data_file: Path,
+    reading: DataOptions,
+    parameters: dict[str, Any],
+    choosing: Choosing,
+    options: dict[str, Any],
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Trace, choose, write what is asked for, report; the exit code."""
+    for name in ("model", "save", "report", "checkpoint"):
+        if options[name] is not None:
+            check_writable(options[name])
+    data = training_data(data_file, reading)
+    if choosing.metric is not None:
+        cv.check_metric(choosing.metric)
+    held = None if choosing.validation is None else more_data(data, data_file, choosing.validation, reading)
+    # What is relevant is decided on all data, so that folds agree.
+    threshold = parameters["relevance_threshold"]
+    threshold = max(0.0, float(data.y.min())) if threshold is None else threshold
+    if not parameters["grades"]:
+        parameters = {**parameters, "relevance_threshold": threshold}
+    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=not quiet and not as_json)
+    measure = cv.Measure(choosing.metric, choosing.gains, threshold)
+    metric = choosing.metric or train.metric_name(parameters["loss"])
+    chosen = None
+    if choosing.folds is None:
+        path = tracer.trace(data.X, data.y, _queries(data))
+        if held is not None and choosing.validation is not None:
+            selection = path.select(held.X, held.y, scoring=measure.of, **_queries(held))
+            chosen = Chosen(selection, metric, choosing.validation.name)
+    else:
+        path, selection = _cross_validate(tracer, data, choosing.folds, measure, options)
+        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds")
+    answer = {**train.describe(data, data_file), **_answer(path, chosen, tracer)}
+    answer |= _write(path, chosen, measure, data, data_file, options)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    elif not quiet:
+        _report(answer, chosen)
+    _warn(answer)
+    return INTERRUPTED if tracer.interrupted else 0
+
+
+def _queries(data: RankingData) -> dict[str, Any]:
+    return {} if data.qid is None else {"qid": data.qid}
+
+
+def _cross_validate(
+    tracer: _Tracer, data: RankingData, folds: int, measure: cv.Measure, options: dict[str, Any]
+) -> tuple[RegularizationPath, Selection]:
+    """The path of all data, and the mean over the folds at each of its models."""
+    try:
+        held_out = cv.split(data, folds, options["seed"], measure.threshold)
+    except ValueError as error:
+        raise DataError(f"{tracer.data_file}: {error}") from error
+    rows = np.arange(len(data))
+    search = _Search(
+        tracer.estimator,
+        lambda_min=options["lambda_min"],
+        cv=[(np.setdiff1d(rows, held), held) for held in held_out],
+        scoring=measure.of,
+    )
+    search.tracer, search.n_folds = tracer, folds
+    search.fit(data.X, data.y, **_queries(data))
+    path, means = search.path_, search.cv_scores_.mean(axis=0)
+    # Ranges of the search are finer than those of the models: what is best may be a part of a range.
+    lams = np.array([path.middle(k) if hi > lo else path.lambdas[k] for k, (hi, lo) in enumerate(path.ranges())])
+    place = np.searchsorted(-search.cv_lambdas_, -lams, side="left") - 1
+    scores = means[np.clip(place, 0, len(means) - 1)]
+    return path, Selection(search.best_lambda_, search.best_score_, scores, path.lambdas.copy())
+
+
+def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) -> dict[str, Any]:
+    models = []
+    gaps = np.zeros(len(path))
+    for segment in path.segments:
+        gaps[segment.model] = max(gaps[segment.model], segment.gap_hi, segment.gap_lo)
+    gaps[0] = max(gaps[0], path.gap_bound(float(path.lambdas[0]))) if path.lambdas[0] > 0 else 0.0
+    for k, (hi, lo) in enumerate(path.ranges()):
+        if hi > lo:
+            row = {
+                "model": k,
+                "lambda": float(path.lambdas[k]),
+                "lambda_high": hi if np.isfinite(hi) else None,
+                "lambda_low": lo,
+                "C_high": 1.0 / (lo * path.n_blocks) if lo > 0 else None,
+                "largest_gap": float(gaps[k]),
+                "passes": float(path.passes[k]),
+            }
+            models.append(row if chosen is None else {**row, chosen.metric: float(chosen.selection.scores[k])})
+    best = None
+    if chosen is not None:
+        lam, score = chosen.selection.lam, chosen.selection.score
+        number = path.model_at(lam)
+        best = {"lambda": lam, "C": 1.0 / (lam * path.n_blocks), chosen.metric: score, "model": number, "on": chosen.held_out}
+    return {
+        "loss": path.template.loss,
+        "epsilon": path.epsilon,
+        "kappa": path.kappa,
+        "rule": path.rule,
+        "certified": path.certified,
+        "complete": path.complete,
+        "interrupted": tracer.interrupted,
+        "lambda_end": path.lambda_end,
+        "blocks": path.n_blocks,
+        "solved": len(path),
+        "passes": path.total_passes,
+        "seconds": tracer.seconds,
+        "models": models,
+        "best": best,
+    }
+
+
+def _write(
+    path: RegularizationPath,
+    chosen: Chosen | None,
+    measure: cv.Measure,
+    data: RankingData,
+    data_file: Path,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """Files that are asked for; their names."""
+    written = {}
+    if options["report"] is not None:
+        try:
+            write_path_report(
+                path,
+                training=(data.X, data.y, data.qid),
+                file=options["report"],
+                feature_names=feature_names(data),
+                selection=None if chosen is None else chosen.selection,
+                held_out="validation data" if chosen is None else chosen.held_out,
+                scoring=None if measure.metric is None else measure.of,
+                metric=None if measure.metric is None else measure.metric.upper(),
+                notes=[f"Training data: {data_file.name}."],
+            )
+        except ValueError as error:  # nothing to draw
+            raise DataError(f"{data_file}: {error}") from error
+        written["report"] = str(options["report"])
+    if data.feature_names is not None:
+        path.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    if options["model"] is not None and chosen is not None:
+        save_model(path.estimator(chosen.selection.lam), options["model"], about=origin(data_file, data))
+        written["model_file"] = str(options["model"])
+    if options["save"] is not None:
+        path.save(options["save"])
+        written["path_file"] = str(options["save"])
+    return written
+
+
+def _report(answer: dict[str, Any], chosen: Chosen | None) -> None:
+    click.echo(train.data_line(answer))
+    certified = "certified" if answer["certified"] else "not certified"
+    models = f"{len(answer['models'])} model{'s' if len(answer['models']) > 1 else ''}"
+    end = f"every lambda down to {answer['lambda_end']:g}" if answer["lambda_end"] > 0 else "every lambda"
+    click.echo(
+        f"{models} for {end}, gap at most {answer['epsilon']:g} ({certified}), "
+        f"{answer['passes']:.0f} passes in {answer['seconds']:.2f} s"
+    )
+    click.echo(_table(answer, chosen))
+    best = answer["best"]
+    if best is not None and chosen is not None:
+        value = f"{chosen.metric.upper()} {best[chosen.metric]:.4f}"
+        click.echo(f"best lambda: {best['lambda']:.6g}, C: {best['C']:.6g}, {value} on {best['on']}")
+    names = {"model_file": "model", "path_file": "path", "report": "report"}
+    files = [f"{name}: {answer[key]}" for key, name in names.items() if key in answer]
+    if files:
+        click.echo(", ".join(files))
+
+
+def _table(answer: dict[str, Any], chosen: Chosen | None) -> str:
+    """All models, or some of many: the first, the last, the best and others evenly."""
+    models, best = answer["models"], answer["best"]
+    shown = set(np.linspace(0, len(models) - 1, min(len(models), _ROWS)).round().astype(int).tolist())
+    if best is not None:
+        shown |= {place for place, row in enumerate(models) if row["model"] == best["model"]}
+    header = ["lambda from", "down to", "C up to", "largest gap", *([] if chosen is None else [chosen.metric.upper()])]
+    rows = []
+    for place in sorted(shown):
+        row = models[place]
+        highest = "infinity" if row["lambda_high"] is None else f"{row['lambda_high']:.4g}"
+        C = "infinity" if row["C_high"] is None else f"{row['C_high']:.4g}"
+        scores = [] if chosen is None else [f"{row[chosen.metric]:.4f}" + ("*" if row["model"] == best["model"] else " ")]
+        rows.append([highest, f"{row['lambda_low']:.4g}", C, f"{row['largest_gap']:.1e}", *scores])
+    more = f"\n{len(shown)} of {len(models)} models; --json has all" if len(shown) < len(models) else ""
+    return format_table(header, rows) + more
+
+
+def _warn(answer: dict[str, Any]) -> None:
+    if answer["interrupted"]:
+        click.echo(f"Warning: interrupted; the path ends at lambda {answer['lambda_end']:g}", err=True)
+    elif not answer["complete"]:
+        click.echo(
+            f"Warning: the path ends at lambda {answer['lambda_end']:g}, because of --time-limit or because the solver could not "
+            "reach the gap; raise --time-limit or --epsilon, or take another --solver",
+            err=True,
+        )
+    best, models = answer["best"], answer["models"]
+    if best is not None and best["model"] == models[-1]["model"] and answer["lambda_end"] > 0:
+        click.echo("Warning: the best lambda is at the end of the path; try a smaller --lambda-min", err=True)
