@@ -7,7 +7,7 @@ once. MQ2008 has official parts.
 from __future__ import annotations
 
 import argparse
-import os
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def methods(grid):
         Method("RankingSVM ap", True, grid, ours(loss="ap")),
         Method("RankingSVM ndcg", True, grid, ours(loss="ndcg", grades="exponential")),
         Method("RankingSVM auc", True, grid, ours(loss="auc", grades=True)),
-        Method("LinearSVC", True, pointwise_grid, pointwise(lambda C: LinearSVC(loss="hinge", C=C, max_iter=10_000))),
+        Method("LinearSVC", True, pointwise_grid, pointwise(lambda C: LinearSVC(loss="hinge", C=C))),
         Method("LogisticRegression", True, pointwise_grid, pointwise(lambda C: LogisticRegression(C=C, max_iter=1000))),
         Method("XGBoost rank:map, linear", True, RIDGES, boosted("rank:map", "gblinear")),
         Method("XGBoost rank:ndcg, linear", True, RIDGES, boosted("rank:ndcg", "gblinear")),
@@ -264,9 +264,8 @@ def mnist_folds(n_train, n_valid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", help="one of mq2008, mslr, lightgbm, w8a, mnist; nothing is written then")
+    parser.add_argument("--only", nargs="*", help="some of mq2008, mslr, lightgbm, w8a, mnist; the other tables stay as they are")
     only = parser.parse_args().only
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     both, ap = {"map": "MAP", "ndcg": "NDCG@10"}, {"map": "AP"}
     paired = "Mean over queries with a relevant document; differences are paired, with their standard error."
     tables = {
@@ -298,9 +297,6 @@ def main():
             ap,
         ),
     }
-    if only is not None:
-        tables[only]()
-        return
     introduction = (
         f"Settings are chosen on validation queries, separately for each metric: C from {len(QUERIES)} values, two a decade, "
         f"for linear models on queries and from {len(ONE)}, one a decade, on single lists; leaves or depth and the number of up "
@@ -308,7 +304,17 @@ def main():
         "over the grades, ap takes labels above zero. Seconds are processor time of one fit."
     )
     path = Path(__file__).parent / "results" / "ranking_quality.md"
-    write_report(path, "Quality of rankers", [introduction, *(table() for table in tables.values())])
+    earlier = dict(_sections(path.read_text())) if path.exists() else {}
+    for name in only or tables:
+        text = tables[name]()
+        earlier[text.splitlines()[0]] = text
+        write_report(path, "Quality of rankers", [introduction, *earlier.values()])
+
+
+def _sections(report):
+    """Title and text of every table of a report."""
+    for part in re.split(r"^(?=## )", report, flags=re.MULTILINE)[1:]:
+        yield part.splitlines()[0], part.strip()
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from maxmargin.cuts import Cut
 from maxmargin.solvers.base import Run, Solver
-from maxmargin.solvers.cutting_plane import WorkingSet
-from maxmargin.solvers.frank_wolfe import mean_cut
+from maxmargin.solvers.cutting_plane import Point, WorkingSet, advance
 from maxmargin.solvers.solution import Solution
 
 Floats = NDArray[np.float64]
@@ -60,7 +59,7 @@ class Margins:
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedCuttingPlane(Solver):
-    """One cut of the mean hinge per pass, and constraints as they are violated.
+    """Cuts of the mean hinge, as in :class:`OneSlackCuttingPlane`, and constraints as they are violated.
 
     Parameters
     ----------
@@ -90,14 +89,18 @@ class ConstrainedCuttingPlane(Solver):
         if start is not None and isinstance(start.state, WorkingSet):
             master = start.state.rescaled(run)
         run.state = master
-        weights, norm = self._grown(self.feasible), 0.0
+        # Without constraints there is no better place to begin than zero.
+        weights = self._grown(self.feasible) if len(self.margins) else np.zeros(run.problem.n_features)
+        best = Point.at(run, weights, run.problem.scores(weights), 0.0)
+        cut = best.cut(run)
+        master.append(cut)
+        norm, reach = float(np.linalg.norm(cut.psi)) or 1.0, 1.0
         while True:
-            cut, hinge = mean_cut(run, weights)
-            if run.check(weights, 0.5 * run.lam * float(weights @ weights) + hinge, master.value):
+            target = self._feasible_minimiser(run, master, norm)
+            if run.check(best.weights, best.primal, master.value):
                 return
-            norm = norm or float(np.linalg.norm(cut.psi))
-            master.append(cut)
-            weights = self._feasible_minimiser(run, master, norm or 1.0)
+            # What lies between feasible weights is feasible.
+            best, reach = advance(run, master, best, target, reach)
 
     def _feasible_minimiser(self, run: Run, master: WorkingSet, norm: float) -> Floats:
         """Solve the small problem, adding constraints until none is violated; feasible weights in any case."""

@@ -38,20 +38,13 @@ class OneSlackCuttingPlane(Solver):
         master = self._master(run, start)
         run.state = master
         weights = master.weights
-        best = _Point.at(run, weights, run.problem.scores(weights), 0.0)
+        best = Point.at(run, weights, run.problem.scores(weights), 0.0)
         master.append(best.cut(run))
         master.settle(self._PATIENCE)
         reach = 1.0
         while True:
-            low, high = _Line(run, best, master.weights).search(reach)
-            for point in (low, high):
-                if point is not None and point is not best:
-                    master.append(point.cut(run))
+            best, reach = advance(run, master, best, master.weights, reach)
             master.settle(self._PATIENCE)
-            found = low if high is None or low.primal <= high.primal else high
-            # Next time the search begins a little beyond the place where it ended.
-            reach = 0.3 * reach if found is best else 1.2 * found.place
-            best = found
             # Not before the first search: weights of zero may be optimal to the tolerance, but rank nothing.
             if run.check(best.weights, best.primal, master.value):
                 return
@@ -64,7 +57,7 @@ class OneSlackCuttingPlane(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class Point:
     """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched."""
 
     weights: Floats
@@ -74,11 +67,13 @@ class _Point:
     place: float
 
     @classmethod
-    def at(cls, run: Run, weights: Floats, scores: Floats, place: float) -> _Point:
+    def at(cls, run: Run, weights: Floats, scores: Floats, place: float) -> Point:
+        """By one pass."""
         tangent = run.problem.tangent(scores)
         return cls(weights, scores, tangent, 0.5 * run.lam * float(weights @ weights) + tangent.hinge, place)
 
     def cut(self, run: Run) -> Cut:
+        """The tangent as a cut."""
         return Cut(run.problem.features(-self.tangent.gradient), self.tangent.loss)
 
 
@@ -89,23 +84,23 @@ class _Line:
     _FLAT = 0.1
     _LOOKS = 5
 
-    def __init__(self, run: Run, origin: _Point, target: Floats) -> None:
+    def __init__(self, run: Run, origin: Point, target: Floats) -> None:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
         self.change = run.problem.scores(target) - origin.scores
-    def _look(self, place: float) -> _Point:
+    def _look(self, place: float) -> Point:
         origin = self.origin
-        return _Point.at(self.run, origin.weights + place * self.direction, origin.scores + place * self.change, place)
+        return Point.at(self.run, origin.weights + place * self.direction, origin.scores + place * self.change, place)
 
-    def _slope(self, point: _Point) -> float:
+    def _slope(self, point: Point) -> float:
         ridge = self.run.lam * float(point.weights @ self.direction)
         return ridge + float(point.tangent.gradient.ravel() @ self.change.ravel())
 
-    def search(self, first: float) -> tuple[_Point, _Point | None]:
+    def search(self, first: float) -> tuple[Point, Point | None]:
         """The last point seen where the objective still falls, and the first where it does not (None if there is none)."""
         low = self.origin
-        high: _Point | None = None
+        high: Point | None = None
         fall = at_low = self._slope(low)
         if fall >= 0:
             # Rounding says that the objective rises at once; the target's own cut is the way on.
@@ -131,6 +126,21 @@ class _Line:
                 begin = 0.0 if low is self.origin else low.place
                 place = begin + (high.place - begin) * float(np.clip(at_low / (at_low - at_high), 0.1, 0.9))
         return low, high
+
+
+def advance(
+    run: Run, master: WorkingSet | BoundedWorkingSet, best: Point, target: Floats, reach: float
+) -> tuple[Point, float]:
+    """Search the line from the best weights to a target, and append the cuts where the search ends.
+
+    Returns the best weights now, and where the next search should begin: a little beyond the place where this one ended.
+    """
+    low, high = _Line(run, best, target).search(reach)
+    for point in (low, high):
+        if point is not None and point is not best:
+            master.append(point.cut(run))
+    found = low if high is None or low.primal <= high.primal else high
+    return found, 0.3 * reach if found is best else 1.2 * found.place
 
 
 class BoundedWorkingSet:
