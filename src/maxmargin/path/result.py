@@ -87,7 +87,7 @@ class TracedPath:
     @property
     def lambda_end(self) -> float:
         """The smallest lambda that is covered; 0 if all are."""
-        return self.segments[-1].lo if self.segments else float(self.lambdas[-1])
+        return self.segments[-1].lo if self.segments else float(self.lambdas[0])
 
     @property
     def reached_zero(self) -> bool:
