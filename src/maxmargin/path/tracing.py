@@ -207,7 +207,8 @@ class _Tracer:
     # ---- solving ---------------------------------------------------------------------------------------------------------------
 
     def _begin(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> None:
-        known = [point for point in known if point.gap <= self.largest_gap]
+        # Weights that the store would round are others than those that were solved for.
+        known = [p for p in known if p.gap <= self.largest_gap and np.array_equal(p.weights, self._stored(p.weights))]
         if lambda_max is not None:
             first = next((point for point in known if point.lam == lambda_max), None)
             self._insert(first or self._solve(lambda_max, None))
