@@ -87,7 +87,7 @@ class TracedPath:
     @property
     def lambda_end(self) -> float:
         """The smallest lambda that is covered; 0 if all are."""
-        return self.segments[-1].lo if self.segments else float(self.lambdas[-1])
+        return self.segments[-1].lo if self.segments else float(self.lambdas[0])
 
     @property
     def reached_zero(self) -> bool:
@@ -112,7 +112,8 @@ class TracedPath:
                 raise ValueError(f"lambda={lam:g} is above the beginning of the path, {self.lambdas[0]:g}; raise lambda_max")
             return True
         if lam < self.lambda_end:
-            raise ValueError(f"lambda={lam:g} is below the end of the path, {self.lambda_end:g}; trace with a lower lambda_min")
+            end = f"the end of the path, {self.lambda_end:g}"
+            raise ValueError(f"lambda={lam:g} is below {end}; trace it with a smaller lambda_min")
         return False
 
     def segment_at(self, lam: float) -> Segment:

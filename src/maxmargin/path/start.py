@@ -48,8 +48,8 @@ def start_of_path(problem: CheckedProblem, gap: float, bounds: Bounds | None, ex
     cut = problem.mean_cut(np.zeros(problem.n_features))
     direction = cut.psi if bounds is None else _within_cone(cut.psi, bounds)
     squared = float(direction @ cut.psi)
-    if squared == 0:
-        return Start(direction, 0.0, 0.0, cut.loss)
+    if squared == 0 or cut.loss == 0:
+        return Start(np.zeros_like(direction), 0.0, 0.0, cut.loss)
     # Along the direction the hinge rises at most as fast as in the limit, where losses no longer count.
     far = 1e8 * max(cut.loss, 1e-300) / squared
     slope = problem.mean_cut(far * direction).hinge(far * direction) / far
@@ -81,4 +81,5 @@ def _inside(direction: Floats, bounds: Bounds) -> float:
     lower, upper = bounds
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.where(direction > 0, direction / upper, np.where(direction < 0, direction / lower, 0.0))
-    return float(np.max(needed, initial=0.0))
+    # On the safe side of rounding.
+    return float(np.max(needed, initial=0.0)) * (1.0 + 1e-12)

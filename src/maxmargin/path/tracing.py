@@ -14,6 +14,7 @@ second order, so steps are of the order of the root of epsilon.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from bisect import bisect_left
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from maxmargin.path.result import Segment, TracedPath
 from maxmargin.path.start import Start, start_of_path
 from maxmargin.path.weights import WeightStore
 from maxmargin.solvers import BCFW, Solution, Solver
-from maxmargin.solvers.base import check_bounds
+from maxmargin.solvers.base import Bounds, check_bounds
 
 Floats = NDArray[np.float64]
 Rule = Literal["interpolate", "transport"]
@@ -115,7 +116,7 @@ def trace_path(
     callback : callable, optional
         Called after every solve.
     known : list of Point, optional
-        Points of an earlier run that was interrupted.
+        Points of an earlier run that was interrupted; those of no use for this epsilon are solved anew.
     keep : callable, optional
         Called with all points after every solve, to write them down, and at the end, when the second argument is True.
     """
@@ -124,8 +125,14 @@ def trace_path(
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
     if certified and isinstance(solver, BCFW) and solver.stop == "heuristic":
         raise ValueError("BCFW(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
-    tracer = _Tracer(problem, epsilon, lambda_min, kappa, solver, bounds, dtype, time_limit, callback, keep)
-    return tracer.run(rule, lambda_max, known or [])
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype={dtype!r} must be float64 or float32")
+    for point in known or []:
+        if len(point.weights) != problem.n_features:
+            found, wanted = len(point.weights), problem.n_features
+            raise ValueError(f"known has points of {found} weights, but the problem has {wanted} features")
+    tracer = _Tracer(problem, float(epsilon), float(lambda_min), float(kappa), solver, bounds, dtype, time_limit, callback, keep)
+    return tracer.run(rule, None if lambda_max is None else float(lambda_max), known or [])
 
 
 def _check(epsilon: float, lambda_min: float, lambda_max: float | None, kappa: float, rule: str) -> None:
@@ -141,7 +148,7 @@ def _check(epsilon: float, lambda_min: float, lambda_max: float | None, kappa: f
 
 
 class _Stopped(Exception):
-    """A budget or Ctrl-C ended the run; what has been solved is kept."""
+    """A budget ended the run; what has been solved is kept."""
 
 
 class _Tracer:
@@ -149,6 +156,8 @@ class _Tracer:
 
     # Of log lambda: the first step, the longest one, and how much of what seems possible is tried.
     _STEP, _LONGEST, _CAUTION = np.log(4.0), np.log(100.0), 0.8
+    # Of the room between kappa * epsilon and epsilon: what a solve must leave. With less, steps would become ever smaller.
+    _LEAST_ROOM = 0.1
 
     def __init__(
         self,
@@ -165,45 +174,69 @@ class _Tracer:
     ) -> None:
         self.problem = problem
         self.epsilon, self.kappa, self.lambda_min = epsilon, kappa, lambda_min
+        self.largest_gap = epsilon * (1.0 - self._LEAST_ROOM * (1.0 - kappa))
         self.solver = solver
         self.bounds = check_bounds(bounds, problem.n_features)
-        self.dtype = np.dtype(dtype)
+        self.store = WeightStore(problem.n_features, dtype)
+        self.storable = self.bounds if self.bounds is None else _storable(self.bounds, self.store.dtype)
         self.time_limit = time_limit
         self.callback, self.keep = callback, keep
         self.began = time.perf_counter()
+        self.start: Start | None = None
         self.points: list[Point] = []
 
     def run(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> TracedPath:
         """Trace from the top, or from where ``known`` ends."""
-        start = self._begin(rule, lambda_max)
-        for point in known:
-            self._insert(point)
         complete = True
-        if start is None or start.lam > 0:
-            try:
-                (self._transport if rule == "transport" else self._interpolate)()
-            except _Stopped:
-                complete = False
-            finally:
-                if self.keep is not None:
-                    self.keep(self.points, True)
+        try:
+            self._begin(rule, lambda_max, known)
+            (self._transport if rule == "transport" else self._interpolate)()
+        except (_Stopped, KeyboardInterrupt) as stopped:
+            if not self.points:
+                if isinstance(stopped, KeyboardInterrupt):
+                    raise
+                raise ValueError(
+                    f"no weights within epsilon={self.epsilon:g} were found at lambda_max={lambda_max:g}; raise epsilon, or "
+                    "max_passes or time_limit"
+                ) from None
+            complete = False
+        finally:
+            if self.keep is not None and self.points:
+                self.keep(self.points, True)
         segments = self._ranges(rule)
-        if self.points[0].lam > self.lambda_min:
-            complete &= bool(segments) and segments[-1].lo <= self.lambda_min
-        return self._result(rule, start, segments, complete)
+        end = segments[-1].lo if segments else self.points[0].lam
+        return self._result(rule, segments, complete and end <= self.lambda_min)
 
-    # ---- solving ----------------------------------------------------------------------------------------------------------
+    # ---- solving ---------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, rule: Rule, lambda_max: float | None) -> Start | None:
-        counted = CheckedProblem(self.problem)
+    def _begin(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> None:
+        # Weights that the store would round are others than those that were solved for.
+        known = [p for p in known if p.gap <= self.largest_gap and np.array_equal(p.weights, self._stored(p.weights))]
         if lambda_max is not None:
-            self._insert(self._solve(lambda_max, None))
-            return None
-        start = start_of_path(counted, self.kappa * self.epsilon, self.bounds, exact=rule == "interpolate")
-        weights = start.direction / start.lam if start.lam > 0 else np.zeros(self.problem.n_features)
-        dual = 0.5 * start.lam * float(weights @ weights) + start.hinge - start.gap
-        self._insert(Point(start.lam, weights, start.hinge, dual, counted.calls / counted.n_blocks, counted.exact))
-        return start
+            first = next((point for point in known if point.lam == lambda_max), None)
+            self._insert(first or self._solve(lambda_max, None))
+        else:
+            self._insert(self._closed_form(exact=rule == "interpolate"))
+        for point in known:
+            if point.lam < self.points[0].lam:
+                self._insert(point, tell=False)
+
+    def _closed_form(self, exact: bool) -> Point:
+        counted = CheckedProblem(self.problem)
+        self.start = start = start_of_path(counted, self.kappa * self.epsilon, self.bounds, exact)
+        weights, hinge = start.direction / start.lam if start.lam > 0 else np.zeros(self.problem.n_features), start.hinge
+        dual = 0.5 * start.lam * float(weights @ weights) + hinge - start.gap
+        stored = self._stored(weights)
+        if stored is not weights:
+            weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
+        return Point(start.lam, weights, hinge, dual, counted.calls / counted.n_blocks, counted.exact)
+
+    def _stored(self, weights: Floats) -> Floats:
+        """What will come out of the store for these weights; still within the bounds."""
+        if self.store.dtype == np.float64:
+            return weights
+        rounded = weights.astype(self.store.dtype)
+        return (rounded if self.storable is None else np.clip(rounded, *self.storable)).astype(np.float64)
 
     def _solve(self, lam: float, near: Point | None) -> Point:
         left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - self.began)
@@ -216,31 +249,29 @@ class _Tracer:
             random_state=self.solver.random_state + len(self.points),
             time_limit=min((limit for limit in (left, self.solver.time_limit) if limit is not None), default=None),
         )
-        try:
-            solution = solver.solve(self.problem, lam, bounds=self.bounds, start=None if near is None else near.solution)
-        except KeyboardInterrupt:
-            raise _Stopped from None
-        weights, passes = solution.weights, solution.passes
+        solution = solver.solve(self.problem, lam, bounds=self.bounds, start=None if near is None else near.solution)
+        weights, passes, exact = solution.weights, solution.passes, solution.certified
         hinge = solution.primal - 0.5 * lam * float(weights @ weights)
-        if self.dtype == np.float32:
-            weights = weights.astype(np.float32).astype(np.float64)
-            hinge = CheckedProblem(self.problem).mean_cut(weights).hinge(weights)
-            passes += 1
-        point = Point(lam, weights, hinge, solution.dual, passes, solution.certified, solution)
-        if solution.status == "interrupted" or point.gap >= self.epsilon:
+        stored = self._stored(weights)
+        if stored is not weights:
+            counted = CheckedProblem(self.problem)
+            weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
+            passes, exact = passes + 1, exact and counted.exact
+        point = Point(lam, weights, hinge, solution.dual, passes, exact, solution)
+        if solution.status == "interrupted" or point.gap > self.largest_gap:
             if point.gap < self.epsilon:
                 self._insert(point)
-            raise _Stopped
+            raise KeyboardInterrupt if solution.status == "interrupted" else _Stopped
         return point
 
-    def _insert(self, point: Point) -> None:
-        if any(own.lam == point.lam for own in self.points):
+    def _insert(self, point: Point, tell: bool = True) -> None:
+        at = bisect_left(self.points, -point.lam, key=lambda own: -own.lam)
+        if at < len(self.points) and self.points[at].lam == point.lam:
             return
-        at = bisect_left([-own.lam for own in self.points], -point.lam)
         self.points.insert(at, point)
-        if self.keep is not None:
+        if tell and self.keep is not None:
             self.keep(self.points, False)
-        if self.callback is not None:
+        if tell and self.callback is not None:
             passes = sum(own.passes for own in self.points)
             self.callback(Progress(point.lam, len(self.points), passes, time.perf_counter() - self.began))
 
@@ -249,12 +280,16 @@ class _Tracer:
         return point.hinge <= self.epsilon
 
     def _transport(self) -> None:
-        while True:
-            point = self.points[-1]
-            following = self._transported(point)
-            if following <= self.lambda_min:
+        # Known points may leave holes between them, and the number of points grows on the way.
+        for k in itertools.count():
+            if k == len(self.points):
                 return
-            self._insert(self._solve(following, point))
+            point, following = self.points[k], self._transported(self.points[k])
+            if following > (self.points[k + 1].lam if k + 1 < len(self.points) else self.lambda_min):
+                if following >= point.lam:
+                    # No room that rounding would not take.
+                    raise _Stopped
+                self._insert(self._solve(following, point))
             point.solution = None
 
     def _transported(self, point: Point) -> float:
@@ -279,7 +314,8 @@ class _Tracer:
             room = self.epsilon - max(above.gap, below.gap)
             excess = _crossing(above, below)[1] - max(above.gap, below.gap)
             self._refine(above, below)
-            above.solution = None
+            for solved in self.points[:-1]:
+                solved.solution = None
             # The distance between the bounds grows with the square of the step.
             longest = width * np.sqrt(room / excess) if excess > 0 else self._LONGEST
             step = float(np.clip(self._CAUTION * longest, 0.2 * width, min(4.0 * width, self._LONGEST)))
@@ -295,11 +331,14 @@ class _Tracer:
             # Well inside, also where the two objectives hardly differ.
             inside = np.clip(np.log(place / below.lam) / np.log(above.lam / below.lam), 0.1, 0.9)
             lam = below.lam * (above.lam / below.lam) ** float(inside)
+            if not below.lam < lam < above.lam:
+                # No room that rounding would not take.
+                raise _Stopped
             middle = self._solve(lam, above if inside > 0.5 and above.solution is not None else below)
             self._insert(middle)
             waiting += [(above, middle), (middle, below)]
 
-    # ---- what has been solved, as ranges ----------------------------------------------------------------------------------
+    # ---- what has been solved, as ranges ---------------------------------------------------------------------------------------
 
     def _ranges(self, rule: Rule) -> list[Segment]:
         return self._transported_ranges() if rule == "transport" else self._interpolated_ranges()
@@ -308,10 +347,14 @@ class _Tracer:
         segments = []
         for k, point in enumerate(self.points):
             lowest = self._transported(point)
-            lo = self.points[k + 1].lam if k + 1 < len(self.points) else (0.0 if lowest == 0 else max(lowest, self.lambda_min))
+            following = self.points[k + 1].lam if k + 1 < len(self.points) else (0.0 if lowest == 0 else self.lambda_min)
+            lo = max(lowest, following)
             if point.lam > lo:
                 gap = point.gap + (1.0 - lo / point.lam) * (point.hinge - point.gap)
                 segments.append(Segment(point.lam, lo, k, point.gap, gap))
+            # An interrupted run may leave a hole; nothing below it counts.
+            if lo > following:
+                break
         return segments
 
     def _interpolated_ranges(self) -> list[Segment]:
@@ -330,10 +373,9 @@ class _Tracer:
             segments.append(Segment(last.lam, 0.0, len(self.points) - 1, last.gap, max(last.gap, last.hinge)))
         return segments
 
-    def _result(self, rule: Rule, start: Start | None, segments: list[Segment], complete: bool) -> TracedPath:
-        store = WeightStore(self.problem.n_features, self.dtype)
+    def _result(self, rule: Rule, segments: list[Segment], complete: bool) -> TracedPath:
         for point in self.points:
-            store.append(point.weights)
+            self.store.append(point.weights)
         columns = {
             name: np.array([getattr(point, name) for point in self.points])
             for name in ("lam", "hinge", "squared", "dual", "passes")
@@ -348,13 +390,26 @@ class _Tracer:
             squared_norms=columns["squared"],
             duals=columns["dual"],
             passes=columns["passes"],
-            store=store,
+            store=self.store,
             segments=segments,
             certified=all(point.certified for point in self.points),
             complete=complete,
-            closed_form=start is not None,
-            start_gap=self.points[0].gap if start is None else start.gap,
+            closed_form=self.start is not None,
+            start_gap=self.points[0].gap,
         )
+
+
+def _storable(bounds: Bounds, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The closest bounds, inside the given ones, that are numbers of the type."""
+    with np.errstate(over="ignore"):
+        lower, upper = bounds[0].astype(dtype), bounds[1].astype(dtype)
+    lower = np.where(lower < bounds[0], np.nextafter(lower, np.array(np.inf, dtype)), lower)
+    upper = np.where(upper > bounds[1], np.nextafter(upper, np.array(-np.inf, dtype)), upper)
+    if (lower > upper).any():
+        k = int(np.flatnonzero(lower > upper)[0])
+        own = f"lower[{k}]={bounds[0][k]} and upper[{k}]={bounds[1][k]}"
+        raise ValueError(f"dtype={dtype} has no number between {own}; use float64")
+    return lower, upper
 
 
 def _gap_at(lam: float, point: Point, above: Point, below: Point) -> float:

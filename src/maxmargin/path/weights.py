@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# An entry of a sparse vector takes 12 bytes, one of a dense vector 8.
-_DENSEST = 0.6
-
 
 class WeightStore:
     """Weight vectors of one length, each kept sparse or dense, whichever is smaller.
@@ -49,7 +46,8 @@ class WeightStore:
     def append(self, weights: Floats) -> int:
         """Keep one more; returns its number."""
         used = np.flatnonzero(weights)
-        if len(used) < _DENSEST * self.n_features:
+        # An entry of a sparse vector takes four bytes more than one of a dense vector.
+        if len(used) * (self.dtype.itemsize + 4) < self.n_features * self.dtype.itemsize:
             self._indices.append(used.astype(np.int32))
             self._values.append(weights[used].astype(self.dtype))
         else:
@@ -60,7 +58,7 @@ class WeightStore:
     @property
     def nbytes(self) -> int:
         """Of all vectors."""
-        return sum(values.nbytes for values in self._values) + sum(own.nbytes for own in self._indices if own is not None)
+        return sum(kept.nbytes for kept in (*self._values, *self._indices) if kept is not None)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything in four arrays, for a file."""
@@ -77,14 +75,19 @@ class WeightStore:
     @classmethod
     def of(cls, n_features: int, arrays: dict[str, NDArray[Any]]) -> WeightStore:
         """The way back; a ValueError if the arrays do not fit together."""
-        values, indices = arrays["weights_values"], arrays["weights_indices"]
-        sizes, dense = arrays["weights_sizes"], arrays["weights_dense"]
+        names = ("weights_values", "weights_indices", "weights_sizes", "weights_dense")
+        missing = [name for name in names if name not in arrays]
+        if missing:
+            raise ValueError(f"the array {missing[0]!r} is missing")
+        values, indices, sizes, dense = (arrays[name] for name in names)
         store = cls(n_features, values.dtype)
         if values.dtype not in (np.float64, np.float32) or indices.dtype != np.int32 or sizes.dtype != np.int64:
             raise ValueError("the weights are of other types than were written")
-        if dense.dtype != np.bool_ or dense.shape != sizes.shape or (sizes < 0).any() or values.ndim != 1 or indices.ndim != 1:
+        if dense.dtype != np.bool_ or dense.shape != sizes.shape or any(a.ndim != 1 for a in (values, indices, sizes)):
             raise ValueError("the weights are of other shapes than were written")
-        if sizes.sum() != len(values) or sizes[~dense].sum() != len(indices) or (sizes[dense] != n_features).any():
+        if (sizes < 0).any() or (sizes > n_features).any() or (sizes[dense] != n_features).any():
+            raise ValueError("some weights are not as many as there are features")
+        if sizes.sum() != len(values) or sizes[~dense].sum() != len(indices):
             raise ValueError("the weights are not as many as were written")
         if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
             raise ValueError("some weight belongs to no feature")
@@ -92,8 +95,11 @@ class WeightStore:
             raise ValueError("some weight is not finite")
         at, at_index = 0, 0
         for size, is_dense in zip(sizes.tolist(), dense.tolist(), strict=True):
+            own = None if is_dense else indices[at_index : at_index + size]
+            if own is not None and (own[1:] <= own[:-1]).any():
+                raise ValueError("some feature has two weights, or they are out of order")
             store._values.append(values[at : at + size])
-            store._indices.append(None if is_dense else indices[at_index : at_index + size])
+            store._indices.append(own)
             at += size
             at_index += 0 if is_dense else size
         return store

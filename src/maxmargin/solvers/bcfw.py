@@ -214,7 +214,9 @@ class BlockState:
             for known in corners or []:
                 known.shrink(part)
             if self.gaps is not None:
-                other.gaps = self.gaps + (1.0 - part) * self.means
+                # Not negative but by rounding, or after an interruption, when they are no more than estimates.
+                other.gaps = np.maximum(0.0, self.gaps + (1.0 - part) * self.means)
+                other.last_gap = float(other.gaps.sum())
         return other
 
 
