@@ -1,4 +1,4 @@
-"""Oracles as compiled functions, for the tests: multi-class in numba and in C, chains in numba."""
+"""Oracles as compiled functions, for the tests: multi-class in numba and in C, chains in numba, a decoder of chains in C."""
 
 import ctypes
 import shutil
@@ -56,6 +56,26 @@ ORACLE(pieces) {
                 values[at++] = (half ? 0.75 : 0.25) * values[4000 + side * p + j];
             }
     return at;
+}
+
+/* A decoder of chains: Viterbi. Room for 16 nodes of 8 labels. */
+int64_t viterbi(const double *reals, const int64_t *integers, int64_t block, int64_t n_nodes, int64_t n_labels,
+                const double *scores, const double *table, int32_t *labels) {
+    double best[16][8];
+    int32_t back[16][8];
+    for (int64_t t = 0; t < n_nodes; ++t)
+        for (int64_t k = 0; k < n_labels; ++k) {
+            double highest = t ? -INFINITY : 0;
+            for (int64_t a = 0; t && a < n_labels; ++a)
+                if (best[t - 1][a] + table[a * n_labels + k] > highest)
+                    highest = best[t - 1][a] + table[a * n_labels + k], back[t][k] = (int32_t)a;
+            best[t][k] = highest + scores[t * n_labels + k];
+        }
+    labels[n_nodes - 1] = 0;
+    for (int64_t k = 1; k < n_labels; ++k)
+        if (best[n_nodes - 1][k] > best[n_nodes - 1][labels[n_nodes - 1]]) labels[n_nodes - 1] = (int32_t)k;
+    for (int64_t t = n_nodes - 1; t > 0; --t) labels[t - 1] = back[t][labels[t]];
+    return 0;
 }
 
 /* Faults: integers[0] says which. */

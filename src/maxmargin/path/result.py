@@ -112,7 +112,8 @@ class TracedPath:
                 raise ValueError(f"lambda={lam:g} is above the beginning of the path, {self.lambdas[0]:g}; raise lambda_max")
             return True
         if lam < self.lambda_end:
-            raise ValueError(f"lambda={lam:g} is below the end of the path, {self.lambda_end:g}; trace it with a smaller lambda_min")
+            end = f"the end of the path, {self.lambda_end:g}"
+            raise ValueError(f"lambda={lam:g} is below {end}; trace it with a smaller lambda_min")
         return False
 
     def segment_at(self, lam: float) -> Segment:

@@ -129,9 +129,10 @@ def trace_path(
         raise ValueError(f"dtype={dtype!r} must be float64 or float32")
     for point in known or []:
         if len(point.weights) != problem.n_features:
-            raise ValueError(f"known has points of {len(point.weights)} weights, but the problem has {problem.n_features} features")
-    tracer = _Tracer(problem, epsilon, lambda_min, kappa, solver, bounds, dtype, time_limit, callback, keep)
-    return tracer.run(rule, lambda_max, known or [])
+            found, wanted = len(point.weights), problem.n_features
+            raise ValueError(f"known has points of {found} weights, but the problem has {wanted} features")
+    tracer = _Tracer(problem, float(epsilon), float(lambda_min), float(kappa), solver, bounds, dtype, time_limit, callback, keep)
+    return tracer.run(rule, None if lambda_max is None else float(lambda_max), known or [])
 
 
 def _check(epsilon: float, lambda_min: float, lambda_max: float | None, kappa: float, rule: str) -> None:
@@ -155,6 +156,8 @@ class _Tracer:
 
     # Of log lambda: the first step, the longest one, and how much of what seems possible is tried.
     _STEP, _LONGEST, _CAUTION = np.log(4.0), np.log(100.0), 0.8
+    # Of the room between kappa * epsilon and epsilon: what a solve must leave. With less, steps would become ever smaller.
+    _LEAST_ROOM = 0.1
 
     def __init__(
         self,
@@ -171,6 +174,7 @@ class _Tracer:
     ) -> None:
         self.problem = problem
         self.epsilon, self.kappa, self.lambda_min = epsilon, kappa, lambda_min
+        self.largest_gap = epsilon * (1.0 - self._LEAST_ROOM * (1.0 - kappa))
         self.solver = solver
         self.bounds = check_bounds(bounds, problem.n_features)
         self.store = WeightStore(problem.n_features, dtype)
@@ -200,10 +204,11 @@ class _Tracer:
         end = segments[-1].lo if segments else self.points[0].lam
         return self._result(rule, segments, complete and end <= self.lambda_min)
 
-    # ---- solving ----------------------------------------------------------------------------------------------------------------
+    # ---- solving ---------------------------------------------------------------------------------------------------------------
 
     def _begin(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> None:
-        known = [point for point in known if point.gap < self.epsilon]
+        # Weights that the store would round are others than those that were solved for.
+        known = [p for p in known if p.gap <= self.largest_gap and np.array_equal(p.weights, self._stored(p.weights))]
         if lambda_max is not None:
             first = next((point for point in known if point.lam == lambda_max), None)
             self._insert(first or self._solve(lambda_max, None))
@@ -250,16 +255,16 @@ class _Tracer:
             weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
             passes, exact = passes + 1, exact and counted.exact
         point = Point(lam, weights, hinge, solution.dual, passes, exact, solution)
-        if solution.status == "interrupted" or point.gap >= self.epsilon:
+        if solution.status == "interrupted" or point.gap > self.largest_gap:
             if point.gap < self.epsilon:
                 self._insert(point)
             raise KeyboardInterrupt if solution.status == "interrupted" else _Stopped
         return point
 
     def _insert(self, point: Point, tell: bool = True) -> None:
-        if any(own.lam == point.lam for own in self.points):
+        at = bisect_left(self.points, -point.lam, key=lambda own: -own.lam)
+        if at < len(self.points) and self.points[at].lam == point.lam:
             return
-        at = bisect_left([-own.lam for own in self.points], -point.lam)
         self.points.insert(at, point)
         if tell and self.keep is not None:
             self.keep(self.points)
@@ -330,7 +335,7 @@ class _Tracer:
             self._insert(middle)
             waiting += [(above, middle), (middle, below)]
 
-    # ---- what has been solved, as ranges ---------------------------------------------------------------------------------------------
+    # ---- what has been solved, as ranges ---------------------------------------------------------------------------------------
 
     def _ranges(self, rule: Rule) -> list[Segment]:
         return self._transported_ranges() if rule == "transport" else self._interpolated_ranges()
@@ -350,7 +355,7 @@ class _Tracer:
         return segments
 
     def _interpolated_ranges(self) -> list[Segment]:
-        segments = []
+        segments: list[Segment] = []
         for k, (above, below) in enumerate(zip(self.points, self.points[1:], strict=False)):
             place, worst = _crossing(above, below)
             # An interrupted run may end with a range that is not covered; nothing below it counts.
@@ -399,7 +404,8 @@ def _storable(bounds: Bounds, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     upper = np.where(upper > bounds[1], np.nextafter(upper, np.array(-np.inf, dtype)), upper)
     if (lower > upper).any():
         k = int(np.flatnonzero(lower > upper)[0])
-        raise ValueError(f"dtype={dtype} has no number between lower[{k}]={bounds[0][k]} and upper[{k}]={bounds[1][k]}; use float64")
+        own = f"lower[{k}]={bounds[0][k]} and upper[{k}]={bounds[1][k]}"
+        raise ValueError(f"dtype={dtype} has no number between {own}; use float64")
     return lower, upper
 
 

@@ -58,10 +58,7 @@ class WeightStore:
     @property
     def nbytes(self) -> int:
         """Of all vectors."""
-        return sum(values.nbytes + (0 if indices is None else indices.nbytes) for values, indices in zip(*self._parts(), strict=True))
-
-    def _parts(self) -> tuple[list[NDArray[Any]], list[NDArray[np.int32] | None]]:
-        return self._values, self._indices
+        return sum(kept.nbytes for kept in (*self._values, *self._indices) if kept is not None)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything in four arrays, for a file."""

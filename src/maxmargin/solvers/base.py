@@ -71,7 +71,7 @@ class Solver(ABC):
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
         if start is not None and start.state is not None and len(start.weights) != problem.n_features:
             raise ValueError(f"start has {len(start.weights)} weights, but the problem has {problem.n_features} features")
-        run = Run(self, problem, regularization, check_bounds(bounds, problem.n_features))
+        run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
         try:
             self._iterate(run, start)
         except KeyboardInterrupt:

@@ -196,7 +196,7 @@ class BCFW(Solver):
 
 
 class BlockState:
-    """What BCFW knows: the dual point, the outputs if they are remembered, gaps and mean hinges of the blocks at the last check."""
+    """What BCFW knows: the dual point, outputs if they are remembered, gaps and mean hinges of the blocks at the last check."""
 
     def __init__(self, dual: Dual, corners: list[Corners] | None) -> None:
         self.dual = dual
