@@ -319,7 +319,7 @@ def memory_of(dtype: str) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     path, seconds, wall = timed(
         lambda: trace_path(
-            model, epsilon=0.02, lambda_min=1e-7, solver=BCFW(steps="exact"), kappa=0.9, rule="transport", dtype=np.dtype(dtype)
+            model, epsilon=0.003, lambda_min=1e-7, solver=BCFW(steps="exact"), kappa=0.9, rule="transport", dtype=np.dtype(dtype)
         )
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -366,7 +366,7 @@ def memory_section(fresh: bool) -> list[str]:
         )
     header = ["stored as", "segments", "features", "not zero", "weights, MB", "before, MB", "peak, MB", "look-up, ms", "seconds"]
     text = (
-        "A real path of many segments on news20 (the talk groups against the rest, hinge loss, rows of norm 1, epsilon = 0.02, "
+        "A real path of many segments on news20 (the talk groups against the rest, hinge loss, rows of norm 1, epsilon = 0.003, "
         '`rule="transport"`, kappa = 0.9, lambda from 1e-7), each in a process of its own: resident memory with the data loaded, '
         "and its peak at the end; processor / wall seconds of the tracing. Look-up is `weights(lambda)`, the mean of 200."
     )
