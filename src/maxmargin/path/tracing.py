@@ -40,7 +40,7 @@ class Point:
     """A solved lambda: weights, what is proved of them, and what a solver needs to go on from here."""
 
     lam: float
-    weights: Floats
+    weights: NDArray[Any]
     hinge: float
     dual: float
     passes: float
@@ -48,7 +48,8 @@ class Point:
     solution: Solution | None = None
 
     def __post_init__(self) -> None:
-        self.squared = float(self.weights @ self.weights)
+        weights = np.asarray(self.weights, dtype=np.float64)
+        self.squared = float(weights @ weights)
 
     def objective(self, lam: float) -> float:
         """At another lambda."""
@@ -268,6 +269,8 @@ class _Tracer:
         at = bisect_left(self.points, -point.lam, key=lambda own: -own.lam)
         if at < len(self.points) and self.points[at].lam == point.lam:
             return
+        # As they will be stored, which loses nothing any more: many points take a lot of memory.
+        point.weights = point.weights.astype(self.store.dtype, copy=False)
         self.points.insert(at, point)
         if tell and self.keep is not None:
             self.keep(self.points, False)

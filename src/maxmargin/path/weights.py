@@ -44,7 +44,7 @@ class WeightStore:
         return weights.astype(self.dtype).astype(np.float64)
 
     def append(self, weights: Floats) -> int:
-        """Keep one more; returns its number."""
+        """Keep one more, which must not be changed afterwards; returns its number."""
         used = np.flatnonzero(weights)
         # An entry of a sparse vector takes four bytes more than one of a dense vector.
         if len(used) * (self.dtype.itemsize + 4) < self.n_features * self.dtype.itemsize:
@@ -52,7 +52,7 @@ class WeightStore:
             self._values.append(weights[used].astype(self.dtype))
         else:
             self._indices.append(None)
-            self._values.append(weights.astype(self.dtype))
+            self._values.append(weights.astype(self.dtype, copy=False))
         return len(self._values) - 1
 
     @property

@@ -285,9 +285,14 @@ class WorkingSet:
     def rescaled(self, run: Run) -> WorkingSet:
         """The same cuts at another regularization."""
         other = WorkingSet.of(run)
-        for k in range(1, len(self._qp)):
-            other.append(Cut(self._cuts[k], float(self._losses[k])), int(self._names[k]))
-        other.settle(len(self._qp))
+        m = len(self._qp)
+        other._cuts, other._losses = self._cuts.copy(), self._losses.copy()
+        # How long each was idle counts on, or a long path would end with all cuts it ever met.
+        other._idle, other._names = self._idle.copy(), self._names.copy()
+        gram = self._cuts[:m] @ self._cuts[:m].T / run.lam
+        for k in range(1, m):
+            other._qp.add(np.ascontiguousarray(gram[k, : k + 1]), float(self._losses[k]), bool(self._names[k] == self._CUT))
+        other.settle(int(self._idle.max()) + 1)
         return other
 
 
