@@ -28,7 +28,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.nn_loss
 	$(BIN)/python -m benchmarks.nn_digits
 	$(BIN)/python -m benchmarks.latent_ranking
-	$(BIN)/python -m benchmarks.reader --megabytes 1000 --repeats 1
+	$(BIN)/python -m benchmarks.reader --megabytes 40 --repeats 3
 	$(BIN)/python -m benchmarks.approximate_ranking
 	$(BIN)/python -m benchmarks.layerwise
 	$(BIN)/python -m benchmarks.ranking_training
