@@ -162,11 +162,11 @@ def ocr_section(fresh: bool, patient: bool) -> list[str]:
     ours = [cells["pairwise, interpolate", kappa]["passes"] for kappa in KAPPAS]
     left_out = "" if patient else "Cells with a dash were left out to save time (`--patient` runs them)."
     text = f"""
-        {model.n_blocks:,} training words, {model.n_features:,} weights, all of the data in every cell; epsilon = {EPSILON:g}, lambda
-        from {LAMBDA_MIN:g} up, one seed. STD stops on exact gaps, HEU on estimates (and certifies nothing), G draws blocks by their
-        gaps, U uniformly: the published algorithm, `rule="transport"` with `BCFW()`. Numbers in parentheses are those printed in the
-        thesis. "pairwise" is `BCFW(steps="pairwise", cache=20)`, our best solver for chains, with the published rule and with ours.
-        {left_out}
+        {model.n_blocks:,} training words, {model.n_features:,} weights, all of the data in every cell; epsilon = {EPSILON:g},
+        lambda from {LAMBDA_MIN:g} up, one seed. STD stops on exact gaps, HEU on estimates (and certifies nothing), G draws
+        blocks by their gaps, U uniformly: the published algorithm, `rule="transport"` with `BCFW()`. Numbers in parentheses
+        are those printed in the thesis. "pairwise" is `BCFW(steps="pairwise", cache=20)`, our best solver for chains, with
+        the published rule and with ours. {left_out}
     """
     parts = ["## Words, as in the thesis", prose(text)]
     titles = (
@@ -190,17 +190,18 @@ def ocr_section(fresh: bool, patient: bool) -> list[str]:
         return markdown(["kappa", *methods], [[f"{k:g}", *[filled.get((m, k), "-") for m in methods]] for k in KAPPAS])
 
     gaps = f"""
-        Largest true gap of the heuristic paths, which were to stay below {EPSILON:g}, and the lambda where it occurs (Figure 5.2 of
-        the thesis: below epsilon for kappa up to 0.5, above it for larger ones). All other paths are certified.
+        Largest true gap of the heuristic paths, which were to stay below {EPSILON:g}, and the lambda where it occurs (Figure
+        5.2 of the thesis: below epsilon for kappa up to 0.5, above it for larger ones). All other paths are certified.
     """
     fewest = f"""
         Fewest passes of a certified path: {min(ours):.0f}. The fewest in the thesis are 1,786.437, and 1,070.634 without a
         certificate.
     """
     differs = """
-        What differs from the thesis: after a change of lambda our heuristic solver visits every block once before it trusts the sum
-        of its estimates, so that its solves end farther below the goal, steps are longer and breakpoints fewer. The exact one makes at
-        least a pass before a check, and checks early only when the estimates promise 0.8 of the goal, to the same effect.
+        What differs from the thesis: after a change of lambda our heuristic solver visits every block once before it trusts
+        the sum of its estimates, so that its solves end farther below the goal, steps are longer and breakpoints fewer. The
+        exact one makes at least a pass before a check, and checks early only when the estimates promise 0.8 of the goal, to
+        the same effect.
     """
     parts += ["Processor / wall seconds.", table("{seconds:.0f} / {wall:.0f}", list(METHODS))]
     parts += [prose(gaps), table("{gap:.3f} at {place:.1e}", [m for m in METHODS if not METHODS[m][2]])]
@@ -284,10 +285,11 @@ def race_section(fresh: bool) -> list[str]:
         cold, warm, ours, published = (found[name] for name in ("cold", "warm", "interpolate", "transport"))
         if ours["seconds"] > cold["seconds"]:
             text = f"""
-                {case.name} at epsilon = {case.epsilon:g} is dearer than the grid. The path needs {ours["solves"]} weights, since their
-                number grows with the root of 1 / epsilon while a grid always has 20; and a solve takes
+                {case.name} at epsilon = {case.epsilon:g} is dearer than the grid. The path needs {ours["solves"]} weights,
+                since their number grows with the root of 1 / epsilon while a grid always has 20; and a solve takes
                 {ours["passes"] / ours["solves"]:.0f} passes, against {cold["passes"] / 20:.0f} from zero and
-                {warm["passes"] / 20:.0f} on the grid that goes on from the solve before: a nearby start does not make up for that.
+                {warm["passes"] / 20:.0f} on the grid that goes on from the solve before: a nearby start does not make up for
+                that.
             """
             missed.append(prose(text))
         form = "{seconds:.1f} ({passes:,.0f})"
@@ -308,11 +310,12 @@ def race_section(fresh: bool) -> list[str]:
         )
     header = ["problem", "epsilon", "lambda", "cold grid", "warm grid", "path", "path / cold", "wall"]
     text = """
-        Seconds of processor time (and passes): 20 solves on a grid from zero weights, the same with each solve going on from the one
-        before, and the whole path, which covers every lambda from the lower end of the grid up to infinity, by our rule
-        (`rule="interpolate"`, with its default kappa) and by the published one; for paths also the number of weights. All with the
-        same solver and the same certified absolute gap. Ratios are of processor time, and of wall time where it says so; a path that
-        did not end within four times the wall time of the grid, or ten seconds, is given with the lambda it had come to.
+        Seconds of processor time (and passes): 20 solves on a grid from zero weights, the same with each solve going on from
+        the one before, and the whole path, which covers every lambda from the lower end of the grid up to infinity, by our
+        rule (`rule="interpolate"`, with its default kappa) and by the published one; for paths also the number of weights.
+        All with the same solver and the same certified absolute gap. Ratios are of processor time, and of wall time where it
+        says so; a path that did not end within four times the wall time of the grid, or ten seconds, is given with the lambda
+        it had come to.
     """
     return [
         "## A path against a grid of 20",
@@ -396,12 +399,12 @@ def memory_section(fresh: bool) -> list[str]:
         )
     header = ["stored as", "segments", "features", "not zero", "weights, MB", "before, MB", "peak, MB", "look-up, ms", "seconds"]
     text = f"""
-        A path that was really traced: news20 (the last five of its twenty classes against the rest, hinge loss, rows of norm 1),
-        epsilon = {LONG_EPSILON:g}, `rule="transport"`, kappa = 0.9, lambda from 1e-7, `BCFW(steps="exact")`, each in a process of its
-        own. Resident memory with the data loaded, and its peak at the end; MB are 2^20 bytes. Seconds are processor / wall time of the
-        tracing, look-up is `weights(lambda)`, the mean of 200. These weights are hardly sparse, and 2,000 dense vectors of 62,061
-        numbers take 947 MB as float64, 474 MB as float32: for less than 1 GB in all, store float32, which costs one more pass per
-        solve.
+        A path that was really traced: news20 (the last five of its twenty classes against the rest, hinge loss, rows of norm
+        1), epsilon = {LONG_EPSILON:g}, `rule="transport"`, kappa = 0.9, lambda from 1e-7, `BCFW(steps="exact")`, each in a
+        process of its own. Resident memory with the data loaded, and its peak at the end; MB are 2^20 bytes. Seconds are
+        processor / wall time of the tracing, look-up is `weights(lambda)`, the mean of 200. These weights are hardly sparse,
+        and 2,000 dense vectors of 62,061 numbers take 947 MB as float64, 474 MB as float32: for less than 1 GB in all, store
+        float32, which costs one more pass per solve.
     """
     return ["## Memory", prose(text), markdown(header, rows)]
 
@@ -450,8 +453,8 @@ def draw() -> list[str]:
     with replacing(RESULTS / "path.svg") as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
     text = f"""
-        OCR words, epsilon = {EPSILON:g} (dotted), `BCFW(steps="pairwise", cache=20)`. Ticks are breakpoints: where the weights
-        change.
+        OCR words, epsilon = {EPSILON:g} (dotted), `BCFW(steps="pairwise", cache=20)`. Ticks are breakpoints: where the
+        weights change.
     """
     return ["## Gaps and coefficients", prose(text), "![bounds of the gap and coefficients over lambda](path.svg)"]
 
