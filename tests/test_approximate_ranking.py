@@ -224,7 +224,8 @@ def test_nothing_difficult_left_of_one_class():
             seen += 1
             rows, signs = np.hstack([X, np.ones((16, 1))]), np.where(y, 1.0, -1.0)
             optimum = reference("ap", rows[hard], y[hard], rows[~hard], signs[~hard], 100.0)
-            assert model.primal_objective_ == pytest.approx(optimum, rel=1e-6)
+            # The general optimiser meets constraints, and so the optimum, to about 1e-6.
+            assert model.primal_objective_ == pytest.approx(optimum, rel=1e-5)
             assert model.primal_objective_ == pytest.approx(0.5 * (model.coef_ @ model.coef_ + model.intercept_**2))
             assert model.certified_ and model.dual_gap_ <= 1e-8 * model.primal_objective_
     assert seen >= 3
