@@ -33,6 +33,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.layerwise
 	$(BIN)/python -m benchmarks.ranking_training
 	$(BIN)/python -m benchmarks.ranking_quality
+	$(BIN)/python -m benchmarks.path
 
 # Installed anew whenever a source changes; pip removes the previous copy.
 $(VENV)/.plot: $(VENV)/bin/python $(SOURCES)
