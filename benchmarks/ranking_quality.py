@@ -7,7 +7,6 @@ once. MQ2008 has official parts.
 from __future__ import annotations
 
 import argparse
-import re
 import time
 import warnings
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import datasets
 from benchmarks.datasets import Queries
-from benchmarks.timing import markdown, write_report
+from benchmarks.timing import markdown, update_report
 from maxmargin import DirectLossMinimizer, RankingSVM, metrics
 
 ROUNDS = 200  # of boosting; validation says which was best
@@ -311,17 +310,8 @@ def main():
         "over the grades, ap takes labels above zero. Seconds are processor time of one fit."
     )
     path = Path(__file__).parent / "results" / "ranking_quality.md"
-    earlier = dict(_sections(path.read_text())) if path.exists() else {}
     for name in only or tables:
-        text = tables[name]()
-        earlier[text.splitlines()[0]] = text
-        write_report(path, "Quality of rankers", [introduction, *earlier.values()])
-
-
-def _sections(report):
-    """Title and text of every table of a report."""
-    for part in re.split(r"^(?=## )", report, flags=re.MULTILINE)[1:]:
-        yield part.splitlines()[0], part.strip()
+        update_report(path, "Quality of rankers", introduction, [tables[name]()])
 
 
 if __name__ == "__main__":

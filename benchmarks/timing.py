@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -65,7 +66,21 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 
 def write_report(path: Path, title: str, sections: list[str]) -> None:
     """Save the tables with the command that made them."""
-    command = f"python -m {sys.modules['__main__'].__spec__.name} {' '.join(sys.argv[1:])}".strip()  # type: ignore[union-attr]
+    _write(path, title, " ".join([_module(), *sys.argv[1:]]), sections)
+
+
+def update_report(path: Path, title: str, introduction: str, sections: list[str]) -> None:
+    """Save sections, which begin with "## ", in the place of those with the same title; the others stay as they are."""
+    found = re.split(r"^(?=## )", path.read_text(), flags=re.MULTILINE)[1:] if path.exists() else []
+    kept = {text.splitlines()[0]: text.strip() for text in [*found, *sections]}
+    _write(path, title, _module(), [*filter(None, [introduction]), *kept.values()])
+
+
+def _module() -> str:
+    return f"python -m {sys.modules['__main__'].__spec__.name}"  # type: ignore[union-attr]
+
+
+def _write(path: Path, title: str, command: str, sections: list[str]) -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}"
     path.write_text("\n\n".join([f"# {title}", f"Made by `{command}` on {machine}.", *sections]) + "\n")
     print(f"\nwritten to {path}")
