@@ -10,38 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_cases import samples
 from sklearn.datasets import dump_svmlight_file
-from test_command_training import interrupting, samples
+from test_command_training import interrupting
 
 import maxmargin
 from maxmargin import PathSearchCV, RankingSVM, RegularizationPath, load_model, metrics, regularization_path
-from maxmargin.cli import main
 from maxmargin.cli.cv import split
 from maxmargin.data import load_svmlight
 from maxmargin.estimators.model_files import read_model
 
 SETTINGS = {"epsilon": 0.02, "lambda_min": 1e-3}
 OPTIONS = ["--epsilon", 0.02, "--lambda-min", 1e-3]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """The command in a folder with train.letor, test.letor, train.csv and test.csv."""
-    monkeypatch.chdir(tmp_path)
-    for name, seed in (("train", 0), ("test", 1)):
-        X, y, qid = samples(seed=seed)
-        dump_svmlight_file(X, y, f"{name}.letor", query_id=qid, zero_based=False)
-        rows = [",".join(["qid", "relevance", *"abcdef"])]
-        rows += [",".join(map(str, [f"q{q}", grade, *x])) for q, grade, x in zip(qid, y, X.tolist(), strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
-
-    def command(*args, code=0):
-        result = CliRunner().invoke(main, list(map(str, args)))
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return command
 
 
 def contents(file):

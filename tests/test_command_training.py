@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_cases import samples
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 import maxmargin
@@ -24,37 +24,6 @@ from maxmargin.data import RankingData, load_svmlight, read_run, read_scores
 from maxmargin.estimators.model_files import read_model
 from maxmargin.estimators.training import _BY_NAME
 from maxmargin.models import RankingModel
-
-P = 6
-
-
-def samples(queries=12, size=15, seed=0):
-    rng = np.random.default_rng(seed)
-    qid = np.repeat(np.arange(queries), size)
-    X = rng.normal(size=(len(qid), P)).round(3)
-    X[:, -1] *= rng.random(len(qid)) < 0.5
-    y = np.digitize(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=len(qid)), [0.8, 1.8])
-    return X, y, qid
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """The command in a folder with train.letor, test.letor, train.csv and test.csv."""
-    monkeypatch.chdir(tmp_path)
-    for name, seed in (("train", 0), ("test", 1)):
-        X, y, qid = samples(seed=seed)
-        dump_svmlight_file(X, y, f"{name}.letor", query_id=qid, zero_based=False)
-        rows = [",".join(["qid", "relevance", *"abcdef"])]
-        rows += [",".join(map(str, [f"q{q}", grade, *x])) for q, grade, x in zip(qid, y, X.tolist(), strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
-
-    def command(*args, code=0):
-        result = CliRunner().invoke(main, list(map(str, args)))
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return command
-
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 import json
 
-import browser as chromium
 import numpy as np
 import pytest
 from test_path_report import samples
@@ -12,15 +11,6 @@ from maxmargin import RankingSVM, regularization_path
 from maxmargin.report import paths, write_path_report
 
 CHARTS = ["chart-gap-bound", "chart-profiles", "chart-score"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = chromium.find()
-    if executable is None:
-        pytest.skip(chromium.HOW_TO_INSTALL)
-    with chromium.started(executable) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

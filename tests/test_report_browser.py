@@ -2,7 +2,6 @@
 
 import json
 
-import browser as chromium
 import numpy as np
 import pytest
 
@@ -10,15 +9,6 @@ from maxmargin import RankingSVM
 from maxmargin.report import write_report
 
 NASTY = "<script>document.title='injected'</script><img src=x onerror=\"document.title='injected'\">"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = chromium.find()
-    if executable is None:
-        pytest.skip(chromium.HOW_TO_INSTALL)
-    with chromium.started(executable) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,14 @@
+"""What several test files start with."""
+
+import browser as chromium
+import pytest
+from command_cases import run  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def browser():
+    executable = chromium.find()
+    if executable is None:
+        pytest.skip(chromium.HOW_TO_INSTALL)
+    with chromium.started(executable) as running:
+        yield running
