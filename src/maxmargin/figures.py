@@ -76,7 +76,9 @@ def plot_path(path: TracedPath, ax: Axes | None = None) -> Axes:
     gaps.plot(ends, [path.gap_bound(lam) for lam in ends], color="0.6", linewidth=1, linestyle="--")
     gaps.axhline(path.epsilon, color="0.6", linewidth=0.8)
     gaps.set(ylim=(0, 4 * path.epsilon), ylabel="bound of the gap (dashed), epsilon")
-    ax.legend(title="feature", fontsize="x-small", loc="upper left")
+    # Above the axes, where it hides no curve.
+    legend = ax.legend(title="feature", fontsize="x-small", ncols=10, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    legend.get_title().set_fontsize("x-small")
     return ax
 
 

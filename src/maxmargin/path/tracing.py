@@ -185,6 +185,7 @@ class _Tracer:
         self.began = time.perf_counter()
         self.start: Start | None = None
         self.points: list[Point] = []
+        self.passes = 0.0
 
     def run(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> TracedPath:
         """Trace from the top, or from where ``known`` ends."""
@@ -272,11 +273,11 @@ class _Tracer:
         # As they will be stored, which loses nothing any more: many points take a lot of memory.
         point.weights = point.weights.astype(self.store.dtype, copy=False)
         self.points.insert(at, point)
+        self.passes += point.passes
         if tell and self.keep is not None:
             self.keep(self.points, False)
         if tell and self.callback is not None:
-            passes = sum(own.passes for own in self.points)
-            self.callback(Progress(point.lam, len(self.points), passes, time.perf_counter() - self.began))
+            self.callback(Progress(point.lam, len(self.points), self.passes, time.perf_counter() - self.began))
 
     def _covers_the_rest(self, point: Point) -> bool:
         """Whether the weights are good enough for every smaller lambda."""

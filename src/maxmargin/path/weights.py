@@ -39,10 +39,6 @@ class WeightStore:
         weights[indices] = values
         return weights
 
-    def rounded(self, weights: Floats) -> Floats:
-        """What comes out for these weights."""
-        return weights.astype(self.dtype).astype(np.float64)
-
     def append(self, weights: Floats) -> int:
         """Keep one more, which must not be changed afterwards; returns its number."""
         used = np.flatnonzero(weights)
