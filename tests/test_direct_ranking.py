@@ -254,6 +254,31 @@ def test_starts(noisy):
     assert short[0] != short[1]
 
 
+def test_features_as_they_are(noisy):
+    """Standardization is nothing but dividing the features, and multiplying the start."""
+    X, y = noisy
+    scale = np.array([1, 1e-3, *np.ones(X.shape[1] - 2)])
+    start = np.ones(X.shape[1])
+    plain = DirectLossMinimizer(start=start, standardize=False).fit(X * scale, y)
+    assert np.linalg.norm(plain.coef_) == pytest.approx(1) and plain.training_loss_ < plain.start_loss_
+    deviations = feature_scale(X * scale)
+    same = DirectLossMinimizer(start=start / deviations).fit(X * scale, y)
+    other = DirectLossMinimizer(start=start, standardize=False).fit(X * scale / deviations, y)
+    np.testing.assert_allclose(same.coef_ * deviations, other.coef_, rtol=1e-9)
+    assert np.abs(same.coef_ - plain.coef_).max() > 1e-3
+
+
+def test_first_steps(noisy):
+    """A step of so many radians."""
+    X, y = noisy
+    start = np.ones(X.shape[1])
+    with pytest.warns(ConvergenceWarning):
+        model = DirectLossMinimizer(start=start, standardize=False, step=0.01, max_iter=2).fit(X, y)
+    assert model.history_.step == [0.01, 0.01]
+    cosine = model.coef_ @ start / np.linalg.norm(start)
+    assert np.arccos(cosine) == pytest.approx(np.arctan(0.01), rel=1e-6)
+
+
 def test_warm_start_goes_on_only_with_the_same_data(noisy):
     X, y = noisy
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
@@ -286,6 +311,7 @@ def test_time_limit(noisy):
     ("parameters", "labels", "message"),
     [
         ({"C": 0}, None, "C=0 must be a positive number"),
+        ({"step": -1}, None, "step=-1 must be a positive number"),
         ({"epsilon": 0}, None, "epsilon=0 must be a positive number"),
         ({"epsilon": np.inf}, None, "epsilon=inf must be"),
         ({"sign": 0}, None, "sign=0 must be 1 or -1"),

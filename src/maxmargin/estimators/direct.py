@@ -23,8 +23,6 @@ from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
 
 Floats = NDArray[np.float64]
 
-# Length of the first steps on the unit sphere, in radians.
-_FIRST_STEP = 0.3
 # Steps without progress after which they get shorter.
 _PATIENCE = 10
 
@@ -83,7 +81,8 @@ class DirectLossMinimizer(LinearRanker):
     loss : str or RankingLoss, default="ap"
         As in :class:`maxmargin.RankingSVM`.
     C : float, default=1.0
-        Weight of the hinges in the convex problem of ``start="hinge"``, whose features are divided by their standard deviation.
+        Weight of the hinges in the convex problem of ``start="hinge"``, whose features are divided by their standard deviation
+        (unless ``standardize=False``).
         Descent itself has no regulariser: a ranking knows no length of the weights.
     epsilon : float, default=1.0
         First perturbation: weight of the loss in the perturbed inference, for weights of length 1 (see Notes). A large one looks
@@ -93,6 +92,11 @@ class DirectLossMinimizer(LinearRanker):
     start : {"hinge", "zeros"} or array of shape (d,), default="hinge"
         Where descent begins: the weights of a :class:`maxmargin.RankingSVM`, zeros (from which the first step leads to the
         difference of the class means), or these weights.
+    standardize : bool, default=True
+        Measure weights in standard deviations of the features. False is for features that share a scale, such as pixels, where
+        those that hardly vary should hardly count.
+    step : float, default=0.3
+        Length of the first steps, in radians.
     n_starts : int, default=1
         Descents; those after the first begin at random weights. The smallest training loss wins.
     relevance_threshold, grades
@@ -113,8 +117,8 @@ class DirectLossMinimizer(LinearRanker):
     Attributes
     ----------
     coef_ : array of shape (d,)
-        Weights; the score of a sample is ``x . coef_``. Times the standard deviation of the features they have length 1, unless
-        nothing better than the start was found: then they are the start.
+        Weights; the score of a sample is ``x . coef_``. They have length 1 (times the standard deviation of the features, if
+        ``standardize``), unless nothing better than the start was found: then they are the start.
     intercept_ : float
         0, because a constant does not change a ranking.
     training_loss_ : float
@@ -144,12 +148,15 @@ class DirectLossMinimizer(LinearRanker):
     Notes
     -----
     The direct loss of a list is ``sign / epsilon * (max_R [F(R) + sign * epsilon * delta(R)] - max_R F(R))``, with ``F`` the mean
-    over (positive, negative) pairs of the score differences. It depends on ``w / epsilon`` alone, so the length of ``w``
-    is a second name of ``epsilon``, and descent takes place among weights of length 1, measured in standard deviations of
-    the features: a step has a length in radians and means the same for features of any scale. After ten steps without a smaller
-    loss, descent goes back to the best weights and halves both the step and epsilon, in whose limit the direct loss is the
-    loss. So there is no step size to choose, and an epsilon that is far too large, as may happen (useful ones differ by orders of
-    magnitude between losses), costs some steps and no more.
+    over (positive, negative) pairs of the score differences. It depends on ``w / epsilon`` alone, so the length of ``w`` is a
+    second name of ``epsilon``, and descent takes place among weights of length 1, measured in standard deviations of the
+    features if ``standardize``: a step has a length in radians and means the same for features of any scale. After ten steps
+    without a smaller loss, descent goes back to the best weights and halves both the step and epsilon, in whose limit the direct
+    loss is the loss. So an epsilon that is far too large, as may happen (useful ones differ by orders of magnitude between
+    losses), costs some steps and no more.
+
+    Long descents fit training data more closely than is good for few samples of many features. There ``max_iter`` is what
+    regularizes: a few short steps (``step=0.01, epsilon=0.01``) from a good start, say the weights of a logistic regression.
 
     Examples
     --------
@@ -176,6 +183,8 @@ class DirectLossMinimizer(LinearRanker):
         epsilon: float = 1.0,
         sign: Literal[1, -1] = 1,
         start: str | ArrayLike = "hinge",
+        standardize: bool = True,
+        step: float = 0.3,
         n_starts: int = 1,
         relevance_threshold: float | None = None,
         grades: bool | str = False,
@@ -191,6 +200,8 @@ class DirectLossMinimizer(LinearRanker):
         self.epsilon = epsilon
         self.sign = sign
         self.start = start
+        self.standardize = standardize
+        self.step = step
         self.n_starts = n_starts
         self.relevance_threshold = relevance_threshold
         self.grades = grades
@@ -225,7 +236,8 @@ class DirectLossMinimizer(LinearRanker):
         X, y = self._check_samples(X, y)
         model, _ = self._lists(X, y, qid, sample_weight)
         mark = mark_of(model) if self.warm_start else None
-        problem, scale = DirectRanking(model, self.sign), feature_scale(model.X)
+        problem = DirectRanking(model, self.sign)
+        scale = feature_scale(model.X) if self.standardize else np.ones(model.n_features)
         rng = np.random.default_rng(self.random_state)
         earlier = self._recalled(mark)
         first = self._first_weights(model, scale) if earlier is None else earlier
@@ -260,6 +272,7 @@ class DirectLossMinimizer(LinearRanker):
     def _check_parameters(self) -> None:
         check_budgets(self)
         check_positive(self, "epsilon")
+        check_positive(self, "step")
         if self.sign not in (1, -1):
             raise ValueError(f"sign={self.sign!r} must be 1 or -1")
         if not isinstance(self.n_starts, numbers.Integral) or self.n_starts < 1:
@@ -286,7 +299,7 @@ class DirectLossMinimizer(LinearRanker):
 
     def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float) -> _Descent:
         """Normalised gradient steps on the unit sphere; the best weights seen are kept, the first ones as they are."""
-        step, epsilon, idle = _FIRST_STEP, float(self.epsilon), 0
+        step, epsilon, idle = float(self.step), float(self.epsilon), 0
         start_loss = problem.loss(first)
         run = _Descent(first, start_loss, epsilon, start_loss, DirectHistory())
         unit = best_unit = _unit(scale * first)
