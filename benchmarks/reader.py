@@ -117,18 +117,20 @@ def huge(folder: Path, megabytes: float) -> str:
     found: dict[str, tuple[object, float]] = {}
     for name, read in (
         ("ours", lambda: load_svmlight(path, split_queries="keep")),
-        ("peer", lambda: load_svmlight_file(str(path), query_id=True)),
+        # With queries it copies all of them at every line, which takes ten minutes for such a file.
+        ("peer", lambda: load_svmlight_file(str(path))),
     ):
         start = time.perf_counter()
         found[name] = read(), time.perf_counter() - start
-    (ours, seconds), ((X, y, qid), others) = found["ours"], found["peer"]
+    (ours, seconds), ((X, y), others) = found["ours"], found["peer"]
     same = all(np.array_equal(getattr(ours.X, part), getattr(X, part)) for part in ("data", "indices", "indptr"))
-    if not (same and np.array_equal(ours.y, y) and np.array_equal(ours.qid, qid)):
+    if not (same and np.array_equal(ours.y, y) and np.array_equal(ours.qid, np.tile(load_svmlight(piece).qid, 20))):
         raise AssertionError("the readers do not agree")
     path.unlink()
     return (
-        f"A file of {size:,.0f} MB, read once by each: {size / seconds:.0f} MB/s, {others / seconds:.1f} times as fast as "
-        "scikit-learn (wall time, all cores), and the same arrays."
+        f"A file of {size:,.0f} MB, read once by each: {size / seconds:.0f} MB/s against {size / others:.0f} MB/s, "
+        f"{others / seconds:.1f} times as fast (wall time, all cores), and the same arrays. Here scikit-learn leaves out the "
+        "queries, which it would copy at every line."
     )
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.metrics import get_scorer
 
 from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
 from maxmargin.estimators.structured import StructuredSVM
@@ -20,9 +23,10 @@ from maxmargin.estimators.training import choose_solver
 from maxmargin.models import StructuredModel
 from maxmargin.path import Segment, TracedPath, trace_path
 from maxmargin.path.checkpoint import Checkpoint
-from maxmargin.path.tracing import Progress, Rule
+from maxmargin.path.tracing import Progress, Rule, check_settings
 from maxmargin.path.weights import WeightStore
 from maxmargin.solvers import ConvergenceWarning, History, Solver
+from maxmargin.solvers.base import Bounds, check_bounds
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 Floats = NDArray[np.float64]
@@ -50,6 +54,37 @@ class Selection(NamedTuple):
     lambdas: Floats
 
 
+def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[str, Any]) -> Callable[..., float]:
+    """``scoring(estimator, X, y, **score_params)``, whatever was given."""
+    if scoring is None:
+        return lambda estimator, *data, **params: estimator.score(*data, **params)
+    if isinstance(scoring, str):
+        if score_params:
+            raise ValueError(
+                f"scoring={scoring!r} of scikit-learn knows no {' or '.join(score_params)}; pass a function "
+                f"scoring(estimator, X, y, {', '.join(score_params)}), or None for the metric that is trained for"
+            )
+        return get_scorer(scoring)
+    if not callable(scoring):
+        raise ValueError(f"scoring={scoring!r} must be a function of (estimator, X, y), a name, or None")
+    if inspect.isfunction(scoring):
+        taken = inspect.signature(scoring).parameters
+        anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
+        lacking = [name for name in score_params if name not in taken and not anything]
+        if lacking:
+            raise ValueError(f"scoring takes no {lacking[0]}; write it as scoring(estimator, X, y, {', '.join(score_params)})")
+    return scoring
+
+
+def best_of(scores: Floats) -> int:
+    """Place of the largest number."""
+    if np.isnan(scores).any():
+        if not (scores > -np.inf).any():
+            raise ValueError("scoring gave no number for any model; look at it, and at the validation data")
+        warnings.warn("some scores are not a number; the models they belong to are not chosen", UserWarning, stacklevel=3)
+    return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
+
+
 class RegularizationPath(TracedPath):
     """For every lambda from ``lambda_end`` up, a model that is provably within ``epsilon`` of the optimum.
 
@@ -67,7 +102,10 @@ class RegularizationPath(TracedPath):
         return path
 
     def estimator(self, lam: float) -> Any:
-        """A fitted estimator with the weights at ``lam``, and with the certificate they have there."""
+        """A fitted estimator with the weights at ``lam``, and with the certificate they have there.
+
+        Where the closed form holds, above ``lambdas[0]``, ``primal_objective_`` is an upper bound of the objective.
+        """
         return self._fitted(self.model_at(lam), lam)
 
     def estimator_of(self, model: int) -> Any:
@@ -83,8 +121,12 @@ class RegularizationPath(TracedPath):
         factor = 1.0 / lam
         estimator.set_params(C=factor / self.n_blocks)
         estimator._keep(weights)
-        gap = self.gap_bound(lam)
         ridge = 0.5 * lam * float(weights @ weights)
+        if self.model_at(lam) == model:
+            gap = self.gap_bound(lam)
+        else:
+            # Other weights are used where these were found; their own gap is known.
+            gap = max(0.0, ridge + float(self.hinges[model] - self.duals[model]))
         if model == 0 and self.closed_form and lam > self.lambdas[0]:
             # Here the lower bound is known: the mean loss of the worst outputs less the regulariser.
             primal = self.duals[0] + 0.5 * self.lambdas[0] * self.squared_norms[0] - ridge + gap
@@ -99,7 +141,7 @@ class RegularizationPath(TracedPath):
         return estimator
 
     def select(
-        self, X: Any, y: Any, *, scoring: Callable[..., float] | None = None, **score_params: Any
+        self, X: Any, y: Any, *, scoring: str | Callable[..., float] | None = None, **score_params: Any
     ) -> Selection:
         """Score every distinct model of the path once, on validation data.
 
@@ -107,23 +149,22 @@ class RegularizationPath(TracedPath):
         ----------
         X, y
             Validation data, as ``score`` of the estimator takes them.
-        scoring : callable, optional
-            ``scoring(estimator, X, y, **score_params)``, larger is better; by default ``estimator.score``.
+        scoring : str or callable, optional
+            ``scoring(estimator, X, y, **score_params)``, larger is better, or the name of one of scikit-learn's; by default
+            ``estimator.score``.
         **score_params
             Such as ``qid``.
 
         Returns
         -------
         Selection
-            The best; of several, that with the largest lambda.
+            The best; of several, that with the largest lambda. Scores that are not a number lose.
         """
-        models = (self.estimator_of(k) for k in range(len(self)))
-        scores = np.array(
-            [m.score(X, y, **score_params) if scoring is None else scoring(m, X, y, **score_params) for m in models]
-        )
+        score = scorer_of(scoring, score_params)
+        scores = np.array([float(score(self.estimator_of(k), X, y, **score_params)) for k in range(len(self))])
         # Weights that are used nowhere (another model is better at their own lambda) are not candidates.
         used = np.array([hi > lo for hi, lo in self.ranges()])
-        best = int(np.argmax(np.where(used, scores, -np.inf)))
+        best = best_of(np.where(used, scores, -np.inf))
         return Selection(self.middle(best), float(scores[best]), scores, self.lambdas.copy())
 
     def middle(self, model: int) -> float:
@@ -184,17 +225,22 @@ class RegularizationPath(TracedPath):
 
     @classmethod
     def load(cls, file: str | os.PathLike[str], **objects: Any) -> Self:
-        """Read a path; ``objects`` are parameters that files do not hold, such as a loss of one's own."""
+        """Read a path; ``objects`` are parameters of the estimator that files do not hold, such as a loss of one's own."""
         name = os.fspath(file)
         content, arrays, version = read_archive(file, _KIND)
         try:
             template = None
             if content["estimator"] is not None:
                 own = {key.removeprefix("estimator."): value for key, value in arrays.items() if key.startswith("estimator.")}
+                if not isinstance(content["estimator"], dict):
+                    raise TypeError("its estimator is not described")
                 template = unpack_estimator(name, content["estimator"], own, objects, version)
+        except KeyError as error:
+            raise SavedFileError(f"{name}: is not a sound path ({error} is missing); copy or write it again") from error
+        except TypeError as error:
+            raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
+        try:
             traced = _traced(content, arrays)
-        except SavedFileError:
-            raise
         except (KeyError, TypeError, ValueError) as error:
             raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
         path = cls(**{field: getattr(traced, field) for field in TracedPath.__dataclass_fields__})
@@ -208,23 +254,30 @@ def _traced(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TracedP
     rows = arrays["segments"]
     if any(column.shape != (len(store),) or column.dtype != np.float64 for column in columns.values()) or len(store) == 0:
         raise ValueError("its columns are not of one length")
-    if rows.ndim != 2 or rows.shape[1] != len(Segment._fields) or not np.isfinite(rows).all():
+    if not all(np.isfinite(column).all() for column in columns.values()) or (np.diff(columns["lambdas"]) >= 0).any():
+        raise ValueError("its lambdas are not in order")
+    if rows.ndim != 2 or rows.shape[1] != len(Segment._fields) or rows.dtype != np.float64 or not np.isfinite(rows).all():
         raise ValueError("its segments are not in order")
     segments = [Segment(hi, lo, int(model), a, b) for hi, lo, model, a, b in rows.tolist()]
-    if any(not 0 <= segment.model < len(store) or not segment.hi > segment.lo >= 0 for segment in segments):
+    if any(not 0 <= s.model < len(store) or not s.hi > s.lo >= 0 or min(s.gap_hi, s.gap_lo) < 0 for s in segments):
         raise ValueError("its segments are not in order")
+    if segments and (segments[0].hi != columns["lambdas"][0] or any(a.lo != b.hi for a, b in pairwise(segments))):
+        raise ValueError("its segments leave holes")
+    kinds = {"epsilon": float, "kappa": float, "start_gap": float, "n_blocks": int, "rule": str}
+    kinds |= {"certified": bool, "complete": bool, "closed_form": bool}
+    scalars = {name: content[name] for name in kinds}
+    wrong = [name for name, kind in kinds.items() if type(scalars[name]) is not kind]
+    if wrong or not scalars["epsilon"] > 0 or scalars["n_blocks"] < 1 or scalars["start_gap"] < 0:
+        raise ValueError(f"its header has no sound {wrong[0] if wrong else 'numbers'}")
     return TracedPath(
-        epsilon=float(content["epsilon"]),
-        kappa=float(content["kappa"]),
-        rule=str(content["rule"]),
-        n_blocks=int(content["n_blocks"]),
         store=store,
         segments=segments,
-        certified=bool(content["certified"]),
-        complete=bool(content["complete"]),
-        closed_form=bool(content["closed_form"]),
-        start_gap=float(content["start_gap"]),
-        **columns,
+        lambdas=columns["lambdas"],
+        hinges=columns["hinges"],
+        squared_norms=columns["squared_norms"],
+        duals=columns["duals"],
+        passes=columns["passes"],
+        **scalars,
     )
 
 
@@ -255,8 +308,9 @@ def regularization_path(
     Parameters
     ----------
     model : estimator, StructuredModel or problem
-        ``RankingSVM``, ``MulticlassSVM``, ``ChainSVM``, ``TreeSVM``, ``GraphSVM`` or ``StructuredSVM`` (its ``C`` does not
-        matter), a user's :class:`maxmargin.models.StructuredModel`, or anything that hands out cuts, without X and y.
+        ``RankingSVM``, ``MulticlassSVM``, ``ChainSVM``, ``TreeSVM``, ``GraphSVM`` or ``StructuredSVM``. Its ``C``, ``solver``,
+        ``tol``, ``max_iter``, ``time_limit``, ``random_state`` and ``verbose`` do not matter: what there is of them here counts.
+        Or a user's :class:`maxmargin.models.StructuredModel`, or anything that hands out cuts, without X and y.
     X, y
         Training data as in ``fit``.
     epsilon : float
@@ -271,7 +325,7 @@ def regularization_path(
     solver : str or Solver, default="auto"
         As in the estimators.
     bounds : pair of arrays or numbers, optional
-        ``lower <= w <= upper`` for the weights of the problem; by default those of the estimator.
+        ``lower <= w <= upper`` for the weights of the problem, besides those that the estimator itself has.
     rule : {"interpolate", "transport"}
         Where to solve: ours, which needs few solves, or the published one. See docs/path.md.
     certified : bool, default=True
@@ -307,8 +361,10 @@ def regularization_path(
     >>> path.estimator(found.lam).score(X[1::2], y[1::2]) == found.score
     True
     """
+    check_settings(epsilon, lambda_min, lambda_max, kappa, rule, dtype, time_limit, callback)
     problem, own_bounds, template = _problem_of(model, X, y, fit_params)
-    file = None if checkpoint is None else Checkpoint(checkpoint, problem, epsilon, kappa, rule)
+    limits = _within(check_bounds(bounds, problem.n_features), own_bounds)
+    file = None if checkpoint is None else Checkpoint(checkpoint, problem, epsilon, kappa, rule, limits)
     shown = _Shown(lambda_min) if verbose else None
 
     def tell(progress: Progress) -> None:
@@ -323,7 +379,7 @@ def regularization_path(
         kappa=kappa,
         lambda_max=lambda_max,
         solver=choose_solver(solver, problem),
-        bounds=own_bounds if bounds is None else bounds,
+        bounds=limits,
         rule=rule,
         certified=certified,
         dtype=dtype,
@@ -337,24 +393,37 @@ def regularization_path(
     if not traced.complete:
         warnings.warn(
             f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "
-            "not reach its gap; go on from a checkpoint, or raise time_limit, the solver's max_passes or epsilon",
+            "not reach its gap; go on from a checkpoint, raise time_limit, the solver's max_passes or epsilon, or take another "
+            "solver, such as solver='one_slack'",
             ConvergenceWarning,
             stacklevel=2,
         )
     return RegularizationPath.of(traced, template)
 
 
+def _within(bounds: Bounds | None, own: tuple[ArrayLike, ArrayLike] | None) -> Bounds | None:
+    """Bounds of the user and of the estimator, both."""
+    if bounds is None or own is None:
+        return bounds if own is None else (np.array(own[0], dtype=np.float64), np.array(own[1], dtype=np.float64))
+    return check_bounds((np.maximum(bounds[0], own[0]), np.minimum(bounds[1], own[1])), len(bounds[0]))
+
+
 def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple[Any, Any, Any]:
     """The problem, bounds that belong to it, and an estimator to put weights into."""
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class; pass an object, {model.__name__}(...)")
     if isinstance(model, StructuredModel):
         model = StructuredSVM(model)
     if hasattr(model, "_prepare"):
         if X is None or y is None:
             raise ValueError(f"X and y are missing; a path of {type(model).__name__} needs training data")
         template = clone(model)
+        unknown = [name for name in fit_params if name not in inspect.signature(model.fit).parameters]
+        if unknown:
+            raise TypeError(f"{unknown[0]} is neither an argument of regularization_path nor of {type(model).__name__}.fit")
         problem, bounds = template._prepare(X, y, **fit_params)
         return problem, bounds, template
-    if hasattr(model, "cut") and hasattr(model, "n_blocks"):
+    if all(hasattr(model, name) for name in ("cut", "cuts", "n_blocks", "n_features", "exact")):
         if X is not None or y is not None or fit_params:
             raise ValueError(f"{type(model).__name__} brings its own data; leave out X and y")
         return model, None, None

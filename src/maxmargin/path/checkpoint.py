@@ -7,11 +7,15 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxmargin.cuts import CheckedProblem, Problem
 from maxmargin.path.tracing import Point
 from maxmargin.path.weights import WeightStore
+from maxmargin.solvers.base import Bounds
 from maxmargin.storage import SavedFileError, check_writable, read_archive, write_archive
+
+Floats = NDArray[np.float64]
 
 _KIND = "path checkpoint"
 _COLUMNS = ("lam", "hinge", "dual", "passes", "certified")
@@ -26,22 +30,29 @@ class Checkpoint:
         Written in one step, at most every ``pause`` seconds and with the last point; if it exists, it must be of the same
         problem and settings.
     problem : Problem
-        What is being solved; it is recognised by its size and by the cut at weights of zero.
-    epsilon, kappa, rule
+        What is being solved; it is recognised by its size, the cut at weights of zero and the hinges at some other weights.
+    epsilon, kappa, rule, bounds
         Of the path.
     pause : float
         Least number of seconds between two writes.
     """
 
     def __init__(
-        self, file: str | os.PathLike[str], problem: Problem, epsilon: float, kappa: float, rule: str, pause: float = 5.0
+        self,
+        file: str | os.PathLike[str],
+        problem: Problem,
+        epsilon: float,
+        kappa: float,
+        rule: str,
+        bounds: Bounds | None = None,
+        pause: float = 5.0,
     ) -> None:
         check_writable(file)
         self.file = file
         self.pause = pause
+        self.n_features = problem.n_features
         self._settings = {"epsilon": float(epsilon), "kappa": float(kappa), "rule": rule, "n_blocks": int(problem.n_blocks)}
-        cut = CheckedProblem(problem).mean_cut(np.zeros(problem.n_features))
-        self._mark = np.append(cut.psi, cut.loss)
+        self._marks = _marks_of(problem, bounds)
         self._written = -np.inf
 
     def points(self) -> list[Point]:
@@ -56,18 +67,23 @@ class Checkpoint:
                     f"{name}: is the checkpoint of a path with {key}={content.get(key)!r}, not {value!r}; name another file, or "
                     "remove it to begin anew"
                 )
-        mark = arrays.get("mark")
-        # Products are summed in another order on another number of threads.
-        if mark is None or mark.shape != self._mark.shape or not np.allclose(mark, self._mark, rtol=1e-6, atol=1e-9):
+        if not _equal(arrays.get("lower"), self._marks["lower"]) or not _equal(arrays.get("upper"), self._marks["upper"]):
+            raise SavedFileError(
+                f"{name}: is the checkpoint of a path with other bounds of the weights; name another file, or remove it to begin "
+                "anew"
+            )
+        if not all(_close(arrays.get(key), self._marks[key]) for key in ("psi", "levels")):
             raise SavedFileError(f"{name}: is the checkpoint of a path on other data; name another file, or remove it")
         try:
-            store = WeightStore.of(len(self._mark) - 1, arrays)
-            columns = [arrays[column].tolist() for column in _COLUMNS]
-            rows = zip(*columns, strict=True)
-            return [
+            store = WeightStore.of(self.n_features, arrays)
+            columns = [_column(arrays, column, len(store)) for column in _COLUMNS]
+            points = [
                 Point(lam, store[k], hinge, dual, passes, bool(certified))
-                for k, (lam, hinge, dual, passes, certified) in enumerate(rows)
+                for k, (lam, hinge, dual, passes, certified) in enumerate(zip(*columns, strict=True))
             ]
+            if any(not point.lam >= 0 or not point.hinge >= 0 or not point.passes >= 0 for point in points):
+                raise ValueError("it has negative numbers where none can be")
+            return points
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise SavedFileError(f"{name}: is not a sound checkpoint ({error}); remove it to begin anew") from error
 
@@ -75,9 +91,45 @@ class Checkpoint:
         """Write all points, unless that was done a moment ago and more are to come."""
         if not last and time.monotonic() - self._written < self.pause:
             return
-        store = WeightStore(len(self._mark) - 1)
+        store = WeightStore(self.n_features)
         for point in points:
             store.append(point.weights)
         arrays: dict[str, Any] = {column: np.array([getattr(point, column) for point in points]) for column in _COLUMNS}
-        write_archive(self.file, _KIND, self._settings, {**arrays, **store.arrays(), "mark": self._mark})
+        write_archive(self.file, _KIND, self._settings, {**arrays, **store.arrays(), **self._marks})
         self._written = time.monotonic()
+
+
+def _marks_of(problem: Problem, bounds: Bounds | None) -> dict[str, Floats]:
+    """What tells problems apart: bounds, the cut at zero, and hinges at random weights of a size at which losses matter."""
+    checked, rng = CheckedProblem(problem), np.random.default_rng(0)
+    zero = checked.mean_cut(np.zeros(problem.n_features))
+    size = float(np.linalg.norm(zero.psi))
+    levels = [zero.loss]
+    for _ in range(2):
+        weights = rng.normal(size=problem.n_features) * (zero.loss / size if size > 0 else 1.0)
+        if bounds is not None:
+            weights = np.clip(weights, *bounds)
+        levels.append(checked.mean_cut(weights).hinge(weights))
+    none = np.zeros(0)
+    lower, upper = (none, none) if bounds is None else bounds
+    return {"lower": lower, "upper": upper, "psi": zero.psi, "levels": np.array(levels)}
+
+
+def _equal(found: NDArray[Any] | None, own: Floats) -> bool:
+    return found is not None and np.array_equal(found, own)
+
+
+def _close(found: NDArray[Any] | None, own: Floats) -> bool:
+    """Nearly equal: products are summed in another order on another number of threads."""
+    if found is None or found.shape != own.shape or found.dtype != np.float64:
+        return False
+    return bool(np.abs(found - own).max(initial=0.0) <= 1e-6 * np.abs(own).max(initial=0.0))
+
+
+def _column(arrays: dict[str, NDArray[Any]], name: str, size: int) -> list[Any]:
+    column = arrays[name]
+    kind = np.bool_ if name == "certified" else np.float64
+    if column.shape != (size,) or column.dtype != kind or not np.isfinite(column).all():
+        raise ValueError(f"its column {name!r} is not {size} numbers")
+    values: list[Any] = column.tolist()
+    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +50,8 @@ class TracedPath:
     lambdas : array of shape (m,)
         Where the problem was solved, in descending order. The first one is where the closed form for large lambda ends.
     hinges, squared_norms, duals : arrays of shape (m,)
-        Mean hinge and squared norm of the weights, and the lower bound of the optimum, at each of them.
+        Mean hinge and squared norm of the weights, and the lower bound of the optimum, at each of them. With
+        ``rule="transport"`` the first hinge is an upper bound, which saves a pass.
     passes : array of shape (m,)
         Oracle calls spent on each, in units of the number of blocks.
     segments : list of Segment
@@ -58,6 +60,8 @@ class TracedPath:
         Whether the bounds are proved.
     complete : bool
         False if tracing was interrupted or ran out of a budget before ``lambda_min``.
+    interrupted : bool
+        Whether Ctrl-C ended the run; not kept in files.
     closed_form : bool
         Whether weights at ``lambda >= lambdas[0]`` are ``direction / lambda``, which has the gap of ``lambdas[0]`` or less.
     """
@@ -77,10 +81,11 @@ class TracedPath:
     complete: bool
     closed_form: bool
     start_gap: float
+    interrupted: bool = False
 
     @property
     def breakpoints(self) -> Floats:
-        """Where the weights change, in descending order: the upper end of each range, shape (segments,)."""
+        """Where the weights change, in descending order; the first one is where they begin to differ from the closed form."""
         changes = [s.hi for k, s in enumerate(self.segments) if k == 0 or s.model != self.segments[k - 1].model]
         return np.array(changes)
 
@@ -105,7 +110,9 @@ class TracedPath:
 
     def _above(self, lam: float) -> bool:
         """Whether the closed form applies; complains about lambdas that are not covered."""
-        if not 0 < lam < np.inf:
+        if np.ndim(lam) > 0:
+            raise ValueError("lambda must be one number; ask once for each lambda")
+        if not isinstance(lam, numbers.Real | np.ndarray) or not 0 < lam < np.inf:
             raise ValueError(f"lambda={lam!r} must be a positive number")
         if lam >= self.lambdas[0]:
             if lam > self.lambdas[0] and not self.closed_form:

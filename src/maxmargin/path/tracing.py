@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import numbers
 import time
 from bisect import bisect_left
 from collections.abc import Callable
@@ -121,31 +122,48 @@ def trace_path(
     keep : callable, optional
         Called with all points after every solve, to write them down, and at the end, when the second argument is True.
     """
-    _check(epsilon, lambda_min, lambda_max, kappa, rule)
+    check_settings(epsilon, lambda_min, lambda_max, kappa, rule, dtype, time_limit, callback)
     if certified and not problem.exact:
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
     if certified and isinstance(solver, BCFW) and solver.stop == "heuristic":
         raise ValueError("BCFW(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise ValueError(f"dtype={dtype!r} must be float64 or float32")
     for point in known or []:
         if len(point.weights) != problem.n_features:
             found, wanted = len(point.weights), problem.n_features
             raise ValueError(f"known has points of {found} weights, but the problem has {wanted} features")
     tracer = _Tracer(problem, float(epsilon), float(lambda_min), float(kappa), solver, bounds, dtype, time_limit, callback, keep)
-    return tracer.run(rule, None if lambda_max is None else float(lambda_max), known or [])
+    # What an uncertified run has left proves nothing.
+    usable = [point for point in known or [] if point.certified or not certified]
+    return tracer.run(rule, None if lambda_max is None else float(lambda_max), usable)
 
 
-def _check(epsilon: float, lambda_min: float, lambda_max: float | None, kappa: float, rule: str) -> None:
-    for name, value in (("epsilon", epsilon), ("lambda_min", lambda_min), ("lambda_max", lambda_max)):
-        if value is not None and not 0 < value < np.inf:
+def check_settings(
+    epsilon: Any,
+    lambda_min: Any,
+    lambda_max: Any = None,
+    kappa: Any = 0.9,
+    rule: Any = "interpolate",
+    dtype: Any = np.float64,
+    time_limit: Any = None,
+    callback: Any = None,
+) -> None:
+    """Complain about arguments of :func:`trace_path` that make no sense."""
+    optional = {"lambda_max": lambda_max, "time_limit": time_limit}
+    for name, value in {"epsilon": epsilon, "lambda_min": lambda_min, **optional}.items():
+        if value is None and name in optional:
+            continue
+        if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
             raise ValueError(f"{name}={value!r} must be a positive number")
     if lambda_max is not None and lambda_max <= lambda_min:
         raise ValueError(f"lambda_max={lambda_max!r} must be greater than lambda_min={lambda_min!r}")
-    if not 0 < kappa < 1:
+    if not isinstance(kappa, numbers.Real) or not 0 < float(kappa) < 1:
         raise ValueError(f"kappa={kappa!r} must be between 0 and 1")
     if rule not in ("interpolate", "transport"):
         raise ValueError(f"rule={rule!r} is unknown; choose 'interpolate' or 'transport'")
+    if dtype not in (np.float64, np.float32, np.dtype(np.float64), np.dtype(np.float32), "float64", "float32"):
+        raise ValueError(f"dtype={dtype!r} must be float64 or float32")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback={callback!r} must be a function of one argument, or None")
 
 
 class _Stopped(Exception):
@@ -189,7 +207,7 @@ class _Tracer:
 
     def run(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> TracedPath:
         """Trace from the top, or from where ``known`` ends."""
-        complete = True
+        complete, interrupted = True, False
         try:
             self._begin(rule, lambda_max, known)
             (self._transport if rule == "transport" else self._interpolate)()
@@ -201,19 +219,22 @@ class _Tracer:
                     f"no weights within epsilon={self.epsilon:g} were found at lambda_max={lambda_max:g}; raise epsilon, or "
                     "max_passes or time_limit"
                 ) from None
-            complete = False
+            complete, interrupted = False, isinstance(stopped, KeyboardInterrupt)
         finally:
             if self.keep is not None and self.points:
                 self.keep(self.points, True)
         segments = self._ranges(rule)
         end = segments[-1].lo if segments else self.points[0].lam
-        return self._result(rule, segments, complete and end <= self.lambda_min)
+        return self._result(rule, segments, complete and end <= self.lambda_min, interrupted)
 
     # ---- solving ---------------------------------------------------------------------------------------------------------------
 
     def _begin(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> None:
         # Weights that the store would round are others than those that were solved for.
         known = [p for p in known if p.gap <= self.largest_gap and np.array_equal(p.weights, self._stored(p.weights))]
+        if self.bounds is not None:
+            lower, upper = self.bounds
+            known = [p for p in known if ((lower <= p.weights) & (p.weights <= upper)).all()]
         if lambda_max is not None:
             first = next((point for point in known if point.lam == lambda_max), None)
             self._insert(first or self._solve(lambda_max, None))
@@ -248,7 +269,7 @@ class _Tracer:
             self.solver,
             epsilon=self.kappa * self.epsilon,
             # Every solve draws numbers of its own, the same in every run.
-            random_state=self.solver.random_state + len(self.points),
+            random_state=(self.solver.random_state or 0) + len(self.points),
             time_limit=min((limit for limit in (left, self.solver.time_limit) if limit is not None), default=None),
         )
         solution = solver.solve(self.problem, lam, bounds=self.bounds, start=None if near is None else near.solution)
@@ -377,7 +398,7 @@ class _Tracer:
             segments.append(Segment(last.lam, 0.0, len(self.points) - 1, last.gap, max(last.gap, last.hinge)))
         return segments
 
-    def _result(self, rule: Rule, segments: list[Segment], complete: bool) -> TracedPath:
+    def _result(self, rule: Rule, segments: list[Segment], complete: bool, interrupted: bool) -> TracedPath:
         for point in self.points:
             self.store.append(point.weights)
         columns = {
@@ -400,6 +421,7 @@ class _Tracer:
             complete=complete,
             closed_form=self.start is not None,
             start_gap=self.points[0].gap,
+            interrupted=interrupted,
         )
 
 

@@ -89,7 +89,7 @@ def check_bounds(bounds: tuple[ArrayLike, ArrayLike] | None, n_features: int) ->
     """Lower and upper bounds as arrays of shape (d,)."""
     if bounds is None:
         return None
-    if len(bounds) != 2:
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise ValueError("bounds must be a pair (lower, upper)")
     try:
         lower, upper = (np.broadcast_to(np.asarray(bound, dtype=np.float64), (n_features,)).copy() for bound in bounds)
