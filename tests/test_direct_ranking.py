@@ -276,18 +276,18 @@ def test_first_steps(noisy):
         model = DirectLossMinimizer(start=start, standardize=False, step=0.01, max_iter=2).fit(X, y)
     assert model.history_.step == [0.01, 0.01]
     cosine = model.coef_ @ start / np.linalg.norm(start)
-    assert np.arccos(cosine) == pytest.approx(np.arctan(0.01), rel=1e-6)
+    assert np.arccos(cosine) == pytest.approx(0.01, rel=1e-6)
 
 
 def test_warm_start_goes_on_only_with_the_same_data(noisy):
     X, y = noisy
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        model = DirectLossMinimizer(C=100, max_iter=5, warm_start=True).fit(X, y)
+        model = DirectLossMinimizer(C=100, start="zeros", max_iter=3, warm_start=True).fit(X, y)
     first = model.training_loss_
     model.set_params(max_iter=1000).fit(X, y)
     assert model.start_loss_ == first > model.training_loss_
     other = model.fit(X[:200], y[:200])
-    assert other.start_loss_ == DirectLossMinimizer(C=100).fit(X[:200], y[:200]).start_loss_
+    assert other.start_loss_ == DirectLossMinimizer(start="zeros").fit(X[:200], y[:200]).start_loss_
 
 
 def test_sparse_and_pickle(noisy):
@@ -312,6 +312,7 @@ def test_time_limit(noisy):
     [
         ({"C": 0}, None, "C=0 must be a positive number"),
         ({"step": -1}, None, "step=-1 must be a positive number"),
+        ({"step": 2}, None, "step=2 must be at most a right angle"),
         ({"epsilon": 0}, None, "epsilon=0 must be a positive number"),
         ({"epsilon": np.inf}, None, "epsilon=inf must be"),
         ({"sign": 0}, None, "sign=0 must be 1 or -1"),

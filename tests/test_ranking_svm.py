@@ -1,5 +1,6 @@
 """The estimator: scikit-learn's rules, the certificate, and errors that help."""
 
+import copy
 import itertools
 import pickle
 
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn import config_context
 from sklearn.datasets import make_classification
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -18,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from maxmargin import RankingSVM, losses, metrics, most_violating_ranking
 from maxmargin.losses import ranking_loss
 from maxmargin.models.ranking import RankingModel, gain_shares
-from maxmargin.solvers import BCFW, ConvergenceWarning
+from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning
 
 
 @pytest.fixture
@@ -96,8 +98,123 @@ def test_thresholds(queries):
     np.testing.assert_array_equal(RankingSVM(grades=True).fit(X, y, qid).relevance_thresholds_, [0, 1, 2])
     with pytest.raises(ValueError, match="leave relevance_threshold"):
         RankingSVM(grades=True, relevance_threshold=1).fit(X, y, qid)
-    with pytest.raises(ValueError, match="relevant and irrelevant samples of the same query"):
+    with pytest.raises(ValueError, match=r"only one class, irrelevant ones: .* those above 3 are relevant.*relevance_threshold"):
         RankingSVM(relevance_threshold=3).fit(X, y, qid)
+    with pytest.raises(ValueError, match="samples of the same query, but no query has both"):
+        RankingSVM().fit(X, np.unique(qid, return_inverse=True)[1] % 2, qid)
+    for bad in (np.nan, "2", [2]):
+        with pytest.raises(ValueError, match=r"relevance_threshold=.* must be a finite number"):
+            RankingSVM(relevance_threshold=bad).fit(X, y, qid)
+    with pytest.raises(ValueError, match="trains for every distinct label, and y has 1200"):
+        RankingSVM(grades=True).fit(np.ones((1200, 2)), np.arange(1200))
+    with pytest.raises(ValueError, match="the gain of the grade 1200 is too large"):
+        RankingSVM("ndcg", grades="exponential").fit(X, y * 400, qid)
+
+
+@pytest.mark.parametrize("labels", [np.array(["1", "0"] * 5), np.array([1, "0"] * 5, dtype=object)])
+def test_labels_are_numbers(labels):
+    X = np.arange(20.0).reshape(10, 2)
+    with pytest.raises(ValueError, match="y must be numbers"):
+        RankingSVM().fit(X, labels)
+    model = RankingSVM().fit(X, np.arange(10) > 5)
+    with pytest.raises(ValueError, match="y must be numbers"):
+        model.score(X, labels)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.score(X, [np.nan] * 10)
+
+
+@pytest.mark.parametrize(
+    "qid",
+    [
+        np.array([1, None] * 5, dtype=object),
+        np.array([1, "a"] * 5, dtype=object),
+        np.array([1.0, np.nan] * 5, dtype=object),
+        np.array([1.0, np.nan] * 5),
+        np.array(["2001-01-01", "NaT"] * 5, dtype="datetime64[D]"),
+    ],
+)
+def test_queries_are_known(qid):
+    for loss in ("ap", "accuracy"):
+        with pytest.raises(ValueError, match=r"qid (must be|contains)"):
+            RankingSVM(loss).fit(np.ones((10, 1)), np.arange(10) % 3 == 0, qid)
+
+
+class RankBiased(losses.RankingLoss):
+    """Rank-biased precision: suitable, and with a parameter that its name does not tell."""
+
+    def __init__(self, patience):
+        self.patience = patience
+
+    def derivative(self, j, i, n_pos, n_neg):
+        best = (1 - self.patience**n_pos) / (1 - self.patience)
+        return -(1 - self.patience) * self.patience ** (i + j - 2.0) / best
+
+    def value(self, negatives_above, n_neg):
+        i = np.arange(len(negatives_above))
+        best = (1 - self.patience ** len(i)) / (1 - self.patience)
+        return 1 - np.sum(self.patience ** (i + np.asarray(negatives_above, dtype=float))) / best
+
+
+def test_warm_start_with_another_loss(queries):
+    X, y, qid = queries
+    model = RankingSVM(RankBiased(0.3), tol=1e-6, warm_start=True).fit(X, y, qid)
+    model.set_params(loss=RankBiased(0.9)).fit(X, y, qid)
+    cold = RankingSVM(RankBiased(0.9), tol=1e-6).fit(X, y, qid)
+    assert model.certified_ and model.dual_gap_ >= 0
+    assert model.primal_objective_ == pytest.approx(cold.primal_objective_, rel=1e-5)
+
+
+def test_a_loss_that_is_not_suitable_certifies_nothing(queries):
+    X, y, qid = queries
+    # Positions after the k-th do not count; tiny lists cannot tell the second, nor can these queries the third.
+    for k, lists in ((3, (X, y, qid)), (10, (X, y, qid)), (40, (X, y))):
+        loss = losses.Discounted(lambda position, k=k: (np.asarray(position) <= k) * 1.0)
+        with pytest.warns(InexactOracleWarning, match="is not QS-suitable"):
+            assert not RankingSVM(loss, max_iter=3000).fit(*lists).certified_
+    convex = losses.Discounted(lambda position: np.maximum(0.0, 1 - 0.1 * np.asarray(position)))
+    assert RankingSVM(convex).fit(X, y, qid).certified_
+
+
+def test_a_copy_forgets_the_warm_start(queries):
+    X, y, qid = queries
+    model = RankingSVM(warm_start=True).fit(X, y, qid)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
+        assert other.fit(X, y, qid).certified_
+
+
+def test_score_with_weights(queries):
+    X, y, qid = queries
+    model = RankingSVM().fit(X, y, qid)
+    heavy = np.where(qid == qid[0], 3.0, 1.0)
+    values, ids = metrics.per_query(y > 0, model.predict(X), qid=qid, metrics=["ap"])
+    expected = np.average(values["ap"], weights=np.where(ids == qid[0], 3, 1))
+    assert model.score(X, y, qid, sample_weight=heavy) == pytest.approx(expected)
+    # The first query has nothing relevant.
+    with pytest.raises(ValueError, match="sample_weight is zero for every query"):
+        RankingSVM().fit(X, y, qid, sample_weight=(qid == qid[0]).astype(float))
+
+
+def test_queries_in_a_search(queries):
+    """With metadata routing, a search over a pipeline scores query by query."""
+    X, y, qid = queries
+    expected = []
+    for train, test in GroupKFold(3).split(X, y, qid):
+        model = make_pipeline(StandardScaler(), RankingSVM(C=0.1)).fit(X[train], y[train], rankingsvm__qid=qid[train])
+        expected.append(metrics.average_precision(y[test], model.predict(X[test]), qid=qid[test]))
+    with config_context(enable_metadata_routing=True):
+        ranker = RankingSVM().set_fit_request(qid=True).set_score_request(qid=True)
+        search = GridSearchCV(make_pipeline(StandardScaler(), ranker), {"rankingsvm__C": [0.1, 1]}, cv=GroupKFold(3))
+        search.fit(X, y, groups=qid, qid=qid)
+        assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(expected))
+        assert 0 < search.best_estimator_.score(X, y, qid=qid) <= 1
+
+
+@pytest.mark.parametrize("solver", ["eg", "pl"])
+def test_solvers_that_average_over_outputs(queries, solver):
+    X, y, qid = queries
+    with pytest.raises(ValueError, match=f"solver='{solver}' averages over outputs.*'bcfw', 'fw'"):
+        RankingSVM(solver=solver).fit(X, y, qid)
 
 
 def test_weights_are_checked(queries):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from typing import Any
 
@@ -82,6 +83,13 @@ def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int6
         raise ValueError("qid contains NaN; every sample must belong to a query")
     if n == 0:
         return ids, np.zeros(1, dtype=np.int64), None
+    if ids.dtype.kind in "mM" and np.isnat(ids).any():
+        raise ValueError("qid contains NaT; every sample must belong to a query")
+    if ids.dtype == object:
+        kinds = {next((kind for kind in (str, numbers.Real) if isinstance(entry, kind)), type(entry)) for entry in ids}
+        # NaN is what differs from itself; some kinds of missing values cannot even be asked.
+        if len(kinds) > 1 or any(kind not in (str, numbers.Real) for kind in kinds) or any(entry != entry for entry in ids):
+            raise ValueError("qid must be numbers or strings, of one kind and without missing values")
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
     heads = ids[starts]
     distinct, first, group = np.unique(heads, return_index=True, return_inverse=True)

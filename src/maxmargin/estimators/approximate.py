@@ -166,7 +166,7 @@ class ApproximateRankingSVM(LinearRanker):
         problem = _difficult(lists, rows, counts & ~easy)
         solver = ConstrainedCuttingPlane(margins=margins, feasible=binary)
         solution = train(self, problem, start=None if earlier is None else earlier[1], method=solver)
-        self._earlier = None if mark is None else (mark, (binary, solution))
+        self._remember(mark, (binary, solution))
         self.coef_, self.intercept_ = solution.weights[:-1], float(solution.weights[-1])
         self.binary_coef_, self.binary_intercept_ = binary[:-1], float(binary[-1])
         self.largest_violation_ = margins.violation(solution.weights)

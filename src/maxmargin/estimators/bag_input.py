@@ -75,8 +75,8 @@ def _check_real(dtype: np.dtype[Any], name: str) -> None:
         raise TypeError(f"{name} must be real numbers, but has dtype {dtype}; convert it to float32 or float64")
 
 
-def check_finite(bags: Bags) -> None:
-    """Complain about NaN and infinity, piece by piece."""
+def check_finite(bags: Bags, numbers: NDArray[np.intp] | None = None) -> None:
+    """Complain about NaN and infinity, piece by piece; ``numbers`` are those of the bags for whoever gave them."""
     if bags.X.dtype.kind != "f":
         return
     for begin, end in bags.pieces():
@@ -84,9 +84,10 @@ def check_finite(bags: Bags) -> None:
         if not finite.all():
             row = begin + int(np.flatnonzero(~finite.all(axis=1))[0])
             bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
+            number = bag if numbers is None else int(numbers[bag])
             raise ValueError(
-                f"X contains NaN or infinity in bag {bag}, candidate {row - int(bags.offsets[bag])}; remove such candidates or "
-                "replace the values"
+                f"X contains NaN or infinity in bag {number}, candidate {row - int(bags.offsets[bag])}; remove such candidates "
+                "or replace the values"
             )
 
 

@@ -23,6 +23,7 @@ from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
 
 Floats = NDArray[np.float64]
 
+_PASSES_OF_THE_START = 1000
 # Steps without progress after which they get shorter.
 _PATIENCE = 10
 
@@ -79,7 +80,7 @@ class DirectLossMinimizer(LinearRanker):
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
-        As in :class:`maxmargin.RankingSVM`.
+        As in :class:`maxmargin.RankingSVM`, but for ``"accuracy"``, which is no rank loss.
     C : float, default=1.0
         Weight of the hinges in the convex problem of ``start="hinge"``, whose features are divided by their standard deviation
         (unless ``standardize=False``).
@@ -96,7 +97,7 @@ class DirectLossMinimizer(LinearRanker):
         Measure weights in standard deviations of the features. False is for features that share a scale, such as pixels, where
         those that hardly vary should hardly count.
     step : float, default=0.3
-        Length of the first steps, in radians.
+        Length of the first steps, in radians; at most a right angle.
     n_starts : int, default=1
         Descents; those after the first begin at random weights. The smallest training loss wins.
     relevance_threshold, grades
@@ -266,13 +267,15 @@ class DirectLossMinimizer(LinearRanker):
         self.certified_ = False
         self.n_iter_ = len(best.history)
         self.history_ = best.history
-        self._earlier = None if mark is None else (mark, self.coef_)
+        self._remember(mark, self.coef_)
         return self
 
     def _check_parameters(self) -> None:
         check_budgets(self)
         check_positive(self, "epsilon")
         check_positive(self, "step")
+        if self.step > np.pi / 2:
+            raise ValueError(f"step={self.step!r} must be at most a right angle, {np.pi / 2:.4g}")
         if self.sign not in (1, -1):
             raise ValueError(f"sign={self.sign!r} must be 1 or -1")
         if not isinstance(self.n_starts, numbers.Integral) or self.n_starts < 1:
@@ -287,7 +290,7 @@ class DirectLossMinimizer(LinearRanker):
             scaled = copy.copy(model)
             scaled.X = divided(model.X, scale)
             # Only a start: if a budget ends it, it is a start all the same.
-            solver = OneSlackCuttingPlane(max_passes=self.max_iter, time_limit=self.time_limit)
+            solver = OneSlackCuttingPlane(max_passes=_PASSES_OF_THE_START, time_limit=self.time_limit)
             return solver.solve(scaled, 1.0 / (self.C * scaled.n_blocks)).weights / scale
         weights = np.array(self.start, dtype=np.float64)
         if weights.shape != scale.shape or not np.isfinite(weights).all():
@@ -326,7 +329,7 @@ class DirectLossMinimizer(LinearRanker):
                         run.converged = True
                         break
                 else:
-                    unit = _unit(unit - (1.0 if at_zero else step) * slope / length)
+                    unit = _unit(-slope if at_zero else np.cos(step) * unit - np.sin(step) * slope / length)
         except KeyboardInterrupt:
             if not len(run.history):
                 raise

@@ -238,7 +238,7 @@ class LatentRankingSVM(ListEstimator):
             if not (kept & ~relevant).any():
                 raise ValueError("X has no candidates for any irrelevant bag; give at least one of them a row")
         bags = Bags(rows, np.append(bounds[:-1][kept], bounds[-1]), None if given is None else given[kept])
-        check_finite(bags)
+        check_finite(bags, np.flatnonzero(kept))
         self.n_features_in_ = bags.n_features
         problem = self._problem(bags, relevant[kept])
         best = self._best_start(problem, began)

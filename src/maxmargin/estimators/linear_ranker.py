@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +19,10 @@ from maxmargin.estimators.training import check_list_weights, fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import RankingModel
 from maxmargin.models.ranking import gain_shares
+from maxmargin.solvers import InexactOracleWarning
+
+# With grades=True every one is a problem of its own, with an array as long as the data.
+_MOST_GRADES = 1000
 
 
 class LinearRanker(ReportMixin, BaseEstimator):
@@ -32,6 +38,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
 
     def _check_samples(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
         """X as an array or CSR matrix and y as numbers; finds the labels above which a sample is relevant."""
+        check_numbers(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
         return X, y
@@ -43,8 +50,16 @@ class LinearRanker(ReportMixin, BaseEstimator):
         if self.grades:
             if self.relevance_threshold is not None:
                 raise ValueError("grades=True uses every grade as a threshold; leave relevance_threshold at None")
-            return np.unique(y)[:-1] if len(np.unique(y)) > 1 else np.unique(y)
+            levels = np.unique(y)
+            if len(levels) > _MOST_GRADES:
+                raise ValueError(
+                    f"grades={self.grades!r} trains for every distinct label, and y has {len(levels)}; round y to a few grades, "
+                    "or give relevance_threshold"
+                )
+            return levels[:-1] if len(levels) > 1 else levels
         if self.relevance_threshold is not None:
+            if not isinstance(self.relevance_threshold, numbers.Real) or not np.isfinite(float(self.relevance_threshold)):
+                raise ValueError(f"relevance_threshold={self.relevance_threshold!r} must be a finite number, or None")
             return np.array([float(self.relevance_threshold)])
         return np.array([max(0.0, float(y.min()))])
 
@@ -72,16 +87,43 @@ class LinearRanker(ReportMixin, BaseEstimator):
             )
         model = RankingModel(X, relevant, loss, offsets, weights, shares)
         if model.n_blocks == 0:
-            raise ValueError(
-                f"y must contain relevant and irrelevant samples{'' if qid is None else ' of the same query'}, but holds "
-                f"only one class (labels from {y.min():g} to {y.max():g}); mark relevant samples by 1 and the others by 0"
+            raise ValueError(self._one_class(y, relevant, qid is not None))
+        if not model.weights.any():
+            reason = "sample_weight is zero" if shares is None else "sample_weight or the gain of the grades is zero"
+            raise ValueError(f"{reason} for every query with relevant and irrelevant samples; one must count")
+        if not model.exact:
+            warnings.warn(
+                f"loss={loss!r} is not QS-suitable, so inference may miss the most violating ranking and nothing is certified; "
+                "maxmargin.losses.check_qs_suitable says why",
+                InexactOracleWarning,
+                stacklevel=4,
             )
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
+    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_], queries: bool) -> str:
+        """Why there is nothing to learn."""
+        labels = f"labels are from {y.min():g} to {y.max():g}, and those above {self.relevance_thresholds_[0]:g} are relevant"
+        if relevant.all() or not relevant.any():
+            kind = "relevant" if relevant.all() else "irrelevant"
+            return (
+                f"y must contain relevant and irrelevant samples, but holds only one class, {kind} ones: {labels}; mark relevant "
+                "samples by 1 and the others by 0, or set relevance_threshold"
+            )
+        where = "no query has both" if queries else "none are to be told apart"
+        return f"y must contain relevant and irrelevant samples of the same query, but {where} ({labels}); check y and qid"
+
+    def _remember(self, mark: bytes | None, found: Any) -> None:
+        """Keep something for a warm start; the loss as well, so that no other one can take its place in memory."""
+        self._earlier = None if mark is None else (mark, found, self.loss)
+
+    def __getstate__(self) -> Any:
+        # What a warm start goes on from belongs to this process.
+        return {key: value for key, value in super().__getstate__().items() if key != "_earlier"}
+
     def _recalled(self, mark: bytes | None) -> Any:
         """What the last fit left for a warm start, if it was on the data of this mark."""
-        earlier: tuple[bytes, Any] | None = getattr(self, "_earlier", None)
+        earlier: tuple[bytes, Any, Any] | None = getattr(self, "_earlier", None)
         return earlier[1] if mark is not None and earlier is not None and earlier[0] == mark else None
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -94,34 +136,44 @@ class LinearRanker(ReportMixin, BaseEstimator):
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X)
 
-    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """The metric that was trained for on new data: AP, NDCG, AUC or MRR, 1 - loss for other losses, AP for the baseline.
 
-        The mean over the queries and, with ``grades=True``, over the grades.
+        The mean over the queries, weighted by ``sample_weight`` as in :meth:`fit`, and over the grades if ``grades=True``. A
+        query without relevant samples counts as 0; so does one without irrelevant ones for AUC.
         """
         scores = self.decision_function(X)
-        labels = np.asarray(column_or_1d(y))
+        check_numbers(y)
+        labels = np.asarray(column_or_1d(y), dtype=np.float64)
         check_consistent_length(scores, labels)
+        if np.isnan(labels).any():
+            raise ValueError("y contains NaN; every sample needs a label")
+        weights = check_list_weights(sample_weight, np.zeros(len(labels), dtype=np.int64) if qid is None else qid)
         if isinstance(self.grades, str):
-            return metrics.ndcg(labels, scores, qid=qid, gains="linear" if self.grades == "linear" else "exponential")
+            gains: metrics.Gains = "linear" if self.grades == "linear" else "exponential"
+            found = metrics.per_query(labels, scores, qid=qid, metrics=["ndcg"], gains=gains)[0]["ndcg"]
+            return float(np.average(found, weights=weights))
         values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
-        return float(np.mean(values))
+        return float(np.mean([np.average(value, weights=weights) for value in values]))
 
-    def _metric(self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None) -> float:
-        if isinstance(self.loss, str) and self.loss == "accuracy":
-            return metrics.average_precision(relevant, scores, qid=qid)
-        loss = ranking_loss(self.loss)
+    def _metric(
+        self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None
+    ) -> NDArray[np.float64]:
+        """Of every query."""
+        baseline = isinstance(self.loss, str) and self.loss == "accuracy"
+        loss = AveragePrecision() if baseline else ranking_loss(self.loss)
         # By exact type, like inference: a subclass may mean something else.
-        known = {AveragePrecision: metrics.average_precision, AUC: metrics.auc, ReciprocalRank: metrics.reciprocal_rank}
-        if loss.native_name() == "ndcg":
-            return metrics.ndcg(relevant, scores, qid=qid)
-        if type(loss) in known:
-            return known[type(loss)](relevant, scores, qid=qid)
+        known = {AveragePrecision: "ap", AUC: "auc", ReciprocalRank: "mrr"}
+        name = "ndcg" if loss.native_name() == "ndcg" else known.get(type(loss))
+        if name is not None:
+            return metrics.per_query(relevant, scores, qid=qid, metrics=[name])[0][name]
         _, offsets, order = query_offsets(np.zeros(len(scores), dtype=np.int64) if qid is None else qid, len(scores))
         if order is not None:
             relevant, scores = relevant[order], scores[order]
         lists = [slice(begin, end) for begin, end in pairwise(offsets)]
-        return float(np.mean([1.0 - loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists]))
+        return np.array([1.0 - loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,7 +184,17 @@ class LinearRanker(ReportMixin, BaseEstimator):
 
 def mark_of(model: RankingModel) -> bytes:
     """A short summary of lists and loss, by which a warm start knows its own data."""
-    return fingerprint(model.X, model.relevant, model.offsets, model.weights, repr(model.loss))
+    loss = model.loss
+    settings = [part for item in sorted(getattr(loss, "__dict__", {}).items()) for part in item]
+    return fingerprint(model.X, model.relevant, model.offsets, model.weights, type(loss), repr(loss), *settings)
+
+
+def check_numbers(y: Any) -> None:
+    """Complain about labels that are text."""
+    labels = np.asarray(y)
+    text = labels.dtype.kind in "US" or (labels.dtype == object and any(isinstance(label, str) for label in labels.ravel()))
+    if text:
+        raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
 
 
 def loss_of_ranking(loss: RankingLoss, relevant: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:

@@ -64,7 +64,8 @@ def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[
                 f"scoring={scoring!r} of scikit-learn knows no {' or '.join(score_params)}; pass a function "
                 f"scoring(estimator, X, y, {', '.join(score_params)}), or None for the metric that is trained for"
             )
-        return get_scorer(scoring)
+        named: Callable[..., float] = get_scorer(scoring)
+        return named
     if not callable(scoring):
         raise ValueError(f"scoring={scoring!r} must be a function of (estimator, X, y), a name, or None")
     if inspect.isfunction(scoring):

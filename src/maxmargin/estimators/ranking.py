@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin._validation import query_offsets
 from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import check_budgets, train
@@ -139,7 +140,7 @@ class RankingSVM(LinearRanker):
         problem, _ = self._prepare(X, y, qid, sample_weight)
         mark = mark_of(problem) if self.warm_start and isinstance(problem, RankingModel) else None
         solution = train(self, problem, start=self._recalled(mark))
-        self._earlier = None if mark is None else (mark, solution)
+        self._remember(mark, solution)
         self._keep(solution.weights)
         return self
 
@@ -155,6 +156,8 @@ class RankingSVM(LinearRanker):
             raise ValueError("sample_weight is the weight of a query, which loss='accuracy' does not know; leave it out")
         if relevant.all() or not relevant.any():
             raise ValueError("y must contain relevant and irrelevant samples; mark relevant samples by 1 and the others by 0")
+        if qid is not None:
+            query_offsets(qid, len(y))
         self.n_skipped_queries_ = 0
         return BinaryModel(with_constant(X), np.where(relevant, 1, -1)), None
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from maxmargin import _core
 from maxmargin._validation import query_offsets
-from maxmargin.cuts import Problem
+from maxmargin.cuts import ExpectationProblem, Problem
 from maxmargin.solvers import (
     BCFW,
     ConvergenceWarning,
@@ -58,10 +58,15 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
             return OneSlackCuttingPlane()
         return BCFW(steps="exact") if isinstance(data, _core.ClassData) else BCFW(steps="pairwise", cache=20)
     try:
-        return _BY_NAME[solver]()
+        chosen = _BY_NAME[solver]()
     except (KeyError, TypeError):
         known = ", ".join(map(repr, ["auto", *sorted(_BY_NAME)]))
         raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
+    averaging = (ExponentiatedGradient, PartialLinearization)
+    if isinstance(chosen, averaging) and not isinstance(problem, ExpectationProblem):
+        others = ", ".join(repr(name) for name, kind in sorted(_BY_NAME.items()) if not issubclass(kind, averaging))
+        raise ValueError(f"solver={solver!r} averages over outputs, which cannot be done for this model; choose one of {others}")
+    return chosen
 
 
 def check_positive(estimator: Any, *names: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -84,6 +85,40 @@ def check_qs_suitable(loss: RankingLoss, max_positives: int = 5, max_negatives: 
         for n_neg in range(1, max_negatives + 1):
             failures += _failures(loss, n_pos, n_neg)
     return Suitability(loss, tuple(failures))
+
+
+def is_suitable_for(loss: RankingLoss, sizes: Iterable[tuple[int, int]]) -> bool:
+    """Whether inference is exact for lists of these numbers of positives and negatives, as far as spot checks can tell.
+
+    Losses with a compiled form are. Others are enumerated on tiny lists (C1), and on lists as large as the given ones the
+    differences are looked at (C2): of the first samples all, and then ever fewer.
+    """
+    if loss.native_name() is not None:
+        return True
+    if not check_qs_suitable(loss, 4, 4):
+        return False
+    distinct = sorted(set(sizes), key=lambda size: size[0] * size[1])
+    kept = {round(k) for k in np.linspace(0, len(distinct) - 1, _PROBED_SIZES)} if distinct else set()
+    return all(_rises(loss, *distinct[k]) for k in kept)
+
+
+_PROBED_SIZES = 10
+
+
+def _rises(loss: RankingLoss, n_pos: int, n_neg: int) -> bool:
+    """Whether differences do not fall from a negative to the next, at many places of a list."""
+    i = np.unique(np.geomspace(1, n_pos, min(n_pos, 12)).astype(np.int64))
+    far = np.geomspace(1, n_neg, 200).astype(np.int64)
+    j = np.unique(np.concatenate([np.arange(1, min(n_neg, 300) + 1), far, np.minimum(far + 1, n_neg)]))
+    pairs = np.broadcast_arrays(j[:, None], i[None, :])
+    try:
+        steps = np.asarray(loss.derivative(pairs[0].ravel(), pairs[1].ravel(), n_pos, n_neg), dtype=np.float64)
+    except Exception:  # a user's code: whatever it raises, the answer is that it does not work
+        return False
+    if steps.shape != (pairs[0].size,) or not np.isfinite(steps).all():
+        return False
+    steps = steps.reshape(len(j), len(i))
+    return bool(np.diff(steps, axis=0).min(initial=0.0) >= -1e-9 * np.abs(steps).max(initial=0.0))
 
 
 def _failures(loss: RankingLoss, n_pos: int, n_neg: int) -> list[Failure]:

@@ -19,6 +19,7 @@ from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
 from maxmargin.losses import RankingLoss
+from maxmargin.losses.suitability import is_suitable_for
 from maxmargin.models.bags import Bags
 
 Floats = NDArray[np.float64]
@@ -134,12 +135,13 @@ class LatentRankingModel(ImputedBags):
     bags : Bags
     relevant : boolean array of shape (n,)
     loss : RankingLoss
-        QS-suitable.
+        QS-suitable; if it is found not to be, ``exact`` is False.
     """
 
     def __init__(self, bags: Bags, relevant: Booleans, loss: RankingLoss) -> None:
         super().__init__(bags, relevant, np.flatnonzero(relevant))
         self.loss = loss
+        self.exact = is_suitable_for(loss, [(int(relevant.sum()), int((~relevant).sum()))])
 
     def _plane(self, weights: Floats) -> Plane:
         scores, rows = self.bags.highest(weights, ~self.relevant)

@@ -13,6 +13,7 @@ from maxmargin.cuts import Cut, Tangent
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
+from maxmargin.losses.suitability import is_suitable_for
 
 Floats = NDArray[np.float64]
 
@@ -39,9 +40,9 @@ class RankingModel:
     ----------
     n_skipped : int
         Lists without any block: every ranking of them is right.
+    exact : bool
+        False if the loss is found not to be QS-suitable, so that inference may miss the most violating ranking.
     """
-
-    exact = True
 
     def __init__(
         self,
@@ -64,6 +65,8 @@ class RankingModel:
         self.n_skipped = int(np.count_nonzero(per_list == 0))
         # Weight of every (level, list), zero where there is nothing to learn.
         self.weights = np.where(mixed, weights * (1.0 / np.maximum(per_list, 1) if shares is None else shares), 0.0)
+        counts = zip(positives[mixed].tolist(), np.broadcast_to(sizes, mixed.shape)[mixed].tolist(), strict=True)
+        self.exact = is_suitable_for(loss, ((n_pos, size - n_pos) for n_pos, size in counts))
         self._blocks = np.argwhere(mixed)
         self.n_blocks = len(self._blocks)
         self.n_features: int = X.shape[1]
@@ -119,7 +122,11 @@ def gain_shares(
     ideal DCG of all.
     """
     levels = np.unique(grades)
-    gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
+    with np.errstate(over="ignore"):
+        gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
+    # The sum over a list must be a number too.
+    if not gain[-1] < 1e300:
+        raise ValueError(f"the gain of the grade {levels[-1]:g} is too large a number with {gains!r} gains; use smaller grades")
     sizes = np.diff(offsets)
     ideal = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, sizes.max(initial=1) + 2)))])
     relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
