@@ -103,7 +103,8 @@ def test_folds(run):
     for row in answer["models"][1:]:
         lam = np.sqrt(row["lambda_high"] * row["lambda_low"])
         inside = [mean for high, low, mean in zip(ends, ends[1:], means, strict=False) if low <= lam <= high]
-        assert row["ap"] in [pytest.approx(mean) for mean in inside]
+        # The best one is shown with what made it the best, wherever in its range that is.
+        assert row["ap"] in [pytest.approx(mean) for mean in [*inside, *([best["ap"]] if row["model"] == best["model"] else [])]]
     page = contents("p.html")
     assert (
         page["path"]["held_out"] == "3 held-out folds" and "On 3 held-out folds, the best is" in page["headline"]["sentences"][1]
@@ -202,6 +203,10 @@ def test_paths_without_a_range(run, tmp_path):
     message = run("path", "flat.txt", "--report", "p.html", code=1).stderr
     assert "flat.txt: the path has no range of lambda to show" in message and not (tmp_path / "p.html").exists()
     assert "1 model for every lambda down to" in run("path", "train.letor", "--lambda-min", 1e9).stdout
+    # A page that cannot be drawn costs nothing else.
+    files = ["--model", "m", "--save", "p", "--report", "p.html"]
+    run("path", "train.letor", "--lambda-min", 1e9, "--validation", "test.letor", *files, code=1)
+    assert load_model("m").certified_ and len(RegularizationPath.load("p")) == 1 and not (tmp_path / "p.html").exists()
 
 
 def test_end_of_the_path_warns(run, tmp_path):
@@ -213,6 +218,17 @@ def test_end_of_the_path_warns(run, tmp_path):
     dump_svmlight_file(X, y, str(tmp_path / "s.txt"))
     result = run("path", "s.txt", "--validation", "s.txt", "--lambda-min", 0.01, "--epsilon", 0.001)
     assert "Warning: the best lambda is at the end of the path; try a smaller --lambda-min" in result.stderr
+    # With folds it is their range that counts, not that of the model of all data.
+    answer = json.loads(run("path", "train.letor", *OPTIONS, "--folds", 3, "--json").stdout)
+    path, folds = in_python(), split(load_svmlight("train.letor"), 3, 0, 0.0)
+    X, y, qid = samples()
+    rows = np.arange(len(y))
+    search = PathSearchCV(RankingSVM("ap"), cv=[(np.setdiff1d(rows, held), held) for held in folds], **SETTINGS)
+    at_end = search.fit(X, y, qid=qid).cv_scores_.mean(axis=0)[-1] == search.best_score_
+    said = run("path", "train.letor", *OPTIONS, "--folds", 3).stderr
+    assert ("the best lambda is at the end" in said) == at_end
+    shown = {row["model"]: row["ap"] for row in answer["models"]}
+    assert shown[path.model_at(search.best_lambda_)] == pytest.approx(search.best_score_)
 
 
 def test_progress_on_a_terminal_only(run):

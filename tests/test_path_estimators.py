@@ -7,28 +7,25 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GroupKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import (
     ChainSVM,
     GraphSVM,
     MulticlassSVM,
-    PathSearchCV,
     RankingSVM,
     RegularizationPath,
     SavedFileError,
     StructuredSVM,
     TreeSVM,
+    metrics,
     regularization_path,
 )
 from maxmargin.losses import AveragePrecision
 from maxmargin.models import RankingModel, StructuredModel, Tree
 from maxmargin.path.checkpoint import Checkpoint
 from maxmargin.solvers import BCFW, ConvergenceWarning
+from maxmargin.storage import read_archive, write_archive
 
 rng = np.random.default_rng(0)
 EPSILON = 0.05
@@ -146,6 +143,24 @@ def test_files_that_are_no_paths(tmp_path):
     path.save(tmp_path / "p")
     with pytest.raises(SavedFileError, match="segments are not in order"):
         RegularizationPath.load(tmp_path / "p")
+    path = trace("ranking")
+    for change, message in (
+        ({"n_blocks": 0}, "no sound numbers"),
+        ({"epsilon": -1.0}, "no sound numbers"),
+        ({"certified": "no"}, "no sound certified"),
+        ({"lambdas": path.lambdas[::-1]}, "lambdas are not in order"),
+        ({"segments": [path.segments[0], *path.segments[2:]]}, "segments leave holes"),
+        ({"segments": [path.segments[0]._replace(gap_hi=-1.0), *path.segments[1:]]}, "segments are not in order"),
+    ):
+        wrong = RegularizationPath.of(path, path.template)
+        for name, value in change.items():
+            setattr(wrong, name, value)
+        wrong.save(tmp_path / "p")
+        with pytest.raises(SavedFileError, match=message):
+            RegularizationPath.load(tmp_path / "p")
+    path.save(tmp_path / "p")
+    with pytest.raises(ValueError, match="loss was passed, but"):
+        RegularizationPath.load(tmp_path / "p", loss="ap")
     with pytest.raises(TypeError, match="StructuredSVM cannot be saved"):
         trace("own model").save(tmp_path / "q")
     assert not (tmp_path / "q").exists()
@@ -233,6 +248,55 @@ def test_checkpoints_of_other_data(tmp_path):
         trace("classes", checkpoint=tmp_path / "none" / "c")
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-11])
+def test_checkpoints_of_data_with_the_same_means(tmp_path, size):
+    """The cut at weights of zero is the same, but nothing else."""
+    _, X, y, _ = CASES["ranking"]
+    X, y = X * size, y > 0
+    other = X.copy()
+    for label in (True, False):
+        for column in other.T:
+            column[y == label] = np.random.default_rng(1).permutation(column[y == label])
+            column[y == label] = column[y == label][::-1]
+        # Columns move independently of each other.
+        other[y == label, 0] = np.roll(other[y == label, 0], 1)
+    options = {"epsilon": EPSILON, "lambda_min": 1e-2 * size**2, "checkpoint": tmp_path / "c"}
+    regularization_path(RankingSVM("auc"), X, y, **options)
+    with pytest.raises(SavedFileError, match="on other data"):
+        regularization_path(RankingSVM("auc"), other, y, **options)
+
+
+def test_checkpoints_with_other_bounds(tmp_path):
+    trace("ranking", checkpoint=tmp_path / "c", bounds=(-0.1, 0.1))
+    for bounds in (None, (-0.1, 0.2)):
+        with pytest.raises(SavedFileError, match="with other bounds of the weights"):
+            trace("ranking", checkpoint=tmp_path / "c", bounds=bounds)
+    assert trace("ranking", checkpoint=tmp_path / "c", bounds=(-0.1, 0.1)).certified
+
+
+def test_checkpoints_without_a_certificate(tmp_path):
+    estimator, X, y, _ = CASES["classes"]
+    options = {"epsilon": EPSILON, "lambda_min": 1e-2, "checkpoint": tmp_path / "c"}
+    loose = regularization_path(estimator, X, y, certified=False, solver=BCFW(stop="heuristic"), **options)
+    assert not loose.certified
+    assert regularization_path(estimator, X, y, **options).certified
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("lam", -1.0), ("hinge", np.nan), ("dual", "text"), ("certified", 1.0), ("passes", None)]
+)
+def test_damaged_checkpoints(tmp_path, column, value):
+    trace("ranking", checkpoint=tmp_path / "c")
+    content, arrays, _ = read_archive(tmp_path / "c", "path checkpoint")
+    if value is None:
+        arrays[column] = arrays[column][:-1]
+    else:
+        arrays[column] = np.append(arrays[column][:-1], value)
+    write_archive(tmp_path / "c", "path checkpoint", content, arrays)
+    with pytest.raises(SavedFileError, match="is not a sound checkpoint"):
+        trace("ranking", checkpoint=tmp_path / "c")
+
+
 def test_checkpoint_is_written_at_the_end_whatever_the_pause(tmp_path):
     X, y, _ = CASES["ranking"][1:]
     problem = RankingModel(X, y > 0, AveragePrecision())
@@ -264,6 +328,15 @@ def test_time_limit():
         ({"solver": "fast"}, "solver='fast' is unknown"),
         ({"solver": BCFW(stop="heuristic")}, "certifies nothing"),
         ({"bounds": (0.1, 1.0)}, "bounds exclude the weight 0"),
+        ({"bounds": 5}, "bounds must be a pair"),
+        ({"epsilon": "0.1"}, "epsilon='0.1' must be a positive number"),
+        ({"lambda_min": None}, "lambda_min=None must be"),
+        ({"lambda_max": [1]}, "lambda_max=.* must be"),
+        ({"kappa": "a"}, "kappa='a' must be"),
+        ({"dtype": "int8"}, "dtype='int8' must be float64 or float32"),
+        ({"time_limit": -1}, "time_limit=-1 must be"),
+        ({"time_limit": np.nan}, "time_limit=nan must be"),
+        ({"callback": 5}, "callback=5 must be a function"),
     ],
 )
 def test_bad_settings(options, message):
@@ -292,6 +365,71 @@ def test_bad_models():
         regularization_path(RankingSVM(), epsilon=0.1, lambda_min=0.1)
     with pytest.raises(TypeError, match="StandardScaler has no regularization path"):
         regularization_path(StandardScaler(), X, y, epsilon=0.1, lambda_min=0.1)
+    with pytest.raises(TypeError, match=r"RankingSVM is a class; pass an object, RankingSVM\(\.\.\.\)"):
+        regularization_path(RankingSVM, X, y, epsilon=0.1, lambda_min=0.1)
+    with pytest.raises(TypeError, match=r"weight is neither an argument of regularization_path nor of RankingSVM\.fit"):
+        trace("ranking", weight=3)
+
+
+def test_solvers_without_a_seed():
+    assert trace("classes", solver=BCFW(steps="exact", random_state=None)).complete
+
+
+def test_lambdas_are_numbers():
+    path = trace("ranking")
+    for bad in ([1.0, 2.0], np.array([1.0])):
+        with pytest.raises(ValueError, match="lambda must be one number"):
+            path.weights(bad)
+    for bad in ("1", None, np.nan, 0):
+        with pytest.raises(ValueError, match="must be a positive number"):
+            path.gap_bound(bad)
+    np.testing.assert_array_equal(path.weights(np.array(0.5)), path.weights(0.5))
+
+
+def test_bounds_of_graphs_come_on_top():
+    """Weights of edges are not negative, whatever else is asked for."""
+    path = trace("graph", bounds=(-1, 1))
+    lower = CASES["graph"][0]._prepare(*CASES["graph"][1:3])[1][0]
+    for lam in (0.5, 0.05):
+        weights = path.weights(lam)
+        assert (weights >= np.maximum(lower, -1)).all() and (weights <= 1).all()
+
+
+def test_models_that_are_used_nowhere_have_their_own_certificate():
+    found = 0
+    for seed in range(12):
+        draw = np.random.default_rng(seed)
+        X = draw.normal(size=(60, 4))
+        y = X[:, 0] + draw.normal(size=60) > 0.5
+        path = regularization_path(RankingSVM("ap"), X, y, epsilon=0.05, lambda_min=1e-2)
+        for k, (high, low) in enumerate(path.ranges()):
+            if high <= low:
+                found += 1
+                model = path.estimator_of(k)
+                best = RankingSVM("ap", C=model.C, tol=1e-7, max_iter=10_000).fit(X, y)
+                assert model.dual_objective_ <= best.primal_objective_ * (1 + 1e-9)
+                assert model.primal_objective_ >= best.dual_objective_ * (1 - 1e-9)
+    assert found > 3
+
+
+def test_scores_that_are_no_numbers():
+    _, X, y, _ = CASES["ranking"]
+    path = trace("ranking")
+    scores = iter([np.nan, *np.arange(len(path) - 1.0)])
+    with pytest.warns(UserWarning, match="some scores are not a number"):
+        assert path.select(X, y, scoring=lambda *_: next(scores)).score == len(path) - 2
+    with pytest.raises(ValueError, match="gave no number for any model"):
+        path.select(X, y, scoring=lambda *_: np.nan)
+
+
+def test_scoring_by_name():
+    _, X, y, _ = CASES["ranking"]
+    found = trace("ranking").select(X, y > 0, scoring="roc_auc")
+    assert found.score == pytest.approx(metrics.auc(y > 0, trace("ranking").estimator(found.lam).predict(X)), abs=1e-12)
+    with pytest.raises(ValueError, match="scoring='roc_auc' of scikit-learn knows no qid"):
+        trace("ranking").select(X, y > 0, scoring="roc_auc", qid=np.ones(len(y)))
+    with pytest.raises(ValueError, match="scoring=5 must be a function"):
+        trace("ranking").select(X, y, scoring=5)
 
 
 def test_separable_data_reach_zero():
@@ -305,51 +443,3 @@ def test_nothing_to_learn():
     path = regularization_path(RankingSVM(), np.zeros((4, 2)), [1, 0, 1, 0], epsilon=0.01, lambda_min=1e-3)
     assert len(path) == 1 and path.gap_bound(1e-6) == 0 and (path.weights(5.0) == 0).all()
     assert (path.estimator(0.1).predict(np.ones((3, 2))) == 0).all()
-
-
-# ---- cross-validation -----------------------------------------------------------------------------------------------------
-
-
-@parametrize_with_checks([PathSearchCV(MulticlassSVM(), epsilon=0.1, lambda_min=0.1, cv=2)])
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
-def test_search_is_better_than_its_grid():
-    X, y = load_breast_cancer(return_X_y=True)
-    X = scale(X)
-    search = PathSearchCV(RankingSVM("ap"), epsilon=0.01, cv=4).fit(X, y)
-    assert search.cv_scores_.shape == (4, len(search.cv_lambdas_) - 1) and (np.diff(search.cv_lambdas_) < 0).all()
-    assert search.best_score_ == search.cv_scores_.mean(axis=0).max()
-    model = search.best_estimator_
-    assert model.certified_ and pytest.approx(1 / search.best_lambda_) == search.best_C_
-    np.testing.assert_array_equal(search.predict(X), model.predict(X))
-    assert search.score(X, y) == model.score(X, y)
-    # The same folds and lambdas, one by one: what the search says of them is true up to the gap.
-    from sklearn.model_selection import StratifiedKFold
-
-    folds = list(StratifiedKFold(4).split(X, y))
-    for k, lam in enumerate(np.sqrt(search.cv_lambdas_[:-1] * search.cv_lambdas_[1:])[::5]):
-        for (train, test), score in zip(folds, search.cv_scores_[:, 5 * k], strict=True):
-            own = RankingSVM("ap", C=1 / lam, tol=1e-4).fit(X[train], y[train]).score(X[test], y[test])
-            assert own == pytest.approx(score, abs=0.03)
-
-
-def test_search_over_queries_in_a_pipeline():
-    _, X, y, params = CASES["queries"]
-    search = PathSearchCV(RankingSVM("ap"), epsilon=0.1, cv=3).fit(X.toarray(), y, qid=params["qid"])
-    assert search.cv_scores_.shape[0] == 3
-    with pytest.raises(ValueError, match="cv=5 folds need as many queries, but qid has only 3"):
-        PathSearchCV(RankingSVM("ap"), epsilon=0.1).fit(X.toarray(), y, qid=params["qid"])
-    grouped = PathSearchCV(RankingSVM("ap"), epsilon=0.1, cv=GroupKFold(3)).fit(X.toarray(), y, qid=params["qid"])
-    assert grouped.best_lambda_ > 0
-    pipeline = make_pipeline(StandardScaler(), PathSearchCV(MulticlassSVM(), epsilon=0.1, cv=3))
-    assert cross_val_score(pipeline, *load_iris(return_X_y=True), cv=3).mean() > 0.9
-    with pytest.raises(NotFittedError):
-        PathSearchCV(RankingSVM()).predict(X)
-
-
-def test_search_over_sequences():
-    _, X, y, _ = CASES["chain"]
-    search = PathSearchCV(ChainSVM(), epsilon=0.1, lambda_min=1e-2, cv=3).fit(X, y)
-    assert search.score(X, y) > 0.8 and list(search.classes_) == ["a", "b"]

@@ -217,6 +217,14 @@ def test_solvers_that_average_over_outputs(queries, solver):
         RankingSVM(solver=solver).fit(X, y, qid)
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1e-9, 1e-10, 1e-12, 1e-100])
+def test_tiny_features_rank_all_the_same(queries, scale):
+    """What they gain is lost in rounding, but the direction is not."""
+    X, y, qid = queries
+    first = RankingSVM(C=1e-8).fit(X, y, qid)
+    np.testing.assert_allclose(RankingSVM().fit(X * scale, y, qid).score(X * scale, y, qid), first.score(X, y, qid), atol=0.01)
+
+
 def test_weights_are_checked(queries):
     X, y, qid = queries
     for weight, message in [

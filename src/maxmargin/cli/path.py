@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 import warnings
@@ -35,11 +36,12 @@ class Choosing(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What was chosen, by a name of the metric, on which data."""
+    """What was chosen, by a name of the metric, on which data, and whether the path ends there."""
 
     selection: Selection
     metric: str
     held_out: str
+    at_end: bool
 
 
 class _Tracer:
@@ -119,17 +121,21 @@ def run(
         path = tracer.trace(data.X, data.y, _queries(data))
         if held is not None and choosing.validation is not None:
             selection = path.select(held.X, held.y, scoring=measure.of, **_queries(held))
-            chosen = Chosen(selection, metric, choosing.validation.name)
+            at_end = path.ranges()[path.model_at(selection.lam)][1] <= path.lambda_end
+            chosen = Chosen(selection, metric, choosing.validation.name, at_end)
     else:
-        path, selection = _cross_validate(tracer, data, choosing.folds, measure, options)
-        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds")
+        path, selection, at_end = _cross_validate(tracer, data, choosing.folds, measure, options)
+        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds", at_end)
     answer = {**train.describe(data, data_file), **_answer(path, chosen, tracer)}
-    answer |= _write(path, chosen, measure, data, data_file, options)
+    answer |= _write(path, chosen, data, data_file, options)
+    if options["report"] is not None:
+        _write_report(path, chosen, measure, data, data_file, options["report"])
+        answer["report"] = str(options["report"])
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     elif not quiet:
         _report(answer, chosen)
-    _warn(answer)
+    _warn(answer, chosen)
     return INTERRUPTED if tracer.interrupted else 0
 
 
@@ -139,8 +145,8 @@ def _queries(data: RankingData) -> dict[str, Any]:
 
 def _cross_validate(
     tracer: _Tracer, data: RankingData, folds: int, measure: cv.Measure, options: dict[str, Any]
-) -> tuple[RegularizationPath, Selection]:
-    """The path of all data, and the mean over the folds at each of its models."""
+) -> tuple[RegularizationPath, Selection, bool]:
+    """The path of all data, the mean over the folds at each of its models, and whether the best is at its end."""
     try:
         held_out = cv.split(data, folds, options["seed"], measure.threshold)
     except ValueError as error:
@@ -159,7 +165,9 @@ def _cross_validate(
     lams = np.array([path.middle(k) if hi > lo else path.lambdas[k] for k, (hi, lo) in enumerate(path.ranges())])
     place = np.searchsorted(-search.cv_lambdas_, -lams, side="left") - 1
     scores = means[np.clip(place, 0, len(means) - 1)]
-    return path, Selection(search.best_lambda_, search.best_score_, scores, path.lambdas.copy())
+    scores[path.model_at(search.best_lambda_)] = search.best_score_
+    at_end = means[-1] >= search.best_score_
+    return path, Selection(search.best_lambda_, search.best_score_, scores, path.lambdas.copy()), bool(at_end)
 
 
 def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) -> dict[str, Any]:
@@ -203,39 +211,41 @@ def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) ->
     }
 
 
+def _write_report(
+    path: RegularizationPath, chosen: Chosen | None, measure: cv.Measure, data: RankingData, data_file: Path, file: Path
+) -> None:
+    """The page; last of all, because there may be nothing to draw."""
+    try:
+        write_path_report(
+            path,
+            training=(data.X, data.y, data.qid),
+            file=file,
+            feature_names=feature_names(data),
+            selection=None if chosen is None else chosen.selection,
+            held_out="validation data" if chosen is None else chosen.held_out,
+            scoring=None if measure.metric is None else measure.of,
+            metric=None if measure.metric is None else measure.metric.upper(),
+            notes=[f"Training data: {data_file.name}."],
+        )
+    except ValueError as error:
+        raise DataError(f"{data_file}: {error}") from error
+
+
 def _write(
-    path: RegularizationPath,
-    chosen: Chosen | None,
-    measure: cv.Measure,
-    data: RankingData,
-    data_file: Path,
-    options: dict[str, Any],
+    path: RegularizationPath, chosen: Chosen | None, data: RankingData, data_file: Path, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Files that are asked for; their names."""
+    """The model and the path, if they are asked for; their names."""
     written = {}
-    if options["report"] is not None:
-        try:
-            write_path_report(
-                path,
-                training=(data.X, data.y, data.qid),
-                file=options["report"],
-                feature_names=feature_names(data),
-                selection=None if chosen is None else chosen.selection,
-                held_out="validation data" if chosen is None else chosen.held_out,
-                scoring=None if measure.metric is None else measure.of,
-                metric=None if measure.metric is None else measure.metric.upper(),
-                notes=[f"Training data: {data_file.name}."],
-            )
-        except ValueError as error:  # nothing to draw
-            raise DataError(f"{data_file}: {error}") from error
-        written["report"] = str(options["report"])
+    # Only in files: the arrays of this command have no names, and scikit-learn would wonder.
+    named = copy.copy(path)
+    named.template = copy.copy(path.template)
     if data.feature_names is not None:
-        path.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        named.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
     if options["model"] is not None and chosen is not None:
-        save_model(path.estimator(chosen.selection.lam), options["model"], about=origin(data_file, data))
+        save_model(named.estimator(chosen.selection.lam), options["model"], about=origin(data_file, data))
         written["model_file"] = str(options["model"])
     if options["save"] is not None:
-        path.save(options["save"])
+        named.save(options["save"])
         written["path_file"] = str(options["save"])
     return written
 
@@ -278,7 +288,7 @@ def _table(answer: dict[str, Any], chosen: Chosen | None) -> str:
     return format_table(header, rows) + more
 
 
-def _warn(answer: dict[str, Any]) -> None:
+def _warn(answer: dict[str, Any], chosen: Chosen | None) -> None:
     if answer["interrupted"]:
         click.echo(f"Warning: interrupted; the path ends at lambda {answer['lambda_end']:g}", err=True)
     elif not answer["complete"]:
@@ -287,6 +297,5 @@ def _warn(answer: dict[str, Any]) -> None:
             "reach the gap; raise --time-limit or --epsilon, or take another --solver",
             err=True,
         )
-    best, models = answer["best"], answer["models"]
-    if best is not None and best["model"] == models[-1]["model"] and answer["lambda_end"] > 0:
+    if chosen is not None and chosen.at_end and answer["lambda_end"] > 0:
         click.echo("Warning: the best lambda is at the end of the path; try a smaller --lambda-min", err=True)

@@ -206,6 +206,8 @@ class RegularizationPath(TracedPath):
         """
         from maxmargin.report import write_path_report
 
+        if isinstance(options.get("scoring"), str):
+            options["scoring"] = scorer_of(options["scoring"], {} if qid is None else {"qid": qid})
         return write_path_report(self, X, y, qid, training=training, file=file, **options)
 
     # ---- files -----------------------------------------------------------------------------------------------------------------

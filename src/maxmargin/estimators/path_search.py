@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, indexable
 
-from maxmargin.estimators.path import RegularizationPath, regularization_path
+from maxmargin._validation import query_offsets
+from maxmargin.estimators.path import RegularizationPath, best_of, regularization_path, scorer_of
 from maxmargin.path.tracing import Rule
 from maxmargin.solvers import Solver
 
@@ -23,6 +25,20 @@ Floats = NDArray[np.float64]
 def _has(name: str) -> Callable[[Any], bool]:
     """The estimator inside decides what can be called."""
     return lambda search: hasattr(search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator, name)
+
+
+def _two_classes(y: Any) -> NDArray[np.intp] | None:
+    """Labels that are of two kinds, as 0 and 1; None for others, such as those of structures."""
+    try:
+        labels = np.asarray(y)
+    except ValueError:  # sequences of different lengths
+        return None
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels.ravel()
+    if labels.ndim != 1 or (labels.dtype == object and any(np.ndim(label) > 0 for label in labels)):
+        return None
+    kinds, which = np.unique(labels, return_inverse=True)
+    return which if len(kinds) == 2 else None
 
 
 class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -39,12 +55,13 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         Largest duality gap anywhere on a path, in the form ``lambda/2 ||w||^2 + mean hinge``.
     lambda_min : float, default=1e-4
         The smallest lambda.
-    kappa, rule, solver, time_limit
+    kappa, rule, solver, bounds, certified, time_limit
         As in :func:`maxmargin.regularization_path`.
     cv : int, splitter or iterable, default=5
-        As in scikit-learn; with ``qid`` and an integer, folds are of whole queries.
-    scoring : callable, optional
-        ``scoring(estimator, X, y)``; by default ``estimator.score``.
+        As in scikit-learn; with ``qid`` and a number, folds are of whole queries.
+    scoring : str or callable, optional
+        ``scoring(estimator, X, y)``, with ``qid=...`` if there are queries, or the name of one of scikit-learn's; by default
+        ``estimator.score``.
 
     Attributes
     ----------
@@ -80,9 +97,11 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         kappa: float = 0.9,
         rule: Rule = "interpolate",
         solver: str | Solver = "auto",
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        certified: bool = True,
         time_limit: float | None = None,
         cv: Any = 5,
-        scoring: Callable[..., float] | None = None,
+        scoring: str | Callable[..., float] | None = None,
     ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
@@ -90,11 +109,13 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.kappa = kappa
         self.rule = rule
         self.solver = solver
+        self.bounds = bounds
+        self.certified = certified
         self.time_limit = time_limit
         self.cv = cv
         self.scoring = scoring
 
-    def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, qid: Any = None, **fit_params: Any) -> Self:
         """Trace a path on every fold and on all data.
 
         Parameters
@@ -103,19 +124,22 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             As for the estimator.
         qid : array of shape (n,), optional
             Queries, for ranking.
+        **fit_params
+            Further arguments of ``fit`` of the estimator with one entry per sample, such as ``sample_weight``.
         """
         if y is None:
             raise ValueError("PathSearchCV requires y to be passed, but the target y is None")
-        X, y, qid = indexable(X, y, qid)
+        X, y, qid, *values = indexable(X, y, qid, *fit_params.values())
+        params = dict(zip(fit_params, values, strict=True)) | ({} if qid is None else {"qid": qid})
         paths, scores = [], []
         for train, test in self._folds(X, y, qid):
-            own = {} if qid is None else {"qid": _safe_indexing(qid, train)}
+            own = {name: _safe_indexing(value, train) for name, value in params.items()}
             held = {} if qid is None else {"qid": _safe_indexing(qid, test)}
             path = self._trace(_safe_indexing(X, train), _safe_indexing(y, train), own)
             found = path.select(_safe_indexing(X, test), _safe_indexing(y, test), scoring=self.scoring, **held)
             paths.append(path)
             scores.append(found.scores)
-        self.path_ = self._trace(X, y, {} if qid is None else {"qid": qid})
+        self.path_ = self._trace(X, y, params)
         self._choose(paths, scores)
         self.best_estimator_ = self.path_.estimator(self.best_lambda_)
         self.best_C_ = float(self.best_estimator_.C)
@@ -125,7 +149,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _trace(self, X: Any, y: Any, fit_params: dict[str, Any]) -> RegularizationPath:
-        return regularization_path(
+        path = regularization_path(
             clone(self.estimator),
             X,
             y,
@@ -134,23 +158,38 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             kappa=self.kappa,
             rule=self.rule,
             solver=self.solver,
+            bounds=self.bounds,
+            certified=self.certified,
             time_limit=self.time_limit,
             **fit_params,
         )
+        # A path goes on with what it has; of a search nothing is left.
+        if path.interrupted:
+            raise KeyboardInterrupt
+        return path
 
     def _folds(self, X: Any, y: Any, qid: Any) -> Any:
+        if self.cv is not None and not isinstance(self.cv, numbers.Integral):
+            folds = list(check_cv(self.cv).split(X, y, qid))
+            if not folds:
+                raise ValueError("cv gives no folds; pass a number, a splitter of scikit-learn, or pairs of indices")
+            return folds
+        n_folds = 5 if self.cv is None else int(self.cv)
+        if n_folds < 2:
+            raise ValueError(f"cv={self.cv} must be at least 2 folds")
         if qid is None:
             # Two classes of samples are kept in proportion, also for rankings.
-            binary = isinstance(y, np.ndarray) and y.ndim == 1 and len(np.unique(y)) == 2
-            return check_cv(self.cv, y, classifier=binary or is_classifier(self.estimator)).split(X, y)
-        if not isinstance(self.cv, int):
-            return check_cv(self.cv).split(X, y, qid)
+            two = _two_classes(y)
+            labels = y if two is None else two
+            return check_cv(n_folds, labels, classifier=two is not None or is_classifier(self.estimator)).split(X, labels)
         # Whole queries, dealt out in the order of their first appearance.
-        _, first, which = np.unique(np.asarray(qid), return_index=True, return_inverse=True)
-        if len(first) < self.cv:
-            raise ValueError(f"cv={self.cv} folds need as many queries, but qid has only {len(first)}; lower cv")
-        fold = np.argsort(np.argsort(first))[which] % self.cv
-        return ((np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(self.cv))
+        ids, offsets, order = query_offsets(qid, len(qid))
+        if len(ids) < n_folds:
+            raise ValueError(f"cv={n_folds} folds need as many queries, but qid has only {len(ids)}; lower cv")
+        fold = np.repeat(np.arange(len(ids)) % n_folds, np.diff(offsets))
+        if order is not None:
+            fold = fold[np.argsort(order)]
+        return ((np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds))
 
     def _choose(self, paths: list[RegularizationPath], scores: list[Floats]) -> None:
         """The range of lambda with the best mean score; of several, the one with the largest lambda."""
@@ -164,7 +203,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             [[own[path.model_at(lam)] for lam in middles] for path, own in zip(paths, scores, strict=True)]
         )
         means = self.cv_scores_.mean(axis=0)
-        best = int(np.argmax(means))
+        best = best_of(means)
         self.best_lambda_, self.best_score_ = float(middles[best]), float(means[best])
 
     @available_if(_has("predict"))
@@ -183,9 +222,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, **score_params: Any) -> float:
         """Of the best estimator, or by ``scoring``."""
         check_is_fitted(self)
-        if self.scoring is not None:
-            return float(self.scoring(self.best_estimator_, X, y, **score_params))
-        return float(self.best_estimator_.score(X, y, **score_params))
+        return float(scorer_of(self.scoring, score_params)(self.best_estimator_, X, y, **score_params))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

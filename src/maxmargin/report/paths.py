@@ -52,8 +52,11 @@ def path_contents(
     if not path.segments:
         raise ValueError(
             "the path has no range of lambda to show: it was stopped before the first one, or lambda_min is so large that the "
-            "closed form covers everything; trace it down to a smaller lambda_min"
+            "closed form covers everything; trace it down to a smaller lambda_min. (If all features are zero, there is nothing "
+            "to learn.)"
         )
+    if training is not None and (not isinstance(training, tuple | list) or len(training) not in (2, 3)):
+        raise ValueError("training must be a tuple (X, y) or (X, y, qid)")
     if (X is None) != (y is None):
         raise ValueError("X and y go together: validation data, or neither of them")
     if X is not None and selection is None:

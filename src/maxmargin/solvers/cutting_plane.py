@@ -139,7 +139,9 @@ def advance(
     for point in (low, high):
         if point is not None and point is not best:
             master.append(point.cut(run))
-    found = low if high is None or low.primal <= high.primal else high
+    # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them all the same.
+    rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)
+    found = low if high is None or low.primal <= high.primal - rounding else high
     return found, 0.3 * reach if found is best else 1.2 * found.place
 
 
