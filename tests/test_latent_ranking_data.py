@@ -183,7 +183,7 @@ def test_bad_annotations(annotations, message):
         ({"start": "mean"}, "start='mean' is unknown; use 'means', 'random' or an array"),
         ({"start": np.ones(3)}, "start must be 5 finite weights"),
         ({"loss": "hinge"}, "loss='hinge' is unknown"),
-        ({"formulation": "latent_ssvm", "inference": "exact", "loss": "ap"}, "method='exact' would try.*use method='greedy'"),
+        ({"formulation": "latent_ssvm", "inference": "exact", "loss": "ap"}, "exact inference would try.*use 'greedy'"),
     ],
 )
 def test_bad_parameters(parameters, message):

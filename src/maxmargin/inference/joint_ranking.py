@@ -127,8 +127,8 @@ def most_violating_joint_ranking(
         return _greedy(patterns)
     if comb(n_pos + n_neg, n_pos) > MAX_PATTERNS:
         raise ValueError(
-            f"method='exact' would try {comb(n_pos + n_neg, n_pos)} patterns of {n_pos} positives and {n_neg} negatives, "
-            f"more than {MAX_PATTERNS}; use method='greedy'"
+            f"exact inference would try {comb(n_pos + n_neg, n_pos)} patterns of {n_pos} positives and {n_neg} negatives, "
+            f"more than {MAX_PATTERNS}; use 'greedy'"
         )
     every = combinations_with_replacement(range(n_pos + 1), n_neg)
     return max((patterns.evaluate(np.array(above, dtype=np.int64)) for above in every), key=lambda found: found.value)
