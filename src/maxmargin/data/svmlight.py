@@ -17,6 +17,17 @@ from maxmargin.data.source import DataError, Source, blocks, name_of
 _PIECE_BYTES = 1 << 18
 
 
+class FeatureIndexError(DataError):
+    """A feature beyond those that were expected: the line, its index, and whether indices start at 0 or 1."""
+
+    def __init__(self, name: str, line: int, index: int, start: int, n_features: int) -> None:
+        super().__init__(
+            f"{name}, line {line}: feature index {index} is beyond n_features={n_features} (indices start at {start}); raise "
+            "n_features or leave it out"
+        )
+        self.line, self.index, self.start = line, index, start
+
+
 def load_svmlight(
     path: Source,
     *,
@@ -131,10 +142,7 @@ def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | Non
     start = 0 if _is_zero_based(found, zero_based) else 1
     needed = max(0, found["highest"] + 1 - start)
     if n_features is not None and needed > n_features:
-        raise DataError(
-            f"{name}, line {found['highest_line']}: feature index {found['highest']} is beyond n_features={n_features} "
-            f"(indices start at {start}); raise n_features or leave it out"
-        )
+        raise FeatureIndexError(name, found["highest_line"], found["highest"], start, n_features)
     columns, row_begin = found["columns"], found["row_begin"]
     if start:
         columns -= 1
@@ -153,7 +161,7 @@ def _queries(found: dict[str, Any], name: str) -> NDArray[Any] | None:
     try:
         names = [text.decode() for text in found["query_names"]]
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: the query {error.object!r} is not text in UTF-8") from None
+        raise DataError(f"{name}: the query {error.object!r} is not text in UTF-8; save or convert the file in it") from None
     ids: NDArray[Any] = query_ids(names)[found["query"]]
     return ids
 
