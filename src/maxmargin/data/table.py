@@ -19,9 +19,8 @@ from maxmargin.data.parquet import read_parquet
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, first_split, grouped, query_ids
 from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of, number
 
-
-# A label, then a query or the first feature.
-_SVMLIGHT = re.compile(r"\s*[+-]?[0-9.]+(e[+-]?[0-9]+)?\s+(qid|[0-9]+):[^\s,]+(\s|$)", re.IGNORECASE)
+# A label, then a query or the first feature, as no header has them.
+SVMLIGHT_LINE = re.compile(r"\s*[+-]?[0-9.]+(e[+-]?[0-9]+)?\s+(qid|[0-9]+):[^\s,]+(\s|$)", re.IGNORECASE)
 _NO_TABLE = "write a header, or read it with load_svmlight"
 
 
@@ -100,7 +99,7 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
         raise DataError(f"{name}: is empty; a header line and at least one row are needed")
     if not first.strip():
         raise DataError(f"{name}, line 1: is blank; the first line has to be the header, with the names of the columns")
-    if _SVMLIGHT.match(first):
+    if SVMLIGHT_LINE.match(first):
         raise DataError(f"{name}, line 1: looks like a line of a svmlight/LETOR file and not like a header; {_NO_TABLE}")
     # Strict, or a quote that is never closed swallows the rest of the file.
     reader = csv.reader(chain([first], rest), delimiter="\t" if "\t" in first else ",", strict=True)
@@ -148,9 +147,7 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
                 if not queries[-1]:
                     raise DataError(f"{name}, line {reader.line_num}: the query is blank; every row needs one")
     except csv.Error as error:
-        raise DataError(
-            f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field"
-        ) from None
+        raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
     X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
     y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
     qid = None if query is None else query_ids(queries)
