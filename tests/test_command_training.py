@@ -521,6 +521,7 @@ def test_evaluate_finds_out_what_files_are(run, tmp_path):
     for files, message in (
         (["test.letor", "m"], "m was saved by maxmargin; a model comes first, and then the data: [MODEL] DATA"),
         (["m"], "m was saved by maxmargin; name the data that it is to score after it"),
+        (["scores.txt", "test.letor"], "scores.txt has scores, which come after the data: DATA SCORES"),
         (["test.letor"], "test.letor is a svmlight file, without scores; name a model before it, or a file of scores after it"),
         (["test.csv", "scores.txt"], "test.csv is a table, whose scores are a column (--score); leave out scores.txt"),
         (["test.letor", "scores.txt", "--label", "x"], "--label is for tables (.csv, .tsv, .parquet), but test.letor is"),
@@ -672,6 +673,11 @@ def test_full_disks_are_named(run):
     ):
         message = run(*arguments, "/dev/full", code=1).stderr
         assert message == "Error: /dev/full: No space left on device; make room, or choose another place\n"
+    command = [sys.executable, "-m", "maxmargin", "predict", "m", "test.letor"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("Error: standard output: No space left on device; make room")
 
 
 def test_every_command_has_an_example(run):

@@ -50,11 +50,11 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with _written_directly(path) if is_special(path) else _put_in_place(os.path.realpath(path)) as file:
             yield file
     except OSError as error:
-        if error.filename is not None:
+        if error.filename is not None or error.errno is None:
             raise
         # A full disk does not say which file it has no room for.
         remedy = "; make room, or choose another place" if error.errno == errno.ENOSPC else ""
-        raise OSError(error.errno, f"{error.strerror or error}{remedy}", os.fspath(path)) from error
+        raise OSError(error.errno, f"{error.strerror}{remedy}", os.fspath(path)) from error
 
 
 def is_special(path: Path) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maxmargin.cli.options import DataOptions, check_reading
 from maxmargin.data import DataError, Wanted, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
-from maxmargin.data.source import format_suffix, lines, number
+from maxmargin.data.source import lines, number
 from maxmargin.data.table import SVMLIGHT_LINE
 from maxmargin.metrics import DEFAULT_METRICS, per_query
 from maxmargin.storage import is_archive, is_special
@@ -61,23 +61,26 @@ def run_trec(
 
 
 def _has_samples(path: Path) -> bool:
-    """Whether a file looks like samples, and not like scores; nothing is taken out of pipes."""
-    if is_special(path) or is_archive(path):
-        return False
-    if format_suffix(path) in (".parquet", ".pq"):
-        return True
-    with suppress(DataError), closing(lines(path)) as text:  # what is wrong with it is said when it is read
-        first = next((line for line in text if line.strip() and not line.startswith("#")), "")
-        return SVMLIGHT_LINE.match(first) is not None or (is_table(path) and not _is_number(first))
-    return False
+    """Whether a file looks like samples; nothing is taken out of pipes."""
+    looks_like_svmlight = SVMLIGHT_LINE.match(_first_line(path)) is not None
+    return looks_like_svmlight or (is_table(path) and not is_special(path) and not _has_scores(path))
 
 
-def _is_number(text: str) -> bool:
+def _has_scores(path: Path) -> bool:
+    """Whether a file starts with a number and nothing else."""
     try:
-        number(text)
+        number(_first_line(path))
     except ValueError:
         return False
     return True
+
+
+def _first_line(path: Path) -> str:
+    """The first line that says something; empty for pipes and for what is not text."""
+    if not is_special(path) and not is_archive(path):
+        with suppress(DataError), closing(lines(path)) as text:  # what is wrong with it is said when it is read
+            return next((line for line in text if line.strip() and not line.startswith("#")), "")
+    return ""
 
 
 def _by_column(path: Path, columns: dict[str, Any]) -> Scored:
@@ -110,6 +113,8 @@ def _by_line(data: Path, scores_file: Path, columns: dict[str, Any]) -> Scored:
 def _by_model(model_file: Path, data_file: Path, columns: dict[str, Any]) -> Scored:
     from maxmargin.cli.reading import data_for, load_ranker, scores_of
 
+    if _has_scores(model_file):
+        raise click.UsageError(f"{model_file} has scores, which come after the data: DATA SCORES")
     model = load_ranker(model_file)
     data = data_for(model, model_file, data_file, _reading(columns), labels=True)
     threshold = float(np.min(model.estimator.relevance_thresholds_))

@@ -247,7 +247,7 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
     """Score samples with a model: one number per line, in the order of DATA.
 
     With --format trec a run: query, Q0, document, rank, score, tag. Documents have the names in LETOR comments (#docid = NAME)
-    and otherwise the numbers of the samples, counted from 1.
+    or, if no line has one, the numbers of the samples, counted from 1.
 
     DATA must have the features of the model. Columns of a table are found by their names, in any order; a svmlight file may
     have fewer columns, because zeros are not written, but not more. Labels are not used.
@@ -296,6 +296,8 @@ def evaluate(
     DATA is a table (.csv or .tsv, perhaps .gz or .bz2, or .parquet) with a header and columns for relevance, score and, if
     there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Or a MODEL comes first,
     and scores DATA. Metrics are means over the queries; equal scores are put in the least favourable order.
+
+    Relevant is what has a label above 0 or, for a MODEL, what it learned to be relevant; NDCG uses all grades.
 
     With --qrels and --run, everything is as in trec_eval: equal scores by the names of the documents, documents without
     judgement are irrelevant, and the mean is over the queries that are in both files, or with -c over all in the judgements.

@@ -18,14 +18,11 @@ _PIECE_BYTES = 1 << 18
 
 
 class FeatureIndexError(DataError):
-    """A feature beyond those that were expected: the line, its index, and whether indices start at 0 or 1."""
+    """A feature beyond those that were expected: its line, its index, and whether indices start at 0 or 1."""
 
-    def __init__(self, name: str, line: int, index: int, start: int, n_features: int) -> None:
-        super().__init__(
-            f"{name}, line {line}: feature index {index} is beyond n_features={n_features} (indices start at {start}); raise "
-            "n_features or leave it out"
-        )
-        self.line, self.index, self.start = line, index, start
+    line: int
+    index: int
+    start: int
 
 
 def load_svmlight(
@@ -142,7 +139,12 @@ def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | Non
     start = 0 if _is_zero_based(found, zero_based) else 1
     needed = max(0, found["highest"] + 1 - start)
     if n_features is not None and needed > n_features:
-        raise FeatureIndexError(name, found["highest_line"], found["highest"], start, n_features)
+        error = FeatureIndexError(
+            f"{name}, line {found['highest_line']}: feature index {found['highest']} is beyond n_features={n_features} "
+            f"(indices start at {start}); raise n_features or leave it out"
+        )
+        error.line, error.index, error.start = found["highest_line"], found["highest"], start
+        raise error
     columns, row_begin = found["columns"], found["row_begin"]
     if start:
         columns -= 1
