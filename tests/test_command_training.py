@@ -67,6 +67,11 @@ def test_columns(run, tmp_path):
     assert list(model.feature_names_in_) == ["b", "a"]
     message = run("train", "named.csv", "--label", "grade", "--model", "m", code=1).stderr
     assert "named.csv, line 2: who 'query 0' is not a number" in message and "with --features" in message
+    for features, message in (
+        ("a,relevance", "train.csv, line 1: column 'relevance' is named as the label and as a feature; name another for one"),
+        ("a,b,a", "train.csv, line 1: column 'a' is named 2 times as a feature; name it once"),
+    ):
+        assert message in run("train", "train.csv", "--features", features, "--model", "m", code=1).stderr
     message = run("train", "train.csv", "--qid", "who", "--model", "m", code=1).stderr
     assert "line 1: there is no column 'who'" in message
 

@@ -43,6 +43,8 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
                     f"{path}: {what}; the largest feature index is {largest.index}, on line {largest.line}, and there is a "
                     "weight for every index up to it: number the features without gaps, or take fewer samples"
                 ) from error
+            except MemoryError:  # the samples alone are too many
+                pass
         raise DataError(f"{path}: {what}; take fewer samples or features") from error
 
 
