@@ -260,12 +260,12 @@ def test_wrong_usage(run, tmp_path):
     (tmp_path / "wide.letor").write_text("1 qid:1 9:1\n0 qid:1 1:1\n")
     (tmp_path / "short.csv").write_text("qid,relevance,a,b\nq,1,2,3\n")
     for arguments, message in (
-        (["train.letor", "--validation", "wide.letor"], "wide.letor: has 9 features, but train.letor has 6; use the same ones"),
+        (["train.letor", "--validation", "wide.letor"], "wide.letor, line 1: feature index 9 is beyond the 6 features of tra"),
         (["train.csv", "--validation", "short.csv"], "there is no column 'c', feature 3 of train.csv"),
         (["train.letor", "--folds", 13], "train.letor: 13 folds need as many queries, but there are only 12; lower --folds"),
         (["train.letor", "--validation", "test.letor", "--model", "no/m"], "no/m: its folder does not exist; make it first"),
         (["train.letor", "--save", "no/m"], "no/m: its folder does not exist; make it first"),
-        (["train.letor", "--checkpoint", "train.letor"], "is not a file saved by maxmargin"),
+        (["train.letor", "--checkpoint", "test.letor"], "is not a file saved by maxmargin; name another file for the checkpoint"),
         (["train.letor", "--validation", "test.letor", "-m", "mape"], "mape"),
         (["train.letor", "--grades", "--threshold", 1], "--grades uses every grade as a threshold; leave out --threshold"),
     ):

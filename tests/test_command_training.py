@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -19,11 +20,12 @@ import maxmargin
 import maxmargin.cli.options as options
 from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, load_model, losses, metrics, save_model
 from maxmargin.cli import main
-from maxmargin.cli.cv import split
+from maxmargin.cli.cv import Measure, split
 from maxmargin.data import RankingData, load_svmlight, read_run, read_scores
 from maxmargin.estimators.model_files import read_model
 from maxmargin.estimators.training import _BY_NAME
 from maxmargin.models import RankingModel
+from maxmargin.report import report_contents
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +67,11 @@ def test_columns(run, tmp_path):
     assert list(model.feature_names_in_) == ["b", "a"]
     message = run("train", "named.csv", "--label", "grade", "--model", "m", code=1).stderr
     assert "named.csv, line 2: who 'query 0' is not a number" in message and "with --features" in message
+    for features, message in (
+        ("a,relevance", "train.csv, line 1: column 'relevance' is named as the label and as a feature; name another for one"),
+        ("a,b,a", "train.csv, line 1: column 'a' is named 2 times as a feature; name it once"),
+    ):
+        assert message in run("train", "train.csv", "--features", features, "--model", "m", code=1).stderr
     message = run("train", "train.csv", "--qid", "who", "--model", "m", code=1).stderr
     assert "line 1: there is no column 'who'" in message
 
@@ -213,6 +220,91 @@ def test_wrong_usage(run):
         assert "--grades uses every grade as a threshold; leave out --threshold" in message
 
 
+NUMBERS = {
+    "train": ["--C", "--tol", "--time-limit", "--threshold"],
+    "cv": ["--C", "--tol", "--time-limit", "--threshold"],
+    "path": ["--epsilon", "--lambda-min", "--kappa", "--time-limit", "--threshold"],
+}
+
+
+@pytest.mark.parametrize(("command", "option"), [(command, option) for command, names in NUMBERS.items() for option in names])
+def test_numbers_are_finite(run, command, option):
+    model = [] if command == "path" else ["--model", "m"]
+    for value in ("nan", "inf", "-inf"):
+        assert f"'{option}'" in run(command, "train.letor", *model, option, value, code=2).stderr
+
+
+@pytest.mark.parametrize("command", ["train", "cv", "path"])
+@pytest.mark.parametrize("solver", ["eg", "pl"])
+def test_solvers_that_cannot_rank(run, command, solver):
+    options = ["--epsilon", 0.1, "--lambda-min", 0.1] if command == "path" else ["--model", "m"]
+    message = run(command, "train.letor", "--solver", solver, *options, code=2).stderr
+    assert f"--solver {solver} cannot train for rankings, only for --loss accuracy; choose one of auto, bcfw, fw, " in message
+    run(command, "train.letor", "--solver", solver, "--loss", "accuracy", *options)
+
+
+def test_all_other_solvers_can_rank(run):
+    for solver in set(options.SOLVERS) - {"eg", "pl"}:
+        run("train", "train.letor", "--solver", solver, "--tol", 0.1, "--model", "m")
+
+
+def test_files_are_kept_apart(run, tmp_path):
+    """Nothing is written over what is read, nor twice to one file, whatever the names."""
+    run("train", "train.letor", "--model", "m")
+    (tmp_path / "link").symlink_to("train.letor")
+    (tmp_path / "folder").mkdir()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    tune = ["--validation", "test.letor", "--model"]
+    for arguments, names in (
+        (["train", "train.letor", "--model", "train.letor"], ("--model", "DATA")),
+        (["train", "train.letor", "--model", "folder/../train.letor"], ("--model", "DATA")),
+        (["train", "link", "--model", "train.letor"], ("--model", "DATA")),
+        (["cv", "train.letor", "--model", "link"], ("--model", "DATA")),
+        (["path", "train.letor", "--save", "train.letor"], ("--save", "DATA")),
+        (["path", "train.letor", "--checkpoint", "train.letor"], ("--checkpoint", "DATA")),
+        (["path", "train.letor", *tune, "test.letor"], ("--model", "--validation")),
+        (["path", "train.letor", *tune, "x", "--save", "x"], ("--save", "--model")),
+        (["path", "train.letor", "--save", "x", "--report", "./x"], ("--report", "--save")),
+        (["path", "train.letor", "--save", "x", "--checkpoint", tmp_path / "x"], ("--checkpoint", "--save")),
+        (["path", "train.letor", "--folds", 3, "--save", "x.2", "--checkpoint", "x"], ("--checkpoint of fold 2", "--save")),
+        (["predict", "m", "test.letor", "-o", "m"], ("--output", "MODEL")),
+        (["predict", "m", "test.letor", "-o", "test.letor"], ("--output", "DATA")),
+        (["report", "m", "test.letor", "-o", "m"], ("--output", "MODEL")),
+        (["report", "m", "test.letor", "-o", "test.letor"], ("--output", "DATA")),
+        (["report", "m", "test.letor", "--train", "train.letor", "-o", "link"], ("--output", "--train")),
+        (["report", "m", "test.letor", "--against", "link", "-o", "train.letor"], ("--output", "--against link")),
+    ):
+        message = run(*arguments, code=2).stderr
+        assert f"Error: {names[0]} and {names[1]} are the same file, " in message and f"another one for {names[0]}" in message
+        assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    run("path", "train.letor", "--epsilon", 0.1, "--lambda-min", 0.1, "--save", "/dev/null", "--report", "/dev/null")
+
+
+def test_words_of_the_command(run):
+    message = run("train", "train.letor", "--grades", "linear", "--model", "m", code=1).stderr
+    assert "train.letor: --grades linear are the gains of NDCG; use them with --loss ndcg, or pass --grades mean" in message
+    run("train", "train.letor", "--model", "m")
+    message = run("predict", "m", "test.letor", "--format", "trec", "--tag", "my tag", code=2).stderr
+    assert "'--tag': 'my tag' must be one word" in message and "test.letor" not in message
+
+
+@pytest.mark.parametrize("command", ["train", "cv", "path"])
+def test_too_little_memory(run, tmp_path, monkeypatch, command):
+    def fail(*args, **kwargs):
+        raise MemoryError("Unable to allocate 238. GiB")
+
+    monkeypatch.setattr(RankingSVM, "fit", fail)
+    monkeypatch.setattr("maxmargin.cli.path.regularization_path", fail)
+    (tmp_path / "wide.letor").write_text("".join(f"1 qid:{k} 1:2\n0 qid:{k} 2000000000:1\n" for k in range(5)))
+    model = [] if command == "path" else ["--model", "m"]
+    for name, place in (
+        ("wide.letor", "the largest feature index is 2000000000, on line 2, and there is a weight for every index up to it"),
+        ("train.csv", "take fewer samples or features"),
+    ):
+        message = run(command, name, *model, code=1).stderr
+        assert f"{name}: does not fit into memory with what training needs (Unable to allocate 238. GiB); {place}" in message
+
+
 def test_choices_are_those_of_the_library():
     assert set(options.SOLVERS) == {"auto", *_BY_NAME}
     for name in options.LOSSES:
@@ -283,6 +375,16 @@ def test_names_in_runs(run, tmp_path):
     (tmp_path / "t.letor").write_text("0 qid:1 1:1 #docid = a\n0 qid:1 1:2 #docid = a\n")
     message = run("predict", "m", "t.letor", "--format", "trec", code=1).stderr
     assert "t.letor: two documents of query 1 have the same name" in message
+    # The number of a sample may be the name of another.
+    (tmp_path / "t.letor").write_text("0 qid:1 1:1\n0 qid:1 1:2 #docid = 1\n")
+    message = run("predict", "m", "t.letor", "--format", "trec", code=1).stderr
+    assert "t.letor: sample 1 has no docid in its comment, but others have; give every line one" in message
+    (tmp_path / "t.letor").write_text("0 qid:1 1:1 #first\n0 qid:1 1:2 #second\n")
+    assert run("predict", "m", "t.letor", "--format", "trec").stdout.split()[2::6] in (["1", "2"], ["2", "1"])
+    message = run("predict", "m", "test.letor", "--format", "trec", "--json", code=2).stderr
+    assert "--json prints scores, not a run; write the run to a file with --output" in message
+    answer = json.loads(run("predict", "m", "test.letor", "--format", "trec", "--json", "-o", "test.run").stdout)
+    assert answer["samples"] == 180 and len(read_run("test.run")) == 12
     (tmp_path / "t.csv").write_text("qid,a,b,c,d,e,f\nx y,1,2,3,4,5,6\n")
     assert "t.csv: 'x y' is empty or has blanks" in run("predict", "m", "t.csv", "--format", "trec", code=1).stderr
 
@@ -325,7 +427,7 @@ def test_features_of_svmlight_files(run, tmp_path):
     assert float(run("predict", "m", "few.letor").stdout) == 3 * coef[1]
     (tmp_path / "many.letor").write_text("0 2:3 7:1\n")
     message = run("predict", "m", "many.letor", code=1).stderr
-    assert "many.letor: has 7 features, but the model m was trained with 6; use data with the same features" in message
+    assert "many.letor, line 1: feature index 7 is beyond the 6 features of the model m (indices start at 1); use data" in message
     # Whether indices start at 0 is known from training, where 0 occurred.
     X, y, qid = samples()
     dump_svmlight_file(X, y, str(tmp_path / "zero.letor"), query_id=qid, zero_based=True)
@@ -334,6 +436,8 @@ def test_features_of_svmlight_files(run, tmp_path):
     assert float(run("predict", "z", "few.letor", "--one-based").stdout) == 3 * load_model("z").coef_[1]
     (tmp_path / "zeros.letor").write_text("0 0:3\n")
     message = run("predict", "m", "zeros.letor", code=1).stderr
+    assert "zeros.letor, line 1: feature index 0, but the model m says that they start at 1; pass --zero-based" in message
+    message = run("predict", "m", "zeros.letor", "--one-based", code=1).stderr
     assert "zeros.letor, line 1: feature index 0, but --one-based says that they start at 1; pass --zero-based" in message
 
 
@@ -346,6 +450,95 @@ def test_files_that_are_no_models(run, tmp_path):
         assert f"m: holds a {type(model).__name__}, which does not rank samples" in message
     (tmp_path / "m").write_bytes((tmp_path / "m").read_bytes()[:-30])
     assert "m: is damaged or incomplete" in run("evaluate", "m", "test.letor", code=1).stderr
+    assert "m: was saved by maxmargin and holds no samples" in run("train", "m", "--model", "n", code=1).stderr
+
+
+# ---- evaluate -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lowest", "options"),
+    [
+        (0, []),
+        (1, []),
+        (-1, []),
+        (0, ["--threshold", "1"]),
+        (2, ["--threshold", "3"]),
+        (1, ["--grades"]),
+        (1, ["--loss", "ndcg", "--grades", "exponential"]),
+    ],
+)
+def test_evaluate_knows_what_is_relevant(run, tmp_path, lowest, options):
+    """As the model learned it; in the report it is the same."""
+    for name, seed in (("train", 0), ("test", 1)):
+        X, y, qid = samples(seed=seed)
+        dump_svmlight_file(X, y + lowest, str(tmp_path / f"{name}.letor"), query_id=qid, zero_based=False)
+    run("train", "train.letor", "--model", "m", *options)
+    result = run("evaluate", "m", "test.letor", "--json")
+    found, model = json.loads(result.stdout)["metrics"], load_model("m")
+    assert result.stderr == ""
+    relevant = y + lowest > model.relevance_thresholds_.min()
+    scores = model.decision_function(X)
+    for name in ("map", "mrr", "p@10", "auc"):
+        assert found[name] == pytest.approx(metrics.evaluate(relevant, scores, qid=qid, metrics=[name])[name]), name
+    if not options:
+        assert found["map"] == pytest.approx(model.score(X, y + lowest, qid))
+    page = report_contents(model, X, y + lowest, qid)["metrics"]
+    names = [title.lower().replace("precision", "p") for title in page["titles"]]
+    assert found == pytest.approx(dict(zip(names, page["rows"][0], strict=True)), rel=1e-4)
+    # And cross-validation judges by the same numbers.
+    measure = Measure("ndcg@10", "linear", float(model.relevance_thresholds_.min()))
+    assert measure.of(model, X, y + lowest, qid) == pytest.approx(found["ndcg@10"])
+
+
+def test_evaluate_warns_if_everything_is_relevant(run, tmp_path):
+    (tmp_path / "t.letor").write_text("1 qid:1 1:1\n2 qid:1 2:1\n")
+    (tmp_path / "s.txt").write_text("1\n2\n")
+    (tmp_path / "t.csv").write_text("relevance,score\n1,1\n2,1\n")
+    run("train", "train.letor", "--model", "m")
+    warning = "Warning: every label is above 0, so every sample counts as relevant"
+    for arguments in (["t.letor", "s.txt"], ["t.csv"], ["m", "t.letor"]):
+        result = run("evaluate", *arguments, "--json")
+        assert result.stderr.startswith(warning) and result.stderr.count("\n") == 1 and json.loads(result.stdout)
+    (tmp_path / "t.letor").write_text("0 qid:1 1:1\n2 qid:1 2:1\n")
+    assert run("evaluate", "t.letor", "s.txt").stderr == ""
+    # Judgements need not hold what is irrelevant.
+    (tmp_path / "q").write_text("1 0 a 1\n")
+    (tmp_path / "r").write_text("1 Q0 a 1 1 x\n")
+    assert run("evaluate", "--qrels", "q", "--run", "r").stderr == ""
+
+
+def test_evaluate_finds_out_what_files_are(run, tmp_path):
+    run("train", "train.letor", "--model", "m")
+    run("predict", "m", "test.letor", "-o", "scores.txt")
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "pickled").write_bytes(pickle.dumps([1]))
+    (tmp_path / "two.txt").write_text("1 2\n")
+    for files, message in (
+        (["empty", "test.letor"], "empty: is empty; copy or write it again"),
+        (["pickled", "test.letor"], "pickled: is not a file saved by maxmargin; name one that 'maxmargin train'"),
+        (["pickled", "test.csv"], "pickled: is not a file saved by maxmargin"),
+        (["train.letor", "test.letor"], "train.letor: is not a file saved by maxmargin"),
+        (["m", "m"], "m: was saved by maxmargin and holds no samples"),
+        (["test.letor", "two.txt"], "two.txt, line 1: score '1 2' is not a number"),
+    ):
+        assert message in run("evaluate", *files, code=1).stderr
+    for files, message in (
+        (["test.letor", "m"], "m was saved by maxmargin; a model comes first, and then the data: [MODEL] DATA"),
+        (["m"], "m was saved by maxmargin; name the data that it is to score after it"),
+        (["scores.txt", "test.letor"], "scores.txt has scores, which come after the data: DATA SCORES"),
+        (["test.letor"], "test.letor is a svmlight file, without scores; name a model before it, or a file of scores after it"),
+        (["test.csv", "scores.txt"], "test.csv is a table, whose scores are a column (--score); leave out scores.txt"),
+        (["test.letor", "scores.txt", "--label", "x"], "--label is for tables (.csv, .tsv, .parquet), but test.letor is"),
+        (["test.letor", "scores.txt", "--qid", "x"], "--qid is for tables"),
+        (["test.letor", "scores.txt", "--score", "x"], "--score is for a table with a column of scores"),
+        (["test.csv", "--score", "relevance"], "--label and --score both name the column 'relevance'"),
+        (["--qrels", "test.csv", "--run", "test.csv", "--label", "x"], "--label, --score and --qid name columns of tables"),
+    ):
+        assert message in run("evaluate", *files, code=2).stderr
+    # One score per line, whatever the name.
+    (tmp_path / "scores.csv").write_text((tmp_path / "scores.txt").read_text())
+    assert run("evaluate", "test.letor", "scores.csv").stdout == run("evaluate", "test.letor", "scores.txt").stdout
 
 
 # ---- cv -----------------------------------------------------------------------------------------------------------------------
@@ -456,6 +649,40 @@ def test_pipes_and_terminals(run, tmp_path):
     shown = os.read(ours, 1 << 16).decode()
     os.close(ours)
     assert "relative gap" in shown and shown.endswith("\r\x1b[K")
+
+
+def test_pipes_in_place_of_files(run):
+    """A model out of a pipe, and results into one."""
+    run("train", "train.letor", "--model", "m")
+    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
+    command = [sys.executable, "-m", "maxmargin"]
+
+    def output(*arguments, **options):
+        return subprocess.run([*command, *arguments], capture_output=True, check=True, env=environment, **options).stdout.decode()
+
+    expected = run("predict", "m", "test.letor").stdout
+    assert output("predict", "m", "test.letor", "-o", "/dev/stdout") == expected
+    answer = run("evaluate", "m", "test.letor").stdout
+    assert output("evaluate", "/dev/stdin", "test.letor", input=Path("m").read_bytes()) == answer
+    assert output("evaluate", "m", "/dev/stdin", input=Path("test.letor").read_bytes()) == answer
+
+
+def test_full_disks_are_named(run):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full, the disk that is always full")
+    run("train", "train.letor", "--model", "m")
+    for arguments in (
+        ["train", "train.letor", "--model"],
+        ["predict", "m", "test.letor", "-o"],
+        ["report", "m", "test.letor", "-o"],
+    ):
+        message = run(*arguments, "/dev/full", code=1).stderr
+        assert message == "Error: /dev/full: No space left on device; make room, or choose another place\n"
+    command = [sys.executable, "-m", "maxmargin", "predict", "m", "test.letor"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("Error: standard output: No space left on device; make room")
 
 
 def test_every_command_has_an_example(run):

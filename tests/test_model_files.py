@@ -7,6 +7,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -237,6 +238,37 @@ def test_mode_links_and_places(tmp_path):
         save_model(MODELS["ranking"][0], tmp_path / "none" / "m")
 
 
+def test_pipes_and_devices(tmp_path):
+    """What is not an ordinary file is written to, not replaced, also where it has no name, as behind /dev/stdout."""
+    path = tmp_path / "m"
+    save_model(MODELS["ranking"][0], path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read, write = os.pipe()
+    for source, place in ((pipe, pipe), (read, f"/dev/fd/{write}")):
+        found = []
+        reader = threading.Thread(target=lambda source=source, found=found: found.append(drained(source)))
+        reader.start()
+        save_model(MODELS["ranking"][0], place)
+        if source == read:
+            os.close(write)
+        reader.join()
+        assert found == [path.read_bytes()]
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and sorted(os.listdir(tmp_path)) == ["m", "pipe"]
+
+
+def drained(source):
+    with open(source, "rb") as file:
+        return file.read()
+
+
+def test_a_full_disk_is_named():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full, the disk that is always full")
+    with pytest.raises(OSError, match=r"No space left on device; make room, or choose another place: '/dev/full'"):
+        save_model(MODELS["ranking"][0], "/dev/full")
+
+
 def test_relative_path_and_equal_bytes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
@@ -300,11 +332,26 @@ def test_foreign_files(tmp_path, saved):
         archive.writestr("header.json", "{}")
     refused(path, "is a zip file, but not one saved by maxmargin")
     write_archive(path, "path", {}, {})
-    refused(path, "holds a path, not a model")
+    refused(path, "holds a path, not a model; name one that 'maxmargin train' or save_model wrote")
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "none")
     with pytest.raises(OSError, match="directory"):
         load_model(tmp_path)
+
+
+def test_remedies_fit_what_is_asked_for(tmp_path, saved):
+    path = tmp_path / "other"
+    content = saved.read_bytes()
+    written = "name one that 'maxmargin path --save' or RegularizationPath.save wrote"
+    for kind, foreign, damaged in (
+        ("path", written, "copy or write it again"),
+        ("path checkpoint", "name another file for the checkpoint", "remove it to begin anew"),
+        ("example", "name a file of the kind 'example'", "copy or write it again"),
+    ):
+        for data, remedy in ((b"1 1:2\n", foreign), (content, foreign), (content[:-9], damaged), (b"", damaged)):
+            path.write_bytes(data)
+            with pytest.raises(SavedFileError, match=f"other: .*; {remedy}$"):
+                read_archive(path, kind)
 
 
 def test_truncated_and_flipped(saved):

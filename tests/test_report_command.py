@@ -101,7 +101,8 @@ def test_report_bad_input(run, tmp_path, ranker):
     result = run("report", "ranker.model", "none.letor")
     assert result.exit_code == 1 and "none.letor: y must hold relevant and irrelevant samples" in result.output
     (tmp_path / "wide.letor").write_text("1 qid:1 1:1\n0 qid:1 9:1\n")
-    assert "has 9 features" in run("report", "ranker.model", "wide.letor").output
+    wide = run("report", "ranker.model", "wide.letor").output
+    assert "wide.letor, line 2: feature index 9 is beyond the 4 features of the model ranker.model" in wide
     assert "is not a file saved by maxmargin" in run("report", "train.letor", "test.letor").output
     assert "its folder does not exist" in run("report", "ranker.model", "test.letor", "-o", "no/where/r.html").output
     few = run("report", "ranker.model", "test.letor", "--train", "wide.letor")

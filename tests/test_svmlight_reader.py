@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from maxmargin.data import DataError, load_svmlight, read_labels, source, svmlight
+from maxmargin.data import DataError, FeatureIndexError, load_svmlight, read_labels, source, svmlight
 
 DATA = Path(os.environ.get("MAXMARGIN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
 
@@ -252,6 +252,9 @@ def test_base_of_the_indices():
         load_svmlight(b"1 1:2\n0 0:1 2:1\n", zero_based=False)
     with pytest.raises(DataError, match=r"<bytes>, line 2: feature index 4 is beyond n_features=3 \(indices start at 1\)"):
         load_svmlight(b"1 1:1\n1 4:2\n1 4:1\n", n_features=3)
+    with pytest.raises(FeatureIndexError) as caught:
+        load_svmlight(b"1 1:1\n1 0:2\n1 4:1\n", n_features=3)
+    assert (caught.value.line, caught.value.index, caught.value.start) == (3, 4, 0)
     assert load_svmlight(b"1\n2 # none\n").X.shape == (2, 0)
     assert load_svmlight(b"1 2147483647:1\n", zero_based=True).X.shape == (1, 2**31)
 

@@ -62,18 +62,26 @@ def test_text_and_queries(rows):
     [
         (b"", "is empty"),
         (b"y,q,x\n", "has a header but no rows"),
-        (b"\n1,2,3\n", "line 1: there is no column 'y'"),
+        (b"\n1,2,3\n", "line 1: is blank; the first line has to be the header"),
+        (b"2 qid:7 1:0.5\n", "line 1: looks like a line of a svmlight/LETOR file and not like a header; .* load_svmlight"),
         (b"y,x\n1,2\n", "line 1: there is no column 'q'; the header has 'y', 'x'"),
         (b"y,q,q\n1,2,3\n", "line 1: 2 columns are called 'q'"),
         (b"y,q,x,x\n1,2,3,4\n", "line 1: 2 columns are called 'x'"),
-        (b"y,q,x\n1,2\n", "line 2: 2 fields, but the header has 3"),
+        (b"y,q,x\n1,2\n", "line 2: 2 fields, but the header has 3; give every row one for each column, and quote"),
+        (b"y,q,x\n1,2,1_000\n", "line 2: x '1_000' is not a number"),
+        ("y,q,x\n1,2,\u0663\n".encode(), "line 2: x '\u0663' is not a number"),
+        (b"y,q,x\n1,2,3\n1,,3\n", "line 3: the query is blank; every row needs one"),
+        (b"y,q,x\n1, ,3\n", "line 2: the query is blank"),
         (b"y,q,x\n1,2,3\n1,2,?\n", "line 3: x '\\?' is not a number; .*features="),
         (b"y,q,x\n1,2,\n", "line 2: x '' is not a number"),
         (b"y,q,x\nnan,2,1\n", "line 2: y 'nan' is not finite"),
         (b"y,q,x\n1,2,1e999\n", "line 2: x '1e999' is not finite"),
-        (b'y,q,x\n1,2,"3\n1,2,3\n', "line 3: unexpected end of data"),
+        (b'y,q,x\n1,2,"3\n1,2,3\n', "line 3: unexpected end of data; close quotes"),
         (b"y,q,x\n1,2,3\n1,3,3\n1,2,3\n", "line 4: query 2 has appeared before"),
-        (b"y,q,x\n1,2,\xff\n", "not a text file in UTF-8"),
+        (b"y,q,x\n1,2,\xff\n", r"line 2: not a text file in UTF-8 \(.*\); save or convert it in that encoding"),
+        (b"y,q,x\r\n" + b"1,2,3\r\n" * 5000 + b"\xff", "line 5002: not a text file in UTF-8"),
+        (b"y,q,x\n" + b"1,2,3\n" * 5000 + b"1,2,\xe4\n" + b"1,2,3\n" * 5000, "line 5002: not a text file in UTF-8"),
+        (b"\xff\xfey\0,\0q\0", "line 1: not a text file in UTF-8"),
         (gzip.compress(b"y,q,x\n1,2,3\n", mtime=0), "looks like a gzip file"),
     ],
 )
@@ -83,6 +91,15 @@ def test_bad_text(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         load_table(path, "y", "q")
     assert str(path) in str(caught.value)
+
+
+def test_columns_that_are_named_twice():
+    with pytest.raises(DataError, match=r"line 1: column 'grade' is named as the label and as a feature"):
+        load_table(TEXT, "grade", features=["width", "grade"])
+    with pytest.raises(DataError, match=r"line 1: column 'width' is named 2 times as a feature; name it once"):
+        load_table(TEXT, "grade", features=["width", "long, name", "width"])
+    # A number that happens to be a query as well.
+    assert load_table(b"y,q\n1,2\n0,2\n", "y", "q", ["q"]).X.tolist() == [[2], [2]]
 
 
 def test_parquet(tmp_path):
@@ -110,7 +127,8 @@ def test_parquet(tmp_path):
         "row 3: the query is missing": {"who": ["a", "b", None]},
         "row 2: the query is NaN": {"who": [1.0, np.nan, 2.0]},
         "row 3: query a has appeared before": {"who": ["a", "b", "a"]},
-        "no rows": {name: pa.array([], pa.float64()) for name in columns},
+        "row 2: the query is blank": {"who": ["a", " ", "b"]},
+        "has columns but no rows": {name: pa.array([], pa.float64()) for name in columns},
     }
     for message, change in bad.items():
         pq.write_table(pa.table(columns | change), path)
@@ -120,7 +138,7 @@ def test_parquet(tmp_path):
     with pytest.raises(DataError, match="there is no column 'nothing'"):
         load_table(path, "nothing")
     path.write_bytes(b"grade,who\n1,2\n")
-    with pytest.raises(DataError, match="not a sound Parquet file"):
+    with pytest.raises(DataError, match=r"not a sound Parquet file \(.*\); make or fetch it anew"):
         load_table(path, "grade")
 
 

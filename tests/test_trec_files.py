@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import metrics
-from maxmargin.data import DataError, judged_run, read_qrels, read_run, run_lines
+from maxmargin.data import DataError, judged_run, read_qrels, read_run, read_scores, run_lines
 
 NAMES = {"map": "map", "mrr": "recip_rank", "ndcg": "ndcg", "ndcg@5": "ndcg_cut_5", "p@5": "P_5"}
 
@@ -91,6 +91,8 @@ def test_bad_judgements(tmp_path, content, message):
         ("1 0 a 1\n", "line 1: 4 fields, .*; this looks like a file of judgements, not a run"),
         ("1 Q0 a 1 2.5\n", "line 1: 5 fields, but a line of a run is 'query Q0 document rank score tag'"),
         ("1 Q0 a 1 x tag\n", "line 1: score 'x' is not a number; the fifth field is the score"),
+        ("1 Q0 a 1 1_0 tag\n", "line 1: score '1_0' is not a number"),
+        ("1 Q0 a 1 \u0663 tag\n", "line 1: score '\u0663' is not a number"),
         ("1 Q0 a 1 nan tag\n", "line 1: score 'nan' is not finite"),
         ("1 Q0 a 1 1 tag\n1 Q0 a 2 0 tag\n", "line 2: document 'a' occurs twice for query '1'"),
     ],
@@ -127,6 +129,21 @@ def test_runs_that_cannot_be_written():
         list(run_lines(["a b"], ["x"], [1.0]))
     with pytest.raises(DataError, match="two documents of query 1 have the same name"):
         list(run_lines(None, ["x", "x"], [1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1\n\n2_0\n", "line 3: score '2_0' is not a number; write one per line"),
+        ("\u0663\n", "line 1: score '\u0663' is not a number"),
+        ("1\n-inf\n", "line 2: score '-inf' is not finite; write a number for every sample"),
+        ("\n", "holds no scores; one number per line is needed"),
+    ],
+)
+def test_bad_scores(content, message):
+    assert read_scores(b" -1.5e3 \r\n\n+.5\n").tolist() == [-1500, 0.5]
+    with pytest.raises(DataError, match=message):
+        read_scores(content.encode())
 
 
 def test_retrieved_is_checked():

@@ -46,11 +46,33 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     and what is not an ordinary file (a pipe, ``/dev/stdout``) is written to directly.
     """
     check_writable(path)
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as file:
+    try:
+        with _written_directly(path) if is_special(path) else _put_in_place(os.path.realpath(path)) as file:
             yield file
-        return
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        # A full disk does not say which file it has no room for.
+        remedy = "; make room, or choose another place" if error.errno == errno.ENOSPC else ""
+        raise OSError(error.errno, f"{error.strerror}{remedy}", os.fspath(path)) from error
+
+
+def is_special(path: Path) -> bool:
+    """Whether something other than an ordinary file is there: a pipe, a device, a folder.
+
+    The path is looked at as it is: where ``/dev/stdout`` leads to, if that is a pipe, has no name.
+    """
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+@contextmanager
+def _written_directly(path: Path) -> Iterator[IO[bytes]]:
+    with open(path, "wb") as file:
+        yield file
+
+
+@contextmanager
+def _put_in_place(target: str) -> Iterator[IO[bytes]]:
     # Not tempfile, whose files only their owner may read.
     temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:100]}.{secrets.token_hex(6)}.tmp")
     try:
@@ -69,14 +91,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 def check_writable(path: Path) -> None:
     """Complain now about a file that could not be written later."""
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if os.path.isdir(target):
+    if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", os.fspath(path))
-    if not os.path.isdir(folder):
+    folder = os.path.dirname(os.path.realpath(path))
+    if not is_special(path) and not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "its folder does not exist; make it first", os.fspath(path))
-    ordinary = os.path.isfile(target) or not os.path.exists(target)
-    if not os.access(folder if ordinary else target, os.W_OK):
+    if not os.access(path if is_special(path) else folder, os.W_OK):
         raise PermissionError(errno.EACCES, "may not be written; choose another place", os.fspath(path))
 
 
@@ -116,12 +136,16 @@ def write_archive(path: Path, kind: str, content: Mapping[str, Any], arrays: Map
     members = {_HEADER: json.dumps(header, ensure_ascii=False, allow_nan=False, indent=1).encode()}
     for name in sorted(arrays):
         members[f"{name}.npy"] = _array_bytes(name, arrays[name])
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    # Made in memory: in a pipe, where nothing can be filled in later, zip files have another form.
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
         for name, data in members.items():
             # A fixed date; nothing is compressed, because compressors differ and weights do not shrink.
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, data)
+    with replacing(path) as file:
+        file.write(whole.getbuffer())
 
 
 def read_archive(path: Path, kind: str) -> Archive:
@@ -138,32 +162,46 @@ def read_archive(path: Path, kind: str) -> Archive:
     name = os.fspath(path)
     with open(path, "rb") as file:
         data = file.read()
-    members = _members(data, name)
-    header = _header(members.pop(_HEADER), name, kind)
+    remedy = _REMEDIES.get(kind, _Remedy(f"name a file of the kind {kind!r}"))
+    members = _members(data, name, remedy)
+    header = _header(members.pop(_HEADER), name, kind, remedy)
     arrays = {}
     for key in header["arrays"]:
         if f"{key}.npy" not in members:
-            raise SavedFileError(f"{name}: the array {key!r} is missing; {_AGAIN}")
-        arrays[key] = _array(members[f"{key}.npy"], f"{name}: the array {key!r}")
+            raise SavedFileError(f"{name}: the array {key!r} is missing; {remedy.damaged}")
+        arrays[key] = _array(members[f"{key}.npy"], f"{name}: the array {key!r}", remedy)
     return Archive(header["content"], arrays, header["version"])
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file starts like an archive, which no text does; nothing is taken out of pipes."""
+    """Whether a file starts like an archive, which no text and no other zip file does; nothing is taken out of pipes."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+        start = file.read(30 + len(_HEADER))
+    return start.startswith(b"PK\x03\x04") and start.endswith(_HEADER.encode())
 
 
-_AGAIN = "copy or write it again"
+class _Remedy(NamedTuple):
+    """What to do about a file that is of another kind, and about one that is damaged."""
+
+    foreign: str
+    damaged: str = "copy or write it again"
 
 
-def _members(data: bytes, name: str) -> dict[str, bytes]:
+_REMEDIES = {
+    "model": _Remedy("name one that 'maxmargin train' or save_model wrote"),
+    "path": _Remedy("name one that 'maxmargin path --save' or RegularizationPath.save wrote"),
+    # Nobody has another copy of a checkpoint, and whatever is in its place would be written over.
+    "path checkpoint": _Remedy("name another file for the checkpoint", "remove it to begin anew"),
+}
+
+
+def _members(data: bytes, name: str, remedy: _Remedy) -> dict[str, bytes]:
     if not data:
-        raise SavedFileError(f"{name}: is empty; {_AGAIN}")
+        raise SavedFileError(f"{name}: is empty; {remedy.damaged}")
     if not data.startswith(b"PK"):
-        raise SavedFileError(f"{name}: is not a file saved by maxmargin; name one that 'maxmargin train' or save_model wrote")
+        raise SavedFileError(f"{name}: is not a file saved by maxmargin; {remedy.foreign}")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -173,36 +211,36 @@ def _members(data: bytes, name: str) -> dict[str, bytes]:
             members = {entry.filename: archive.read(entry) if bounded else b"" for entry in entries}
     # Any field of a damaged zip file can be anything; wrong check sums are of the first kind.
     except (zipfile.BadZipFile, ValueError, RuntimeError, OSError, EOFError, OverflowError, LookupError) as error:
-        raise SavedFileError(f"{name}: is damaged or incomplete ({error}); {_AGAIN}") from error
+        raise SavedFileError(f"{name}: is damaged or incomplete ({error}); {remedy.damaged}") from error
     if _HEADER not in members:
-        raise SavedFileError(f"{name}: is a zip file, but not one saved by maxmargin; name one that save_model wrote")
+        raise SavedFileError(f"{name}: is a zip file, but not one saved by maxmargin; {remedy.foreign}")
     if not bounded:
-        raise SavedFileError(f"{name}: is packed in another way than maxmargin does; {_AGAIN}")
+        raise SavedFileError(f"{name}: is packed in another way than maxmargin does; {remedy.damaged}")
     return members
 
 
-def _header(data: bytes, name: str, kind: str) -> dict[str, Any]:
+def _header(data: bytes, name: str, kind: str, remedy: _Remedy) -> dict[str, Any]:
     try:
         header = json.loads(data.decode(), parse_constant=_no_constant)
     # Python refuses integers of thousands of digits, and lists within lists within lists.
     except (ValueError, RecursionError) as error:
-        raise SavedFileError(f"{name}: its header is not sound JSON ({error}); {_AGAIN}") from error
+        raise SavedFileError(f"{name}: its header is not sound JSON ({error}); {remedy.damaged}") from error
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
-        raise SavedFileError(f"{name}: is a zip file, but not one saved by maxmargin; name one that save_model wrote")
+        raise SavedFileError(f"{name}: is a zip file, but not one saved by maxmargin; {remedy.foreign}")
     form, version = header.get("format_version"), header.get("version")
     if type(form) is not int or form < 1 or not isinstance(version, str):
-        raise SavedFileError(f"{name}: its header has no sound format_version and version; {_AGAIN}")
+        raise SavedFileError(f"{name}: its header has no sound format_version and version; {remedy.damaged}")
     if form > _FORMAT_VERSION:
         raise SavedFileError(
             f"{name}: was written by maxmargin {version[:40]} in format {form}, but maxmargin {__version__} reads formats up to "
             f"{_FORMAT_VERSION}; upgrade with pip install --upgrade maxmargin"
         )
     if header.get("kind") != kind:
-        raise SavedFileError(f"{name}: holds a {str(header.get('kind'))[:40]}, not a {kind}; name a file that holds a {kind}")
+        raise SavedFileError(f"{name}: holds a {str(header.get('kind'))[:40]}, not a {kind}; {remedy.foreign}")
     arrays = header.get("arrays")
     sound = isinstance(arrays, list) and all(isinstance(key, str) for key in arrays) and isinstance(header.get("content"), dict)
     if not sound:
-        raise SavedFileError(f"{name}: its header lacks arrays or content; {_AGAIN}")
+        raise SavedFileError(f"{name}: its header lacks arrays or content; {remedy.damaged}")
     return header
 
 
@@ -232,23 +270,23 @@ _NPY = re.compile(
 )
 
 
-def _array(data: bytes, what: str) -> NDArray[Any]:
+def _array(data: bytes, what: str, remedy: _Remedy) -> NDArray[Any]:
     """The array, whose size is checked before anything is made of it.
 
     Not by numpy, which evaluates the header as an expression and answers a spoilt one with errors of many kinds.
     """
     start = _NPY.match(data)
     if start is None:
-        raise SavedFileError(f"{what} is not as maxmargin writes it, numbers or text in a plain order; {_AGAIN}")
+        raise SavedFileError(f"{what} is not as maxmargin writes it, numbers or text in a plain order; {remedy.damaged}")
     try:
         dtype = np.dtype("<" + start[1].decode())
         shape = tuple(int(n) for n in start[2].decode().split(",") if n.strip())
     except (TypeError, ValueError) as error:
-        raise SavedFileError(f"{what} is damaged ({error}); {_AGAIN}") from error
+        raise SavedFileError(f"{what} is damaged ({error}); {remedy.damaged}") from error
     rest = data[start.end() :]
     if not can_store(dtype) or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != len(rest) or len(shape) > 32:
-        raise SavedFileError(f"{what} is said to be {dtype} of shape {shape}, but has {len(rest)} bytes; {_AGAIN}")
+        raise SavedFileError(f"{what} is said to be {dtype} of shape {shape}, but has {len(rest)} bytes; {remedy.damaged}")
     values = np.frombuffer(rest, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
     if dtype.kind == "b" and (values.view(np.uint8) > 1).any():
-        raise SavedFileError(f"{what} holds booleans that are neither true nor false; {_AGAIN}")
+        raise SavedFileError(f"{what} holds booleans that are neither true nor false; {remedy.damaged}")
     return values

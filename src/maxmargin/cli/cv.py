@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from maxmargin import metrics
 from maxmargin._validation import query_offsets, thread_count
 from maxmargin.cli import progress, train
-from maxmargin.cli.evaluate import format_table
+from maxmargin.cli.evaluate import format_table, relevance_for
 from maxmargin.cli.options import INTERRUPTED, DataOptions
 from maxmargin.cli.reading import training_data
 from maxmargin.data import DataError, RankingData
@@ -46,8 +46,8 @@ class Measure(NamedTuple):
         """The value."""
         if self.metric is None:
             return model.score(X, y, qid)
-        grades = np.where(y > self.threshold, y, 0.0)
-        return metrics.evaluate(grades, model.decision_function(X), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
+        labels = relevance_for(self.metric, y, self.threshold)
+        return metrics.evaluate(labels, model.decision_function(X), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
 
 
 class Fit(NamedTuple):

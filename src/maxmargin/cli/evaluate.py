@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cli.options import DataOptions
-from maxmargin.data import DataError, Wanted, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
+from maxmargin.cli.options import DataOptions, check_reading
+from maxmargin.data import DataError, Wanted, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
+from maxmargin.data.source import lines, number
+from maxmargin.data.table import SVMLIGHT_LINE
 from maxmargin.metrics import DEFAULT_METRICS, per_query
-from maxmargin.storage import is_archive
+from maxmargin.storage import is_archive, is_special
 
 
 class Scored(NamedTuple):
@@ -23,20 +27,22 @@ class Scored(NamedTuple):
     scores: NDArray[np.float64]
     qid: NDArray[Any] | None
     retrieved: NDArray[np.bool_] | None = None
+    threshold: float | None = None  # of a model; labels above it are relevant
 
 
 def run(
     files: tuple[Path, ...], metrics: tuple[str, ...], gains: Any, columns: dict[str, Any], each_query: bool, as_json: bool
 ) -> str:
     """Metrics of scored samples, or of a model on samples; the text to print."""
-    if len(files) == 2 and is_archive(files[0]):
+    if len(files) == 2 and columns["score"] is not None:
+        raise click.UsageError("--score is for a table with a column of scores; here a model or a file has them")
+    if len(files) == 1:
+        scored = _by_column(files[0], columns)
+    elif is_archive(files[0]) or _has_samples(files[1]):
         scored = _by_model(files[0], files[1], columns)
-    elif len(files) == 2:
-        scored = _by_line(files[0], files[1])
     else:
-        label, query = columns["label"] or "relevance", columns["qid"] or "qid"
-        table = read_table(files[0], Wanted(label, query, [columns["score"]], query_needed=columns["qid"] is not None))
-        scored = Scored(table.y, table.X[:, 0], table.qid)
+        scored = _by_line(files[0], files[1], columns)
+    _warn_if_all_relevant(scored)
     return _text(scored, metrics or DEFAULT_METRICS, gains, each_query, as_json)
 
 
@@ -54,26 +60,114 @@ def run_trec(
     return _text(scored, metrics or [name for name in DEFAULT_METRICS if name != "auc"], gains, each_query, as_json)
 
 
-def _by_line(data: Path, scores_file: Path) -> Scored:
+def _has_samples(path: Path) -> bool:
+    """Whether a file looks like samples; nothing is taken out of pipes."""
+    looks_like_svmlight = SVMLIGHT_LINE.match(_first_line(path)) is not None
+    return looks_like_svmlight or (is_table(path) and not is_special(path) and not _has_scores(path))
+
+
+def _has_scores(path: Path) -> bool:
+    """Whether a file starts with a number and nothing else."""
+    try:
+        number(_first_line(path))
+    except ValueError:
+        return False
+    return True
+
+
+def _first_line(path: Path) -> str:
+    """The first line that says something; empty for pipes and for what is not text."""
+    if not is_special(path) and not is_archive(path):
+        with suppress(DataError), closing(lines(path)) as text:  # what is wrong with it is said when it is read
+            return next((line for line in text if line.strip() and not line.startswith("#")), "")
+    return ""
+
+
+def _by_column(path: Path, columns: dict[str, Any]) -> Scored:
+    label, query, score = columns["label"] or "relevance", columns["qid"] or "qid", columns["score"] or "score"
+    if is_archive(path):
+        raise click.UsageError(f"{path} was saved by maxmargin; name the data that it is to score after it: [MODEL] DATA")
+    if not is_table(path) and _has_samples(path):
+        raise click.UsageError(f"{path} is a svmlight file, without scores; name a model before it, or a file of scores after it")
+    if label == score:
+        raise click.UsageError(f"--label and --score both name the column {label!r}; name two columns")
+    table = read_table(path, Wanted(label, query, [score], query_needed=columns["qid"] is not None))
+    return Scored(table.y, table.X[:, 0], table.qid)
+
+
+def _by_line(data: Path, scores_file: Path, columns: dict[str, Any]) -> Scored:
+    if is_archive(scores_file):
+        raise click.UsageError(f"{scores_file} was saved by maxmargin; a model comes first, and then the data: [MODEL] DATA")
+    if is_table(data):
+        raise click.UsageError(f"{data} is a table, whose scores are a column (--score); leave out {scores_file}")
+    check_reading(data, _reading(columns))
     relevance, qid = read_labels(data)
     scores = read_scores(scores_file)
     if len(scores) != len(relevance):
-        raise DataError(f"{scores_file}: has {len(scores)} scores, but {data} has {len(relevance)} samples")
+        raise DataError(
+            f"{scores_file}: has {len(scores)} scores, but {data} has {len(relevance)} samples; give one score for each"
+        )
     return Scored(relevance, scores, qid)
 
 
 def _by_model(model_file: Path, data_file: Path, columns: dict[str, Any]) -> Scored:
     from maxmargin.cli.reading import data_for, load_ranker, scores_of
 
+    if _has_scores(model_file):
+        raise click.UsageError(f"{model_file} has scores, which come after the data: DATA SCORES")
     model = load_ranker(model_file)
-    reading = DataOptions(columns["label"], columns["qid"], None, None, "keep")
-    data = data_for(model, model_file, data_file, reading, labels=True)
-    return Scored(data.y, scores_of(model.estimator, data.X), data.qid)
+    data = data_for(model, model_file, data_file, _reading(columns), labels=True)
+    threshold = float(np.min(model.estimator.relevance_thresholds_))
+    return Scored(data.y, scores_of(model.estimator, data.X), data.qid, threshold=threshold)
+
+
+def _reading(columns: dict[str, Any]) -> DataOptions:
+    return DataOptions(columns["label"], columns["qid"], None, None, "keep")
+
+
+def _warn_if_all_relevant(scored: Scored) -> None:
+    threshold = scored.threshold or 0.0
+    if (scored.relevance > threshold).all():
+        who = "" if scored.threshold is None else " for this model"
+        click.echo(
+            f"Warning: every label is above {threshold:g}, so every sample counts as relevant{who}; irrelevant ones need labels "
+            f"of {threshold:g} or less",
+            err=True,
+        )
+
+
+def _takes_grades(metric: str) -> bool:
+    return metric.lower().startswith("ndcg")
+
+
+def relevance_for(metric: str, y: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+    """What a metric takes if labels above the threshold are relevant, in reports too.
+
+    NDCG takes all grades, the lowest of which gains nothing, whether it is written 0, -1 or 1. Other metrics take relevant and
+    irrelevant, and so does NDCG where no more than one grade is above the threshold.
+    """
+    relevant = y > threshold
+    if not _takes_grades(metric) or len(np.unique(y[relevant])) < 2:
+        return relevant.astype(np.float64)
+    return np.maximum(0.0, y - min(threshold, max(0.0, float(y.min()))))
+
+
+def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, NDArray[np.float64]], NDArray[Any]]:
+    """Metrics of every query, and the queries."""
+    y, scores, qid, retrieved, threshold = scored
+    if threshold is None:
+        return per_query(y, scores, qid=qid, metrics=metrics, gains=gains, retrieved=retrieved)
+    values: dict[str, NDArray[np.float64]] = {}
+    for graded in {_takes_grades(name) for name in metrics}:
+        names = [name for name in metrics if _takes_grades(name) is graded]
+        found, queries = per_query(relevance_for(names[0], y, threshold), scores, qid=qid, metrics=names, gains=gains)
+        values |= found
+    return {name: values[name] for name in metrics}, queries
 
 
 def _text(scored: Scored, metrics: Iterable[str], gains: Any, each_query: bool, as_json: bool) -> str:
     try:
-        values, queries = per_query(**scored._asdict(), metrics=metrics, gains=gains)
+        values, queries = _values(scored, list(metrics), gains)
     except ValueError as error:
         raise DataError(str(error)) from error
     means = {name: float(value.mean()) for name, value in values.items()}

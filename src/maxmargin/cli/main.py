@@ -16,9 +16,12 @@ from maxmargin.cli.options import (
     SOLVER,
     TIME_LIMIT,
     DataOptions,
+    Number,
     data_options,
+    keep_apart,
     model_options,
     numbers,
+    one_word,
     output_options,
     training_options,
     with_exit_codes,
@@ -67,7 +70,7 @@ def demo(output: Path, seed: int) -> None:
 @main.command()
 @click.argument("data", type=EXISTING)
 @click.option("--model", type=OUTPUT, required=True, help="Where to write the model.")
-@click.option("--C", "C", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Weight of the hinges.")
+@click.option("--C", "C", type=POSITIVE, default=1.0, show_default=True, help="Weight of the hinges.")
 @training_options
 @data_options
 @output_options
@@ -97,9 +100,12 @@ def train(
       maxmargin train train.letor --loss ndcg --C 10 --model ranker.model
       maxmargin train train.csv --label grade --qid query --model ranker.model
     """
+    from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run
 
-    context.exit(run(data, reading, {**parameters, "C": C}, model, as_json, quiet))
+    keep_apart({"--model": model}, {"DATA": data})
+    with explaining_memory(data, reading):
+        context.exit(run(data, reading, {**parameters, "C": C}, model, as_json, quiet))
 
 
 @main.command()
@@ -141,8 +147,11 @@ def cv(
       maxmargin cv train.letor --metric ndcg@10 --model ranker.model
     """
     from maxmargin.cli.cv import run
+    from maxmargin.cli.reading import explaining_memory
 
-    context.exit(run(data, reading, parameters, grid, folds, metric, gains, jobs, model, as_json, quiet))
+    keep_apart({"--model": model}, {"DATA": data})
+    with explaining_memory(data, reading):
+        context.exit(run(data, reading, parameters, grid, folds, metric, gains, jobs, model, as_json, quiet))
 
 
 @main.command()
@@ -151,7 +160,7 @@ def cv(
 @click.option("--lambda-min", type=POSITIVE, default=1e-4, show_default=True, help="Where to stop.")
 @click.option(
     "--kappa",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.9,
     show_default=True,
     help="Part of epsilon that solvers are asked for.",
@@ -211,12 +220,18 @@ def path(
       maxmargin path train.csv --label grade --folds 5 --epsilon 0.001 --lambda-min 1e-5 --model ranker.model
     """
     from maxmargin.cli.path import Choosing, run
+    from maxmargin.cli.reading import explaining_memory
 
     if validation is not None and folds is not None:
         raise click.UsageError("--validation and --folds are two ways to choose lambda; give one of them")
     if validation is None and folds is None and (options["model"] is not None or metric is not None):
         raise click.UsageError("--model and --metric need --validation or --folds, to choose lambda")
-    context.exit(run(data, reading, parameters, Choosing(validation, folds, metric, gains), options, as_json, quiet))
+    written = {f"--{name}": options[name] for name in ("model", "save", "report", "checkpoint")}
+    if folds is not None and options["checkpoint"] is not None:
+        written |= {f"--checkpoint of fold {k}": Path(f"{options['checkpoint']}.{k}") for k in range(1, folds + 1)}
+    keep_apart(written, {"DATA": data, "--validation": validation})
+    with explaining_memory(data, reading):
+        context.exit(run(data, reading, parameters, Choosing(validation, folds, metric, gains), options, as_json, quiet))
 
 
 @main.command()
@@ -224,7 +239,7 @@ def path(
 @click.argument("data", type=EXISTING)
 @click.option("-o", "--output", type=OUTPUT, help="Write to a file, in one step, and not to standard output.")
 @click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
-@click.option("--tag", default="maxmargin", show_default=True, help="Last field of a TREC run.")
+@click.option("--tag", callback=one_word, default="maxmargin", show_default=True, help="Last field of a TREC run.")
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_exit_codes
@@ -232,7 +247,7 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
     """Score samples with a model: one number per line, in the order of DATA.
 
     With --format trec a run: query, Q0, document, rank, score, tag. Documents have the names in LETOR comments (#docid = NAME)
-    and otherwise the numbers of the samples, counted from 1.
+    or, if no line has one, the numbers of the samples, counted from 1.
 
     DATA must have the features of the model. Columns of a table are found by their names, in any order; a svmlight file may
     have fewer columns, because zeros are not written, but not more. Labels are not used.
@@ -244,6 +259,9 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
     """
     from maxmargin.cli.predict import run
 
+    keep_apart({"--output": output}, {"MODEL": model, "DATA": data})
+    if form == "trec" and as_json and output is None:
+        raise click.UsageError("--json prints scores, not a run; write the run to a file with --output, or leave out --json")
     run(model, data, reading, form, tag, output, as_json)
 
 
@@ -252,7 +270,7 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
 @click.option("-m", "--metric", "metrics", multiple=True, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated.")
 @GAINS
 @click.option("--relevance", "--label", "label", help="Column of the labels (tables only).  [default: relevance]")
-@click.option("--score", default="score", show_default=True, help="Column of the scores (tables only).")
+@click.option("--score", help="Column of the scores (tables only).  [default: score]")
 @click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]")
 @click.option("--qrels", type=EXISTING, help="Judgements: lines 'query 0 document relevance'.")
 @click.option("--run", "run_file", type=EXISTING, help="Results: lines 'query Q0 document rank score tag'.")
@@ -265,7 +283,7 @@ def evaluate(
     metrics: tuple[str, ...],
     gains: str,
     label: str | None,
-    score: str,
+    score: str | None,
     qid: str | None,
     qrels: Path | None,
     run_file: Path | None,
@@ -278,6 +296,8 @@ def evaluate(
     DATA is a table (.csv or .tsv, perhaps .gz or .bz2, or .parquet) with a header and columns for relevance, score and, if
     there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Or a MODEL comes first,
     and scores DATA. Metrics are means over the queries; equal scores are put in the least favourable order.
+
+    Relevant is what has a label above 0 or, for a MODEL, what it learned to be relevant; NDCG uses all grades.
 
     With --qrels and --run, everything is as in trec_eval: equal scores by the names of the documents, documents without
     judgement are irrelevant, and the mean is over the queries that are in both files, or with -c over all in the judgements.
@@ -296,6 +316,8 @@ def evaluate(
     if qrels is not None and run_file is not None:
         if files:
             raise click.UsageError("give either files of samples, or --qrels and --run")
+        if (label, score, qid) != (None, None, None):
+            raise click.UsageError("--label, --score and --qid name columns of tables, which --qrels and --run have not")
         click.echo(work.run_trec(qrels, run_file, complete, metrics, gains, per_query, as_json))
         return
     if complete:
@@ -344,4 +366,6 @@ def report(
     """
     from maxmargin.cli.report import run
 
+    compared = {f"--against {path}": path for path in against}
+    keep_apart({"--output": output}, {"MODEL": model, "DATA": data, "--train": training, **compared})
     run(model, data, output, against, training, title, reading, as_json, quiet)

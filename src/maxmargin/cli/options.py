@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -23,7 +25,21 @@ GAINS = click.option(
 
 INTERRUPTED = 130
 
+# They average over outputs, which nobody can do for rankings.
+_SOLVERS_OF_SAMPLES = ("eg", "pl")
+
 Command = Callable[..., Any]
+
+
+class Number(click.FloatRange):
+    """A finite number in a range; click lets NaN through, which is on no side of any bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; a usage error for any other text."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return found
 
 
 class DataOptions(NamedTuple):
@@ -34,6 +50,22 @@ class DataOptions(NamedTuple):
     features: list[str] | None
     zero_based: bool | None
     split_queries: Any
+
+
+def check_reading(path: Path, reading: DataOptions) -> None:
+    """Complain about options that do not go with the format of a file, and about a file that is none of samples."""
+    from maxmargin.data import DataError, is_table
+    from maxmargin.storage import is_archive
+
+    if is_archive(path):
+        raise DataError(f"{path}: was saved by maxmargin and holds no samples; name the data in its place")
+    if is_table(path):
+        if reading.zero_based is not None:
+            raise click.UsageError(f"--zero-based and --one-based are for svmlight files, but {path} is a table")
+        return
+    for name in ("label", "qid", "features"):
+        if getattr(reading, name) is not None:
+            raise click.UsageError(f"--{name} is for tables (.csv, .tsv, .parquet), but {path} is taken for a svmlight file")
 
 
 def _list(context: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
@@ -51,6 +83,32 @@ def numbers(context: click.Context, parameter: click.Parameter, text: str | None
     if not all(0 < value < math.inf for value in values):
         raise click.BadParameter(f"{text!r} must be positive numbers")
     return values
+
+
+def one_word(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Text without blanks."""
+    if text.split() != [text]:
+        raise click.BadParameter(f"{text!r} must be one word, without blanks")
+    return text
+
+
+def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Refuse to write over what is read, and to write two results to one file. Pipes and devices may be named many times."""
+    from maxmargin.storage import is_special
+
+    seen = [(name, path) for name, path in inputs.items() if path is not None]
+    for name, path in outputs.items():
+        if path is None or is_special(path):
+            continue
+        for other, taken in seen:
+            if os.path.realpath(path) == os.path.realpath(taken) or _same(path, taken):
+                raise click.UsageError(f"{name} and {other} are the same file, {path}; name another one for {name}")
+        seen.append((name, path))
+
+
+def _same(a: Path, b: Path) -> bool:
+    """Also if the file system does not tell names apart that we do."""
+    return a.exists() and b.exists() and a.samefile(b)
 
 
 def _stacked(command: Command, options: list[Callable[[Command], Command]]) -> Command:
@@ -84,7 +142,7 @@ def data_options(command: Command) -> Command:
     )
 
 
-POSITIVE = click.FloatRange(0, min_open=True)
+POSITIVE = Number(0, min_open=True)
 TIME_LIMIT = click.option("--time-limit", type=POSITIVE, help="Seconds after which to stop with what there is.")
 SOLVER = click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True, help="Which solver.")
 
@@ -94,7 +152,7 @@ _MODEL = {
     "relevance_threshold": click.option(
         "--threshold",
         "relevance_threshold",
-        type=float,
+        type=Number(),
         help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
     ),
     "grades": click.option(
@@ -121,11 +179,18 @@ def _parameters(command: Command, options: Mapping[str, Callable[[Command], Comm
     @functools.wraps(command)
     def packed(*args: Any, **kwargs: Any) -> Any:
         parameters = {name: kwargs.pop(name) for name in options}
+        _check_solver(parameters.get("solver", kwargs.get("solver")), parameters["loss"])
         # As the estimator has it.
         parameters["grades"] = {None: False, "mean": True}.get(parameters["grades"], parameters["grades"])
         return command(*args, parameters=parameters, **kwargs)
 
     return _stacked(packed, list(options.values()))
+
+
+def _check_solver(solver: Any, loss: str) -> None:
+    if solver in _SOLVERS_OF_SAMPLES and loss != "accuracy":
+        others = ", ".join(name for name in SOLVERS if name not in _SOLVERS_OF_SAMPLES)
+        raise click.UsageError(f"--solver {solver} cannot train for rankings, only for --loss accuracy; choose one of {others}")
 
 
 def training_options(command: Command) -> Command:
@@ -182,12 +247,20 @@ _WORDS = {
     "tables are read by load_table": "tables have names in .csv, .tsv or .parquet",
     "leave relevance_threshold at None": "leave out --threshold",
     "grades=True uses": "--grades uses",
+    "grades='linear' are": "--grades linear are",
+    "grades='exponential' are": "--grades exponential are",
+    "use them with loss='ndcg', or pass grades=True": "use them with --loss ndcg, or pass --grades mean",
+    "write a header, or read it with load_svmlight": "write a header; svmlight files have names other than .csv, .tsv and "
+    ".parquet, and evaluate needs a model or scores beside them",
 }
 
 
 def _fail(error: Any) -> NoReturn:
     named = isinstance(error, OSError) and error.filename is not None
     message = f"{error.filename}: {error.strerror}" if named else str(error)
+    # Files that are written have names.
+    if not named and getattr(error, "errno", None) == errno.ENOSPC:
+        message = f"standard output: {error.strerror}; make room, or write somewhere else"
     for ours, theirs in _WORDS.items():
         message = message.replace(ours, theirs)
     raise click.ClickException(message) from error

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maxmargin.cli.options import DataOptions
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
 from maxmargin.data import DataError, RankingData, run_lines
-from maxmargin.storage import check_writable, replacing
+from maxmargin.storage import check_writable, is_special, replacing
 
 
 def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag: str, output: Path | None, as_json: bool) -> None:
@@ -33,7 +33,10 @@ def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag:
         with replacing(output) as file:
             file.writelines(line.encode() for line in lines)
         answer["output"] = str(output)
-        click.echo(json.dumps(answer, indent=2) if as_json else f"{output}: {len(scores)} scores")
+        if as_json:
+            click.echo(json.dumps(answer, indent=2))
+        elif not is_special(output):  # it may be standard output itself
+            click.echo(f"{output}: {len(scores)} scores")
     elif as_json:
         click.echo(json.dumps({**answer, "scores": scores.tolist()}))
     else:
@@ -42,4 +45,13 @@ def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag:
 
 def _run(data: RankingData, scores: NDArray[np.float64], tag: str) -> Iterator[str]:
     names = data.docids or [None] * len(data)
-    return run_lines(data.qid, [name or str(row) for row, name in enumerate(names, start=1)], scores, tag)
+    known = [name for name in names if name is not None]
+    if not known:
+        return run_lines(data.qid, map(str, range(1, len(data) + 1)), scores, tag)
+    if len(known) < len(names):
+        # A number could be the name of another document.
+        raise DataError(
+            f"sample {names.index(None) + 1} has no docid in its comment, but others have; give every line one (#docid = NAME), "
+            "or none"
+        )
+    return run_lines(data.qid, known, scores, tag)

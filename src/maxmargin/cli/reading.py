@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cli.options import DataOptions
-from maxmargin.data import DataError, RankingData, Wanted, is_table, load_svmlight, load_wanted
+from maxmargin.cli.options import DataOptions, check_reading
+from maxmargin.data import DataError, FeatureIndexError, RankingData, Wanted, is_table, load_svmlight, load_wanted
 from maxmargin.estimators.model_files import SavedModel, read_model
 from maxmargin.estimators.training import ListEstimator
+from maxmargin.storage import is_special
 
 
 def training_data(path: Path, reading: DataOptions) -> RankingData:
     """Samples with labels."""
-    _check_options(path, reading)
+    check_reading(path, reading)
     if is_table(path):
         return load_wanted(path, _wanted(reading), reading.split_queries)
     zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
     return load_svmlight(path, zero_based=zero_based, split_queries=reading.split_queries)
+
+
+@contextmanager
+def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
+    """If training needs too much, say of which file, and which line asks for so many weights."""
+    try:
+        yield
+    except MemoryError as error:
+        what = f"does not fit into memory with what training needs ({error})"
+        if not is_table(path) and not is_special(path):
+            zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
+            try:
+                load_svmlight(path, zero_based=zero_based, n_features=0, split_queries="keep")
+            except FeatureIndexError as largest:
+                raise DataError(
+                    f"{path}: {what}; the largest feature index is {largest.index}, on line {largest.line}, and there is a "
+                    "weight for every index up to it: number the features without gaps, or take fewer samples"
+                ) from error
+            except MemoryError:  # the samples alone are too many
+                pass
+        raise DataError(f"{path}: {what}; take fewer samples or features") from error
 
 
 def origin(path: Path, data: RankingData) -> dict[str, Any]:
@@ -44,34 +67,53 @@ def data_for(
     model: SavedModel, model_path: Path, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False
 ) -> RankingData:
     """Samples with the features of the model, in the order of the file."""
-    _check_options(path, reading)
+    check_reading(path, reading)
     n_features = int(model.estimator.n_features_in_)
     if is_table(path):
         data = load_wanted(path, _wanted_by(model, model_path, path, reading, labels), "keep")
     else:
-        data = load_svmlight(path, zero_based=_numbering(model, reading), split_queries="keep", comments=comments)
-        if data.X.shape[1] < n_features:
-            # Zeros at the end of all lines are not written.
-            data.X.resize((len(data), n_features))
+        remedy = "use data with the same features, or train again (--zero-based and --one-based shift indices)"
+        data = _svmlight_like(path, reading, _numbering(model), n_features, f"the model {model_path}", remedy, comments=comments)
     if data.X.shape[1] != n_features:
         raise DataError(
             f"{path}: has {data.X.shape[1]} features, but the model {model_path} was trained with {n_features}; use data with "
-            "the same features, or train again" + ("" if is_table(path) else " (--zero-based and --one-based shift indices)")
+            "the same features, or train again"
         )
     return data
 
 
+def _svmlight_like(
+    path: Path, reading: DataOptions, zero_based: bool | None, n_features: int, whose: str, remedy: str, *, comments: bool = False
+) -> RankingData:
+    """Samples with features that something else has. Lines may end early, because zeros are not written."""
+    numbering: Any = zero_based if reading.zero_based is None else reading.zero_based
+    try:
+        return load_svmlight(
+            path,
+            zero_based="auto" if numbering is None else numbering,
+            n_features=n_features,
+            split_queries="keep",
+            comments=comments,
+        )
+    except FeatureIndexError as error:
+        raise DataError(
+            f"{path}, line {error.line}: feature index {error.index} is beyond the {n_features} features of {whose} (indices "
+            f"start at {error.start}); {remedy}"
+        ) from None
+    except DataError as error:
+        if reading.zero_based is None:
+            raise DataError(str(error).replace("zero_based=False says", f"{whose} says")) from None
+        raise
+
+
 def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOptions) -> RankingData:
     """Samples with labels and with the features of ``known``, which nobody has trained a model on yet."""
-    _check_options(path, reading)
+    check_reading(path, reading)
     if is_table(path):
         wanted = _wanted(reading)._replace(features=known.feature_names or reading.features, asked_by=f"{known_file}")
         data = load_wanted(path, wanted, "keep")
     else:
-        zero_based: Any = reading.zero_based if reading.zero_based is not None else known.zero_based
-        data = load_svmlight(path, zero_based="auto" if zero_based is None else zero_based, split_queries="keep")
-        if data.X.shape[1] < known.X.shape[1]:
-            data.X.resize((len(data), known.X.shape[1]))
+        data = _svmlight_like(path, reading, known.zero_based, known.X.shape[1], f"{known_file}", "use the same ones in both")
     ours, theirs = data.X.shape[1], known.X.shape[1]
     if ours != theirs:
         raise DataError(f"{path}: has {ours} features, but {known_file} has {theirs}; use the same ones in both")
@@ -106,20 +148,8 @@ def _wanted_by(model: SavedModel, model_path: Path, path: Path, reading: DataOpt
     )
 
 
-def _numbering(model: SavedModel, reading: DataOptions) -> Any:
+def _numbering(model: SavedModel) -> bool | None:
     """As in the training data: a file that happens to lack feature 0 must not be shifted."""
-    if reading.zero_based is not None:
-        return reading.zero_based
     origin = model.about.get("data")
     known = origin.get("zero_based") if isinstance(origin, dict) else None
-    return known if isinstance(known, bool) else "auto"
-
-
-def _check_options(path: Path, reading: DataOptions) -> None:
-    if is_table(path):
-        if reading.zero_based is not None:
-            raise click.UsageError(f"--zero-based and --one-based are for svmlight files, but {path} is a table")
-        return
-    for name in ("label", "qid", "features"):
-        if getattr(reading, name) is not None:
-            raise click.UsageError(f"--{name} is for tables (.csv, .tsv, .parquet), but {path} is taken for a svmlight file")
+    return known if isinstance(known, bool) else None

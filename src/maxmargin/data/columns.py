@@ -42,6 +42,11 @@ def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str
     query = wanted.query if wanted.query_needed or wanted.query in names else None
     others = (wanted.label, query, *wanted.ignored)
     features = [name for name in names if name not in others] if wanted.features is None else list(wanted.features)
+    if wanted.label in features:
+        raise DataError(f"{place}: column {wanted.label!r} is named as the label and as a feature; name another for one of them")
+    if wanted.features is not None and len(set(features)) < len(features):
+        twice = next(name for name in features if features.count(name) > 1)
+        raise DataError(f"{place}: column {twice!r} is named {features.count(twice)} times as a feature; name it once")
     for column in [*wanted.labels, *features, *([] if query is None else [query])]:
         if column not in names:
             if wanted.asked_by and column in features:

@@ -15,6 +15,8 @@ from maxmargin.data.source import DataError
 
 Path = str | os.PathLike[str]
 
+_ANEW = "make or fetch it anew"
+
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
@@ -32,7 +34,7 @@ def _opened(path: Path) -> Iterator[Any]:
             raise
         # Sizes and text in a damaged file can be anything.
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-            raise DataError(f"{os.fspath(path)}: not a sound Parquet file ({str(error).strip()[:200]})") from error
+            raise DataError(f"{os.fspath(path)}: not a sound Parquet file ({str(error).strip()[:200]}); {_ANEW}") from error
 
 
 def read_parquet(path: Path, wanted: Wanted) -> Table:
@@ -55,7 +57,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
                 queries.append(_queries(batch.column(query), name, row))
             row += batch.num_rows
         if row != n:
-            raise DataError(f"{name}: not a sound Parquet file (it has {row} rows and says {n})")
+            raise DataError(f"{name}: not a sound Parquet file (it has {row} rows and says {n}); {_ANEW}")
     return Table(X, y, np.concatenate(queries) if queries else None, features)
 
 
@@ -87,4 +89,10 @@ def _queries(column: Any, name: str, row: int) -> NDArray[Any]:
         raise DataError(f"{name}, row {row + missing + 1}: the query is NaN; every row needs one")
     if ids.dtype == np.uint64:  # need not fit into int64
         return ids
-    return ids.astype(np.int64) if ids.dtype.kind in "iub" else np.array([str(value) for value in ids.tolist()])
+    if ids.dtype.kind in "iub":
+        return ids.astype(np.int64)
+    names = [str(value) for value in ids.tolist()]
+    blank = next((k for k, text in enumerate(names) if not text.strip()), None)
+    if blank is not None:
+        raise DataError(f"{name}, row {row + blank + 1}: the query is blank; every row needs one")
+    return np.array(names)

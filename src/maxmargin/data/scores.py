@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.data.source import DataError, Source, lines, name_of
+from maxmargin.data.source import DataError, Source, lines, name_of, number
 
 
 def read_scores(path: Source) -> NDArray[np.float64]:
@@ -17,12 +17,12 @@ def read_scores(path: Source) -> NDArray[np.float64]:
         if not text:
             continue
         try:
-            score = float(text)
+            score = number(text)
         except ValueError:
             raise DataError(f"{name_of(path)}, line {line}: score {text[:40]!r} is not a number; write one per line") from None
         if not math.isfinite(score):
-            raise DataError(f"{name_of(path)}, line {line}: score {text!r} is not finite")
+            raise DataError(f"{name_of(path)}, line {line}: score {text!r} is not finite; write a number for every sample")
         scores.append(score)
     if not scores:
-        raise DataError(f"{name_of(path)}: holds no scores")
+        raise DataError(f"{name_of(path)}: holds no scores; one number per line is needed")
     return np.array(scores)

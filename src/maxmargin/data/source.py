@@ -25,6 +25,13 @@ class DataError(ValueError):
     """A file that cannot be used, with its place and a remedy."""
 
 
+def number(text: str) -> float:
+    """The number that a decimal in ASCII stands for; a ValueError for what only Python takes for one, ``1_000`` or ``\u0663``."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is not a decimal number")
+    return float(text)
+
+
 def name_of(source: Source) -> str:
     """What messages call it."""
     if isinstance(source, bytes | bytearray | memoryview):
@@ -112,12 +119,19 @@ def lines(source: Source) -> Generator[str]:
             raise TypeError(f"{name_of(source)}: the file gives {type(start).__name__} and not bytes; open it in binary mode")
         _refuse_compressed(start, name_of(source))
         text = io.TextIOWrapper(io.BufferedReader(_Rejoined(start, file)), encoding="utf-8-sig", newline="")
+        count = 0
         try:
             # No 'yield from': it closes the file when a caller stops early.
             while line := text.readline():
+                count += 1
                 yield line
         except UnicodeDecodeError as error:
-            raise DataError(f"{name_of(source)}: not a text file in UTF-8 ({error.reason})") from error
+            # Bytes are decoded in pieces, ahead of the line that is wanted.
+            ahead = len((error.object[: error.start] + b"?").splitlines())
+            raise DataError(
+                f"{name_of(source)}, line {count + ahead}: not a text file in UTF-8 ({error.reason}); save or convert it in "
+                "that encoding"
+            ) from error
         finally:
             text.detach()
 

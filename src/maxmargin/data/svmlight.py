@@ -17,6 +17,14 @@ from maxmargin.data.source import DataError, Source, blocks, name_of
 _PIECE_BYTES = 1 << 18
 
 
+class FeatureIndexError(DataError):
+    """A feature beyond those that were expected: its line, its index, and whether indices start at 0 or 1."""
+
+    line: int
+    index: int
+    start: int
+
+
 def load_svmlight(
     path: Source,
     *,
@@ -131,10 +139,12 @@ def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | Non
     start = 0 if _is_zero_based(found, zero_based) else 1
     needed = max(0, found["highest"] + 1 - start)
     if n_features is not None and needed > n_features:
-        raise DataError(
+        error = FeatureIndexError(
             f"{name}, line {found['highest_line']}: feature index {found['highest']} is beyond n_features={n_features} "
             f"(indices start at {start}); raise n_features or leave it out"
         )
+        error.line, error.index, error.start = found["highest_line"], found["highest"], start
+        raise error
     columns, row_begin = found["columns"], found["row_begin"]
     if start:
         columns -= 1
@@ -153,7 +163,7 @@ def _queries(found: dict[str, Any], name: str) -> NDArray[Any] | None:
     try:
         names = [text.decode() for text in found["query_names"]]
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: the query {error.object!r} is not text in UTF-8") from None
+        raise DataError(f"{name}: the query {error.object!r} is not text in UTF-8; save or convert the file in it") from None
     ids: NDArray[Any] = query_ids(names)[found["query"]]
     return ids
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -16,7 +17,11 @@ import numpy as np
 from maxmargin.data.columns import Table, Wanted, choose
 from maxmargin.data.parquet import read_parquet
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, first_split, grouped, query_ids
-from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of
+from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of, number
+
+# A label, then a query or the first feature, as no header has them.
+SVMLIGHT_LINE = re.compile(r"\s*[+-]?[0-9.]+(e[+-]?[0-9]+)?\s+(qid|[0-9]+):[^\s,]+(\s|$)", re.IGNORECASE)
+_NO_TABLE = "write a header, or read it with load_svmlight"
 
 
 def load_table(
@@ -78,7 +83,7 @@ def read_table(path: Source, wanted: Wanted) -> Table:
     """The columns wanted, rows as they stand."""
     table = read_parquet(path, wanted) if _is_parquet(path) else _read_text(path, wanted)
     if len(table.y) == 0:
-        raise DataError(f"{name_of(path)}: has a header but no rows")
+        raise DataError(f"{name_of(path)}: has {'columns' if _is_parquet(path) else 'a header'} but no rows; samples are needed")
     return table
 
 
@@ -92,12 +97,16 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
     first = next(rest, None)
     if first is None:
         raise DataError(f"{name}: is empty; a header line and at least one row are needed")
+    if not first.strip():
+        raise DataError(f"{name}, line 1: is blank; the first line has to be the header, with the names of the columns")
+    if SVMLIGHT_LINE.match(first):
+        raise DataError(f"{name}, line 1: looks like a line of a svmlight/LETOR file and not like a header; {_NO_TABLE}")
     # Strict, or a quote that is never closed swallows the rest of the file.
     reader = csv.reader(chain([first], rest), delimiter="\t" if "\t" in first else ",", strict=True)
     try:
         return next(reader), reader
     except (csv.Error, StopIteration) as error:
-        raise DataError(f"{name}, line 1: not a header ({error})") from None
+        raise DataError(f"{name}, line 1: not a header ({error}); close quotes, and write two for one inside a field") from None
 
 
 def _read_text(path: Source, wanted: Wanted) -> Table:
@@ -117,9 +126,15 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
             if not row:
                 continue
             if len(row) != len(names):
-                raise DataError(f"{name}, line {reader.line_num}: {len(row)} fields, but the header has {len(names)}")
+                raise DataError(
+                    f"{name}, line {reader.line_num}: {len(row)} fields, but the header has {len(names)}; give every row one for "
+                    "each column, and quote fields that contain the separator"
+                )
+            cells = [row[place] for place in places]
+            together = "".join(cells)
             try:
-                values = [float(row[place]) for place in places]
+                # Cells one by one as in `number`, but asked once for all of them.
+                values = list(map(float, cells)) if together.isascii() and "_" not in together else [math.nan]
             except ValueError:
                 values = [math.nan]
             if not all(map(math.isfinite, values)):
@@ -129,8 +144,10 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
             ends.append(reader.line_num)
             if query_place is not None:
                 queries.append(row[query_place].strip())
+                if not queries[-1]:
+                    raise DataError(f"{name}, line {reader.line_num}: the query is blank; every row needs one")
     except csv.Error as error:
-        raise DataError(f"{name}, line {reader.line_num}: {error}") from None
+        raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
     X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
     y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
     qid = None if query is None else query_ids(queries)
@@ -141,7 +158,7 @@ def _bad_number(row: list[str], places: list[int], names: list[str], where: str)
     for place in places:
         text = row[place].strip()
         try:
-            if math.isfinite(float(text)):
+            if math.isfinite(number(text)):
                 continue
         except ValueError:
             return DataError(

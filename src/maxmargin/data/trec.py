@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._validation import query_offsets
-from maxmargin.data.source import DataError, Source, lines, name_of
+from maxmargin.data.source import DataError, Source, lines, name_of, number
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
@@ -64,7 +64,7 @@ def read_run(path: Source) -> Run:
     run: Run = {}
     for (query, _, document, _, text, _), place in _rows(path, 6, "a line of a run is 'query Q0 document rank score tag'"):
         try:
-            score = float(text)
+            score = number(text)
         except ValueError:
             raise DataError(f"{place}: score {text[:40]!r} is not a number; the fifth field is the score") from None
         if not math.isfinite(score):
