@@ -146,7 +146,8 @@ def test_model_file_is_checked_first(run, monkeypatch):
         ("1 qid:1 1:2\n0 qid:2 1:2\n0 qid:1 1:3\n", "line 3: the query has appeared before, .* pass --split-queries group"),
         ("label qid f1\n1 qid:1 1:2\n", "line 1: label 'label' is not a number; .* Remove a header, .* tables have names"),
         ("good 1:2\n", "line 1: label 'good' is not a number"),
-        ("1 qid:1 1:2\n1 qid:1 1:3\n", "bad.letor: y must contain relevant and irrelevant samples of the same query"),
+        ("1 qid:1 1:2\n1 qid:1 1:3\n", r"bad\.letor: y must contain .* only one class, irrelevant ones: .* or set --threshold"),
+        ("1 qid:1 1:2\n0 qid:2 1:3\n", "bad.letor: y must contain relevant and irrelevant samples of the same query"),
         ("1 1:2\n1 1:3\n", "bad.letor: y must contain relevant and irrelevant samples, but holds only one class"),
     ],
 )
