@@ -1,10 +1,16 @@
 """Small files of queries, and the command in a folder that holds them."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
+import maxmargin
 from maxmargin.cli import main
 
 P = 6
@@ -36,3 +42,18 @@ def run(tmp_path, monkeypatch):
         return result
 
     return command
+
+
+def in_a_pipe_and_on_a_terminal(*arguments):
+    """The command in a process of its own, twice: the first run, what the second shows on its terminal, and what it prints."""
+    command = [sys.executable, "-m", "maxmargin", *map(str, arguments)]
+    # Also where the package is not installed.
+    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
+    piped = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True, env=environment)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    return piped, shown, done.stdout

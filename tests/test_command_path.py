@@ -1,20 +1,15 @@
 """``maxmargin path`` as a user calls it: the same numbers as in Python, files, Ctrl-C, and what is said about bad input."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from command_cases import samples
+from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file
 from test_command_training import interrupting
 
-import maxmargin
 from maxmargin import PathSearchCV, RankingSVM, RegularizationPath, load_model, metrics, regularization_path
 from maxmargin.cli.cv import split
 from maxmargin.data import load_svmlight
@@ -232,18 +227,10 @@ def test_end_of_the_path_warns(run, tmp_path):
 
 
 def test_progress_on_a_terminal_only(run):
-    command = [sys.executable, "-m", "maxmargin", "path", "train.letor", *map(str, OPTIONS)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert done.stderr == "" and done.stdout.startswith("train.letor: ")
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, env=environment)
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
+    piped, shown, printed = in_a_pipe_and_on_a_terminal("path", "train.letor", *OPTIONS)
+    assert piped.stderr == "" and piped.stdout.startswith("train.letor: ")
     assert "breakpoints" in shown and "of log lambda" in shown and shown.endswith("\r\x1b[K")
-    assert b"breakpoints" not in done.stdout and b"\r" not in done.stdout
+    assert "breakpoints" not in printed and "\r" not in printed
 
 
 def test_wrong_usage(run, tmp_path):

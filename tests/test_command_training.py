@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_cases import samples
+from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 import maxmargin
@@ -638,17 +638,8 @@ def test_cv_interrupted(run, tmp_path, monkeypatch, jobs):
 
 def test_pipes_and_terminals(run, tmp_path):
     """Nothing on standard error in a pipe; a line that is written over on a terminal."""
-    command = [sys.executable, "-m", "maxmargin", "train", "train.letor", "--C", "100", "--model", "m"]
-    # Also where the package is not installed.
-    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert done.stderr == "" and done.stdout.startswith("train.letor: ")
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, env=environment)
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
+    piped, shown, _ = in_a_pipe_and_on_a_terminal("train", "train.letor", "--C", "100", "--model", "m")
+    assert piped.stderr == "" and piped.stdout.startswith("train.letor: ")
     assert "relative gap" in shown and shown.endswith("\r\x1b[K")
 
 

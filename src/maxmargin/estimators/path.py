@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.metrics import get_scorer
 
 from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
+from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.estimators.structured import StructuredSVM
 from maxmargin.estimators.training import choose_solver
 from maxmargin.models import StructuredModel
@@ -52,38 +52,6 @@ class Selection(NamedTuple):
     score: float
     scores: Floats
     lambdas: Floats
-
-
-def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[str, Any]) -> Callable[..., float]:
-    """``scoring(estimator, X, y, **score_params)``, whatever was given."""
-    if scoring is None:
-        return lambda estimator, *data, **params: estimator.score(*data, **params)
-    if isinstance(scoring, str):
-        if score_params:
-            raise ValueError(
-                f"scoring={scoring!r} of scikit-learn knows no {' or '.join(score_params)}; pass a function "
-                f"scoring(estimator, X, y, {', '.join(score_params)}), or None for the metric that is trained for"
-            )
-        named: Callable[..., float] = get_scorer(scoring)
-        return named
-    if not callable(scoring):
-        raise ValueError(f"scoring={scoring!r} must be a function of (estimator, X, y), a name, or None")
-    if inspect.isfunction(scoring):
-        taken = inspect.signature(scoring).parameters
-        anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
-        lacking = [name for name in score_params if name not in taken and not anything]
-        if lacking:
-            raise ValueError(f"scoring takes no {lacking[0]}; write it as scoring(estimator, X, y, {', '.join(score_params)})")
-    return scoring
-
-
-def best_of(scores: Floats) -> int:
-    """Place of the largest number."""
-    if np.isnan(scores).any():
-        if not (scores > -np.inf).any():
-            raise ValueError("scoring gave no number for any model; look at it, and at the validation data")
-        warnings.warn("some scores are not a number; the models they belong to are not chosen", UserWarning, stacklevel=3)
-    return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
 
 
 class RegularizationPath(TracedPath):

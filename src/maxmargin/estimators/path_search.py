@@ -15,7 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, indexable
 
 from maxmargin._validation import query_offsets
-from maxmargin.estimators.path import RegularizationPath, best_of, regularization_path, scorer_of
+from maxmargin.estimators.path import RegularizationPath, regularization_path
+from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.path.tracing import Rule
 from maxmargin.solvers import Solver
 
