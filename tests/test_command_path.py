@@ -204,6 +204,14 @@ def test_paths_without_a_range(run, tmp_path):
     assert load_model("m").certified_ and len(RegularizationPath.load("p")) == 1 and not (tmp_path / "p.html").exists()
 
 
+def test_validation_data_that_are_numbered_differently(run, tmp_path):
+    """An option would shift both files."""
+    X, y, qid = samples(seed=1)
+    dump_svmlight_file(X, y, str(tmp_path / "zero.letor"), query_id=qid, zero_based=True)
+    message = run("path", "train.letor", *OPTIONS, "--validation", "zero.letor", code=1).stderr
+    assert "renumber one of them" in message and "--zero-based" not in message
+
+
 def test_end_of_the_path_warns(run, tmp_path):
     """If the best lambda is the smallest, smaller ones might be better."""
     rng = np.random.default_rng(0)

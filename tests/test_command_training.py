@@ -492,6 +492,19 @@ def test_evaluate_knows_what_is_relevant(run, tmp_path, lowest, options):
     assert measure.of(model, X, y + lowest, qid) == pytest.approx(found["ndcg@10"])
 
 
+def test_metrics_of_a_query_do_not_depend_on_the_others(run, tmp_path):
+    """What is relevant, and how much it gains, is the model's to say."""
+    run("train", "train.csv", "--threshold", 1, "--model", "m")
+    header, *rows = (tmp_path / "test.csv").read_text().splitlines()
+    names = ["-m", "map", "-m", "ndcg"]
+    table = json.loads(run("evaluate", "m", "test.csv", *names, "--per-query", "--json").stdout)["per_query"]
+    for query in ("q0", "q5", "q11"):
+        alone = [row for row in rows if row.startswith(f"{query},")]
+        (tmp_path / "alone.csv").write_text("\n".join([header, *alone]) + "\n")
+        found = json.loads(run("evaluate", "m", "alone.csv", *names, "--json").stdout)["metrics"]
+        assert found == pytest.approx(table[query])
+
+
 def test_evaluate_warns_if_everything_is_relevant(run, tmp_path):
     (tmp_path / "t.letor").write_text("1 qid:1 1:1\n2 qid:1 2:1\n")
     (tmp_path / "s.txt").write_text("1\n2\n")
@@ -654,6 +667,14 @@ def test_pipes_in_place_of_files(run):
 
     expected = run("predict", "m", "test.letor").stdout
     assert output("predict", "m", "test.letor", "-o", "/dev/stdout") == expected
+    # A file that standard output leads to keeps what others write to it.
+    for name in ("/dev/stdout", "/dev/fd/1"):
+        with open("all.txt", "w") as file:
+            file.write("first\n")
+            file.flush()
+            subprocess.run([*command, "predict", "m", "test.letor", "-o", name], stdout=file, check=True, env=environment)
+            file.write("last\n")
+        assert Path("all.txt").read_text() == f"first\n{expected}last\n"
     answer = run("evaluate", "m", "test.letor").stdout
     assert output("evaluate", "/dev/stdin", "test.letor", input=Path("m").read_bytes()) == answer
     assert output("evaluate", "m", "/dev/stdin", input=Path("test.letor").read_bytes()) == answer

@@ -154,6 +154,15 @@ def test_reductions_and_skipped_queries():
     assert torch.all(scores.grad[1:3] == 0) and torch.any(scores.grad[0] != 0)
 
 
+def test_columns_of_scores_are_refused():
+    """A network with one output returns (n, 1), which would be n queries of one document; a mask says that it is so."""
+    column, relevant = torch.zeros(4, 1), torch.tensor([[1], [0], [1], [0]])
+    with pytest.raises(ValueError, match=r"shape \(4, 1\).*flatten scores and relevant"):
+        APLoss()(column, relevant)
+    loss = APLoss()
+    assert loss(column, relevant, mask=torch.ones(4, 1, dtype=torch.bool)) == 0 and loss.n_skipped == 4
+
+
 @pytest.mark.parametrize("module", [APLoss(), DirectLoss("ap", 1.0, 1), DirectLoss("ap", 1.0, -1)], ids=str)
 @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (3, 0), (3, 2)])
 def test_nothing_to_rank(module, shape):

@@ -266,6 +266,11 @@ def test_checkpoints_of_data_with_the_same_means(tmp_path, size):
         regularization_path(RankingSVM("auc"), other, y, **options)
 
 
+def test_empty_checkpoints(tmp_path):
+    (tmp_path / "c").touch()
+    assert trace("ranking", checkpoint=tmp_path / "c").complete and (tmp_path / "c").stat().st_size > 0
+
+
 def test_checkpoints_with_other_bounds(tmp_path):
     trace("ranking", checkpoint=tmp_path / "c", bounds=(-0.1, 0.1))
     for bounds in (None, (-0.1, 0.2)):

@@ -4,9 +4,10 @@ import signal
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.model_selection import GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -140,11 +141,24 @@ def test_scoring():
         nothing.fit(X, y > 0)
 
 
+def test_queries_by_metadata_routing():
+    _, X, y, params = CASES["queries"]
+    X, qid = np.tile(X.toarray(), (2, 1)), np.concatenate([params["qid"], 10 + params["qid"]])
+    y = np.tile(y, 2)
+    with config_context(enable_metadata_routing=True):
+        search = PathSearchCV(RankingSVM(), epsilon=0.1, cv=2).set_fit_request(qid=True).set_score_request(qid=True)
+        found = cross_validate(search, X, y, params={"qid": qid, "groups": qid}, cv=GroupKFold(2), return_estimator=True)
+    for (_, test), model, score in zip(GroupKFold(2).split(X, y, qid), found["estimator"], found["test_score"], strict=True):
+        assert score == model.best_estimator_.score(X[test], y[test], qid[test])
+
+
 def test_weights_and_bounds():
     _, X, y, params = CASES["queries"]
     X, qid = X.toarray(), params["qid"]
     plain = PathSearchCV(RankingSVM(), epsilon=0.05, cv=3).fit(X, y, qid=qid)
     weighted = PathSearchCV(RankingSVM(), epsilon=0.05, cv=3).fit(X, y, qid=qid, sample_weight=1.0 + (qid == qid[0]))
     assert np.abs(weighted.path_.weights(0.1) - plain.path_.weights(0.1)).max() > 1e-6
+    same = PathSearchCV(RankingSVM(), epsilon=0.05, cv=3).fit(X, y, qid=qid, sample_weight=None)
+    assert same.best_score_ == plain.best_score_
     positive = PathSearchCV(RankingSVM(), epsilon=0.05, cv=3, bounds=(0, np.inf)).fit(X, y, qid=qid)
     assert (positive.best_estimator_.coef_ >= 0).all() and (plain.path_.weights(1e-3) < 0).any()

@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import RankingSVM, losses, metrics, most_violating_ranking
+from maxmargin import LatentRankingSVM, RankingSVM, losses, metrics, most_violating_ranking
 from maxmargin.losses import ranking_loss
 from maxmargin.models.ranking import RankingModel, gain_shares
-from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning
+from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning, OneSlackCuttingPlane
 
 
 @pytest.fixture
@@ -166,13 +166,51 @@ def test_warm_start_with_another_loss(queries):
 
 def test_a_loss_that_is_not_suitable_certifies_nothing(queries):
     X, y, qid = queries
-    # Positions after the k-th do not count; tiny lists cannot tell the second, nor can these queries the third.
-    for k, lists in ((3, (X, y, qid)), (10, (X, y, qid)), (40, (X, y))):
+    # Positions after the k-th do not count; tiny lists cannot tell the second, nor can these queries the others.
+    for k, lists in ((3, (X, y, qid)), (10, (X, y, qid)), (40, (X, y)), (303, (X, y))):
         loss = losses.Discounted(lambda position, k=k: (np.asarray(position) <= k) * 1.0)
         with pytest.warns(InexactOracleWarning, match="is not QS-suitable"):
             assert not RankingSVM(loss, max_iter=3000).fit(*lists).certified_
     convex = losses.Discounted(lambda position: np.maximum(0.0, 1 - 0.1 * np.asarray(position)))
     assert RankingSVM(convex).fit(X, y, qid).certified_
+    with pytest.warns(InexactOracleWarning, match="is not QS-suitable"):
+        bags = LatentRankingSVM(losses.Discounted(lambda position: (np.asarray(position) <= 3) * 1.0)).fit(X[:30, None], y[:30])
+    assert not bags.certified_
+
+
+class Scaled(losses.RankingLoss):
+    """Average precision in other units, or computed in float32."""
+
+    def __init__(self, factor, dtype=np.float64):
+        self.factor, self.dtype = factor, dtype
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return (self.factor * losses.AveragePrecision().derivative(j, i, n_pos, n_neg)).astype(self.dtype)
+
+    def value(self, negatives_above, n_neg):
+        return self.factor * losses.AveragePrecision().value(negatives_above, n_neg)
+
+
+@pytest.mark.parametrize("loss", [Scaled(1e6), Scaled(1e-6), Scaled(1.0, np.float32)])
+def test_units_and_rounding_do_not_matter(queries, loss):
+    X, y, qid = queries
+    assert RankingSVM(loss, C=loss.factor).fit(X, y, qid).certified_
+
+
+def test_a_dual_above_the_primal_is_no_certificate(queries):
+    """The last line of defence against inference that is not exact."""
+    X, y, qid = queries
+
+    class Trusted(RankingModel):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.exact = True
+
+    loss = losses.Discounted(lambda position: (np.asarray(position) <= 3) * 1.0)
+    offsets = np.append(np.flatnonzero(np.append(True, qid[1:] != qid[:-1])), len(qid)).astype(np.int64)
+    with pytest.warns(InexactOracleWarning, match="dual objective exceeds the primal"):
+        solution = OneSlackCuttingPlane(tol=1e-6).solve(Trusted(X, y > 0, loss, offsets), 1e-2)
+    assert not solution.certified
 
 
 def test_a_copy_forgets_the_warm_start(queries):

@@ -87,8 +87,9 @@ def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int6
         raise ValueError("qid contains NaT; every sample must belong to a query")
     if ids.dtype == object:
         kinds = {next((kind for kind in (str, numbers.Real) if isinstance(entry, kind)), type(entry)) for entry in ids}
-        # NaN is what differs from itself; some kinds of missing values cannot even be asked.
-        if len(kinds) > 1 or any(kind not in (str, numbers.Real) for kind in kinds) or any(entry != entry for entry in ids):
+        # NaN is what differs from itself; some kinds of missing values cannot even be asked, but have a kind of their own.
+        missing = any(kind.__name__ in ("NoneType", "NAType", "NaTType") for kind in kinds)
+        if len(kinds) > 1 or missing or any(entry != entry for entry in ids):
             raise ValueError("qid must be numbers or strings, of one kind and without missing values")
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
     heads = ids[starts]

@@ -58,16 +58,28 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def is_special(path: Path) -> bool:
-    """Whether something other than an ordinary file is there: a pipe, a device, a folder.
+    """Whether something other than an ordinary file is there: a pipe, a device, a folder, an open stream such as ``/dev/stdout``.
 
     The path is looked at as it is: where ``/dev/stdout`` leads to, if that is a pipe, has no name.
     """
-    return os.path.exists(path) and not os.path.isfile(path)
+    return _stream(path) is not None or (os.path.exists(path) and not os.path.isfile(path))
+
+
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+
+
+def _stream(path: Path) -> int | None:
+    """Number of the open stream that a path stands for."""
+    name = os.fspath(path)
+    numbered = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]{1,6})", str(name))
+    return int(numbered[1]) if numbered else _STREAMS.get(str(name))
 
 
 @contextmanager
 def _written_directly(path: Path) -> Iterator[IO[bytes]]:
-    with open(path, "wb") as file:
+    stream = _stream(path)
+    # Opened anew, a file that the stream leads to would lose what others have written to it.
+    with open(path if stream is None else os.dup(stream), "wb") as file:
         yield file
 
 

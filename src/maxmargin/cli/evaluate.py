@@ -143,13 +143,10 @@ def _takes_grades(metric: str) -> bool:
 def relevance_for(metric: str, y: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
     """What a metric takes if labels above the threshold are relevant, in reports too.
 
-    NDCG takes all grades, the lowest of which gains nothing, whether it is written 0, -1 or 1. Other metrics take relevant and
-    irrelevant, and so does NDCG where no more than one grade is above the threshold.
+    For NDCG what is irrelevant gains nothing, and whole grades above the threshold gain 1, 2, ... Other metrics take relevant
+    and irrelevant.
     """
-    relevant = y > threshold
-    if not _takes_grades(metric) or len(np.unique(y[relevant])) < 2:
-        return relevant.astype(np.float64)
-    return np.maximum(0.0, y - min(threshold, max(0.0, float(y.min()))))
+    return np.where(y > threshold, y - np.floor(threshold) if _takes_grades(metric) else 1.0, 0.0)
 
 
 def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, NDArray[np.float64]], NDArray[Any]]:

@@ -210,8 +210,9 @@ def path(
     With --validation, every model is judged once on that file. With --folds, a path is traced on every fold as well, and the mean
     over the folds is judged at every lambda, not on a grid; folds are those of maxmargin cv.
 
-    Ctrl-C ends with the part of the path that is done and exit code 130. With --checkpoint the same command goes on later; folds
-    have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one path. Other exit codes are those of train.
+    Ctrl-C ends with the part of the path that is done (during --folds with nothing) and exit code 130. With --checkpoint the same
+    command goes on later; folds have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one path. Other exit codes
+    are those of train.
 
     \b
     Examples:
@@ -297,7 +298,7 @@ def evaluate(
     there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Or a MODEL comes first,
     and scores DATA. Metrics are means over the queries; equal scores are put in the least favourable order.
 
-    Relevant is what has a label above 0 or, for a MODEL, what it learned to be relevant; NDCG uses all grades.
+    Relevant is what has a label above 0 or, for a MODEL, what it learned to be relevant. NDCG takes grades.
 
     With --qrels and --run, everything is as in trec_eval: equal scores by the names of the documents, documents without
     judgement are irrelevant, and the mean is over the queries that are in both files, or with -c over all in the judgements.

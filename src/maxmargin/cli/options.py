@@ -34,6 +34,9 @@ Command = Callable[..., Any]
 class Number(click.FloatRange):
     """A finite number in a range; click lets NaN through, which is on no side of any bound."""
 
+    def _describe_range(self) -> str:
+        return super()._describe_range() if self.min is not None or self.max is not None else "finite"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number; a usage error for any other text."""
         found = super().convert(value, param, ctx)

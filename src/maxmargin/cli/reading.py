@@ -83,9 +83,20 @@ def data_for(
 
 
 def _svmlight_like(
-    path: Path, reading: DataOptions, zero_based: bool | None, n_features: int, whose: str, remedy: str, *, comments: bool = False
+    path: Path,
+    reading: DataOptions,
+    zero_based: bool | None,
+    n_features: int,
+    whose: str,
+    remedy: str,
+    *,
+    comments: bool = False,
+    shifting: bool = True,
 ) -> RankingData:
-    """Samples with features that something else has. Lines may end early, because zeros are not written."""
+    """Samples with features that something else has. Lines may end early, because zeros are not written.
+
+    ``shifting`` says that the options are for this file alone, so that they can mend indices that start elsewhere.
+    """
     numbering: Any = zero_based if reading.zero_based is None else reading.zero_based
     try:
         return load_svmlight(
@@ -102,7 +113,8 @@ def _svmlight_like(
         ) from None
     except DataError as error:
         if reading.zero_based is None:
-            raise DataError(str(error).replace("zero_based=False says", f"{whose} says")) from None
+            message = str(error).replace("zero_based=False says", f"{whose} says")
+            raise DataError(message if shifting else message.replace("pass zero_based=True", "renumber one of them")) from None
         raise
 
 
@@ -113,7 +125,8 @@ def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOpt
         wanted = _wanted(reading)._replace(features=known.feature_names or reading.features, asked_by=f"{known_file}")
         data = load_wanted(path, wanted, "keep")
     else:
-        data = _svmlight_like(path, reading, known.zero_based, known.X.shape[1], f"{known_file}", "use the same ones in both")
+        same = "use the same ones in both"
+        data = _svmlight_like(path, reading, known.zero_based, known.X.shape[1], f"{known_file}", same, shifting=False)
     ours, theirs = data.X.shape[1], known.X.shape[1]
     if ours != theirs:
         raise DataError(f"{path}: has {ours} features, but {known_file} has {theirs}; use the same ones in both")

@@ -92,12 +92,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
             reason = "sample_weight is zero" if shares is None else "sample_weight or the gain of the grades is zero"
             raise ValueError(f"{reason} for every query with relevant and irrelevant samples; one must count")
         if not model.exact:
-            warnings.warn(
-                f"loss={loss!r} is not QS-suitable, so inference may miss the most violating ranking and nothing is certified; "
-                "maxmargin.losses.check_qs_suitable says why",
-                InexactOracleWarning,
-                stacklevel=4,
-            )
+            warn_of_unsuitable(loss, stacklevel=4)
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
@@ -187,6 +182,16 @@ def mark_of(model: RankingModel) -> bytes:
     loss = model.loss
     settings = [part for item in sorted(getattr(loss, "__dict__", {}).items()) for part in item]
     return fingerprint(model.X, model.relevant, model.offsets, model.weights, type(loss), repr(loss), *settings)
+
+
+def warn_of_unsuitable(loss: RankingLoss, stacklevel: int) -> None:
+    """Training goes on, but proves nothing."""
+    warnings.warn(
+        f"loss={loss!r} is not QS-suitable, so inference may miss the most violating ranking and nothing is certified; "
+        "maxmargin.losses.check_qs_suitable may say why",
+        InexactOracleWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def check_numbers(y: Any) -> None:

@@ -130,6 +130,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError("PathSearchCV requires y to be passed, but the target y is None")
+        fit_params = {name: value for name, value in fit_params.items() if value is not None}
         X, y, qid, *values = indexable(X, y, qid, *fit_params.values())
         params = dict(zip(fit_params, values, strict=True)) | ({} if qid is None else {"qid": qid})
         paths, scores = [], []
@@ -220,9 +221,10 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_.decision_function(X)
 
     @available_if(_has("score"))
-    def score(self, X: Any, y: Any, **score_params: Any) -> float:
+    def score(self, X: Any, y: Any, qid: Any = None, **score_params: Any) -> float:
         """Of the best estimator, or by ``scoring``."""
         check_is_fitted(self)
+        score_params |= {} if qid is None else {"qid": qid}
         return float(scorer_of(self.scoring, score_params)(self.best_estimator_, X, y, **score_params))
 
     def __sklearn_tags__(self) -> Any:

@@ -115,7 +115,7 @@ def fingerprint(*parts: Any) -> bytes:
     for part in parts:
         arrays = [part.data, part.indices, part.indptr] if hasattr(part, "indptr") else [part]
         for array in arrays:
-            if isinstance(array, np.ndarray):
+            if isinstance(array, np.ndarray) and array.dtype != object:
                 digest.update(f"{array.dtype}{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).view(np.uint8).data)
             else:

@@ -2,7 +2,7 @@
 
 For scores ``s`` the structured hinge of a rank loss is ``J = max over rankings R of delta(R) + F(R) - F(R*)``, with
 ``F(R)`` the mean over (positive, negative) pairs of the score difference, signed by their order in R (thesis chapter 3).
-The maximiser is found in less time than sorting the scores takes; see ``cpp/ranking/buckets.hpp`` for how.
+In long lists with few positives it is found in less time than sorting the scores takes; see ``cpp/ranking/buckets.hpp`` for how.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from maxmargin.losses.ranking import RankingLoss
 
+# What rounding may do, as a part of the largest number.
 _TOLERANCE = 1e-10
 
 
@@ -91,7 +92,7 @@ def is_suitable_for(loss: RankingLoss, sizes: Iterable[tuple[int, int]]) -> bool
     """Whether inference is exact for lists of these numbers of positives and negatives, as far as spot checks can tell.
 
     Losses with a compiled form are. Others are enumerated on tiny lists (C1), and on lists as large as the given ones the
-    differences are looked at (C2): of the first samples all, and then ever fewer.
+    differences are looked at (C2), for some of the positives.
     """
     if loss.native_name() is not None:
         return True
@@ -103,22 +104,27 @@ def is_suitable_for(loss: RankingLoss, sizes: Iterable[tuple[int, int]]) -> bool
 
 
 _PROBED_SIZES = 10
+_PROBED_NEGATIVES = 1_000_000
 
 
 def _rises(loss: RankingLoss, n_pos: int, n_neg: int) -> bool:
     """Whether differences do not fall from a negative to the next, at many places of a list."""
-    i = np.unique(np.geomspace(1, n_pos, min(n_pos, 12)).astype(np.int64))
-    far = np.geomspace(1, n_neg, 200).astype(np.int64)
-    j = np.unique(np.concatenate([np.arange(1, min(n_neg, 300) + 1), far, np.minimum(far + 1, n_neg)]))
-    pairs = np.broadcast_arrays(j[:, None], i[None, :])
-    try:
-        steps = np.asarray(loss.derivative(pairs[0].ravel(), pairs[1].ravel(), n_pos, n_neg), dtype=np.float64)
-    except Exception:  # a user's code: whatever it raises, the answer is that it does not work
-        return False
-    if steps.shape != (pairs[0].size,) or not np.isfinite(steps).all():
-        return False
-    steps = steps.reshape(len(j), len(i))
-    return bool(np.diff(steps, axis=0).min(initial=0.0) >= -1e-9 * np.abs(steps).max(initial=0.0))
+    j = np.arange(1, min(n_neg, _PROBED_NEGATIVES) + 1)
+    for i in np.unique(np.geomspace(1, n_pos, min(n_pos, 8)).astype(np.int64)):
+        try:
+            values = np.asarray(loss.derivative(j, np.full(len(j), i), n_pos, n_neg))
+        except Exception:  # a user's code: whatever it raises, the answer is that it does not work
+            return False
+        steps = values.astype(np.float64)
+        if steps.shape != j.shape or not np.isfinite(steps).all():
+            return False
+        if np.diff(steps).min(initial=0.0) < -_tolerance(values) * np.abs(steps).max(initial=0.0):
+            return False
+    return True
+
+
+def _tolerance(values: NDArray[Any]) -> float:
+    return _TOLERANCE if values.dtype.itemsize >= 8 else 1e-5
 
 
 def _failures(loss: RankingLoss, n_pos: int, n_neg: int) -> list[Failure]:
@@ -127,41 +133,48 @@ def _failures(loss: RankingLoss, n_pos: int, n_neg: int) -> list[Failure]:
     def fail(condition: str, message: str) -> None:
         failures.append(Failure(condition, n_pos, n_neg, message))
 
-    steps, problem = _steps(loss, n_pos, n_neg)
+    every = _all_ranks(n_pos, n_neg)
+    try:
+        values = np.array([float(loss.value(_negatives_above(ranks, n_pos), n_neg)) for ranks in every])
+    except Exception as raised:  # a user's code: whatever it raises, the answer is that it does not work
+        fail("C1", f"value(negatives_above, n_neg) fails: {type(raised).__name__} {raised}")
+        return failures
+    steps, problem, tolerance = _steps(loss, n_pos, n_neg)
     if problem:
         fail("C3", problem)
     if steps is None:
         # What the differences would have to be: drop negative j below positive i, all others where they count least.
         steps = _steps_from_values(loss, n_pos, n_neg)
+    tolerance *= max(float(np.abs(values).max()), float(np.abs(steps).max()))
     worst, where = 0.0, ""
-    for ranks in _all_ranks(n_pos, n_neg):
+    for ranks, actual in zip(every, values.tolist(), strict=True):
         expected = -sum(float(np.sum(steps[j, rank - 1 :])) for j, rank in enumerate(ranks))
-        actual = loss.value(_negatives_above(ranks, n_pos), n_neg)
         error = abs(actual - expected)
-        if not error <= max(worst, _TOLERANCE):
+        if not error <= max(worst, tolerance):
             worst, where = error, f"value is {actual:.6g}, the terms add up to {expected:.6g} for interleaving ranks {ranks}"
     if where:
         fail("C1", where)
     rise = np.diff(steps, axis=0)
-    if rise.size and not rise.min() >= -_TOLERANCE:
+    if rise.size and not rise.min() >= -tolerance:
         j, i = np.unravel_index(int(np.argmin(rise)), rise.shape)
         fail("C2", f"the difference falls by {-rise[j, i]:.6g} from j={j + 1} to j={j + 2} at i={i + 1}")
     return failures
 
 
-def _steps(loss: RankingLoss, n_pos: int, n_neg: int) -> tuple[NDArray[np.float64] | None, str]:
-    """The (n_neg, n_pos) table of derivatives, and what is wrong with the way it was obtained."""
+def _steps(loss: RankingLoss, n_pos: int, n_neg: int) -> tuple[NDArray[np.float64] | None, str, float]:
+    """The (n_neg, n_pos) table of derivatives, what is wrong with the way it was obtained, and how exact it is."""
     j, i = (grid.ravel() for grid in np.mgrid[1 : n_neg + 1, 1 : n_pos + 1])
     try:
         values: Any = loss.derivative(j, i, n_pos, n_neg)
     except Exception as error:  # a user's code: whatever it raises, the answer is that it does not work
-        return None, f"derivative(j, i, n_pos, n_neg) does not take arrays: {type(error).__name__} {error}"
+        return None, f"derivative(j, i, n_pos, n_neg) does not take arrays: {type(error).__name__} {error}", _TOLERANCE
+    exactness = _tolerance(np.asarray(values))
     values = np.asarray(values, dtype=np.float64)
     if values.shape != j.shape:
-        return None, f"derivative returned shape {values.shape} for {j.size} pairs"
+        return None, f"derivative returned shape {values.shape} for {j.size} pairs", exactness
     if not np.isfinite(values).all():
-        return None, "derivative returned a value that is not finite"
-    return values.reshape(n_neg, n_pos), ""
+        return None, "derivative returned a value that is not finite", exactness
+    return values.reshape(n_neg, n_pos), "", exactness
 
 
 def _steps_from_values(loss: RankingLoss, n_pos: int, n_neg: int) -> NDArray[np.float64]:

@@ -71,7 +71,7 @@ def as_lists(scores: torch.Tensor, relevant: torch.Tensor, mask: torch.Tensor | 
         raise TypeError(f"scores must be float32 or float64, but has dtype {scores.dtype}; convert it with scores.float()")
     if scores.ndim not in (1, 2):
         raise ValueError(f"scores must have shape (n,) or (queries, documents), but has shape {tuple(scores.shape)}")
-    if scores.ndim == 2 and scores.shape[1] == 1 and scores.shape[0] > 1:
+    if mask is None and scores.ndim == 2 and scores.shape[1] == 1 and scores.shape[0] > 1:
         # What a network with one output returns; nothing would be learned from it.
         raise ValueError(
             f"scores has shape {tuple(scores.shape)}, queries of one document each, which cannot be ranked; flatten scores and "

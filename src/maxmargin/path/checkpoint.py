@@ -56,8 +56,8 @@ class Checkpoint:
         self._written = -np.inf
 
     def points(self) -> list[Point]:
-        """What an earlier run wrote; nothing if there is no file."""
-        if not os.path.exists(self.file):
+        """What an earlier run wrote; nothing if there is no file, or nothing in it."""
+        if not os.path.exists(self.file) or os.path.getsize(self.file) == 0:
             return []
         name = os.fspath(self.file)
         content, arrays, _ = read_archive(self.file, _KIND)
@@ -73,7 +73,9 @@ class Checkpoint:
                 "anew"
             )
         if not all(_close(arrays.get(key), self._marks[key]) for key in ("psi", "levels")):
-            raise SavedFileError(f"{name}: is the checkpoint of a path on other data; name another file, or remove it")
+            raise SavedFileError(
+                f"{name}: is the checkpoint of a path on other data or for another loss; name another file, or remove it"
+            )
         try:
             store = WeightStore.of(self.n_features, arrays)
             columns = [_column(arrays, column, len(store)) for column in _COLUMNS]

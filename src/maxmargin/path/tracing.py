@@ -160,7 +160,11 @@ def check_settings(
         raise ValueError(f"kappa={kappa!r} must be between 0 and 1")
     if rule not in ("interpolate", "transport"):
         raise ValueError(f"rule={rule!r} is unknown; choose 'interpolate' or 'transport'")
-    if dtype not in (np.float64, np.float32, np.dtype(np.float64), np.dtype(np.float32), "float64", "float32"):
+    try:
+        known = np.dtype(dtype) in (np.float64, np.float32)
+    except TypeError:
+        known = False
+    if not known:
         raise ValueError(f"dtype={dtype!r} must be float64 or float32")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback={callback!r} must be a function of one argument, or None")

@@ -13,7 +13,10 @@ METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
 
 
 class Judged:
-    """The samples of the report: labels, what counts as relevant, gains, queries."""
+    """The samples of the report: labels, what counts as relevant, gains, queries.
+
+    What is irrelevant gains nothing, and whole grades above the threshold gain 1, 2, ...
+    """
 
     def __init__(self, y: ArrayLike, qid: ArrayLike | None, threshold: float | None) -> None:
         labels = np.asarray(y)
@@ -32,8 +35,7 @@ class Judged:
                 f"{labels.max():g}, relevant above {self.threshold:g}); report on a larger set"
             )
         self.graded = len(np.unique(labels[self.relevant])) > 1
-        # The lowest grade gains nothing, whether it is written 0, -1 or 1.
-        self.gains = np.maximum(0.0, labels - min(floor, self.threshold)) if self.graded else self.relevant.astype(np.float64)
+        self.gains = np.where(self.relevant, labels - np.floor(self.threshold), 0.0)
         self.qid = None if qid is None else np.asarray(qid)
 
     def __len__(self) -> int:

@@ -176,11 +176,19 @@ class Run:
                 InexactOracleWarning,
                 stacklevel=3,
             )
+        # A lower bound above an upper one, beyond rounding: some maximum was missed.
+        crossed = self.dual - self.primal > 1e-7 * abs(self.primal)
+        if crossed and self.certified and self.problem.exact:
+            warnings.warn(
+                "the dual objective exceeds the primal one: the oracle is not exact, so the gap is not a certificate",
+                InexactOracleWarning,
+                stacklevel=3,
+            )
         return Solution(
             weights=self.best_weights,
             primal=float(self.primal),
             dual=float(self.dual),
-            certified=self.certified and self.problem.exact,
+            certified=self.certified and self.problem.exact and not crossed,
             converged=self.status == "converged",
             status=self.status or "converged",
             passes=self.passes,
