@@ -23,6 +23,7 @@ from maxmargin.cli.options import (
     numbers,
     one_word,
     output_options,
+    sample_options,
     training_options,
     with_exit_codes,
 )
@@ -241,7 +242,7 @@ def path(
 @click.option("-o", "--output", type=OUTPUT, help="Write to a file, in one step, and not to standard output.")
 @click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
 @click.option("--tag", callback=one_word, default="maxmargin", show_default=True, help="Last field of a TREC run.")
-@data_options
+@sample_options
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @with_exit_codes
 def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, reading: DataOptions, as_json: bool) -> None:

@@ -120,29 +120,39 @@ def _stacked(command: Command, options: list[Callable[[Command], Command]]) -> C
     return command
 
 
-def data_options(command: Command) -> Command:
-    """Options of reading, handed to the command as ``reading``."""
+_READING = {
+    "label": click.option("--label", help="Column of the labels (tables only).  [default: relevance]"),
+    "qid": click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
+    "features": click.option(
+        "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others]"
+    ),
+    "zero_based": click.option(
+        "--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"
+    ),
+}
+_SPLIT_QUERIES = click.option(
+    "--split-queries",
+    type=click.Choice(["refuse", "group", "keep"]),
+    default="refuse",
+    show_default=True,
+    help="What to do with a query that appears again after others.",
+)
+
+
+def sample_options(command: Command) -> Command:
+    """Options of reading samples as they come, handed to the command as ``reading``."""
 
     @functools.wraps(command)
-    def packed(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, reading=DataOptions(*(kwargs.pop(name) for name in DataOptions._fields)), **kwargs)
+    def packed(*args: Any, split_queries: str = "keep", **kwargs: Any) -> Any:
+        reading = DataOptions(**{name: kwargs.pop(name) for name in _READING}, split_queries=split_queries)
+        return command(*args, reading=reading, **kwargs)
 
-    return _stacked(
-        packed,
-        [
-            click.option("--label", help="Column of the labels (tables only).  [default: relevance]"),
-            click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
-            click.option("--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others]"),
-            click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
-            click.option(
-                "--split-queries",
-                type=click.Choice(["refuse", "group", "keep"]),
-                default="refuse",
-                show_default=True,
-                help="What to do with a query that appears again after others.",
-            ),
-        ],
-    )
+    return _stacked(packed, list(_READING.values()))
+
+
+def data_options(command: Command) -> Command:
+    """The same for samples of which lists are made."""
+    return sample_options(_SPLIT_QUERIES(command))
 
 
 POSITIVE = Number(0, min_open=True)
