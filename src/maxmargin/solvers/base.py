@@ -176,8 +176,9 @@ class Run:
                 InexactOracleWarning,
                 stacklevel=3,
             )
-        # A lower bound above an upper one, beyond rounding: some maximum was missed.
-        crossed = self.dual - self.primal > 1e-7 * abs(self.primal)
+        # A lower bound above an upper one, beyond the rounding of losses that nearly cancel: some maximum was missed.
+        rounding = 1e-11 * max(1.0, *map(abs, self.history.primal))
+        crossed = self.dual - self.primal > max(self.target(), 1e-7 * abs(self.primal)) + rounding
         if crossed and self.certified and self.problem.exact:
             warnings.warn(
                 "the dual objective exceeds the primal one: the oracle is not exact, so the gap is not a certificate",
