@@ -8,6 +8,8 @@ void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
 
 NB_MODULE(_core, m) {
+    // A traceback that is alive when the interpreter ends may hold solvers; that is no leak to frighten users with.
+    nanobind::set_leak_warnings(false);
     m.doc() = "Compiled kernels of maxmargin; the Python modules beside it document and check what goes in.";
     bind_blocks(m);
     bind_data(m);
