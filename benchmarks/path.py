@@ -29,6 +29,7 @@ from benchmarks.timing import markdown, update_report
 from maxmargin.losses import AveragePrecision
 from maxmargin.models import BinaryModel, ChainModel, MulticlassModel, RankingModel
 from maxmargin.path import TracedPath, trace_path
+from maxmargin.path.tracing import Rule
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane, Solver
 from maxmargin.storage import replacing
 
@@ -38,7 +39,7 @@ KAPPAS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
 LAMBDA_MIN = float(GRID[0])
 OURS = BCFW(steps="pairwise", cache=20)
 # Solver, rule, whether the path is certified.
-METHODS: dict[str, tuple[Solver, str, bool]] = {
+METHODS: dict[str, tuple[Solver, Rule, bool]] = {
     "HEU-G": (BCFW(stop="heuristic"), "transport", False),
     "HEU-U": (BCFW(stop="heuristic", sampling="uniform"), "transport", False),
     "STD-G": (BCFW(), "transport", True),
@@ -144,7 +145,7 @@ def cell(method: str, kappa: float) -> dict[str, Any]:
     solver, rule, certified = METHODS[method]
     path, seconds, wall = timed(
         lambda: trace_path(
-            model, epsilon=EPSILON, lambda_min=LAMBDA_MIN, solver=solver, kappa=kappa, rule=rule, certified=certified  # type: ignore[arg-type]
+            model, epsilon=EPSILON, lambda_min=LAMBDA_MIN, solver=solver, kappa=kappa, rule=rule, certified=certified
         )
     )
     assert path.complete and path.certified == certified
@@ -388,7 +389,9 @@ def memory_of(dtype: str) -> dict[str, Any]:
 def measured_memory(dtype: str) -> dict[str, Any]:
     """The same in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.path", "--memory-of", dtype]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ).stdout.splitlines()[-1])  # type: ignore[no-any-return]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ).stdout
+    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return found
 
 
 def memory_section(fresh: bool) -> list[str]:
@@ -434,9 +437,10 @@ def draw() -> list[str]:
     plt.rcParams["svg.fonttype"] = "none"
     plt.rcParams["svg.hashsalt"] = "path"
     model, _ = words()
+    kappas: dict[Rule, float] = {"interpolate": 0.9, "transport": 0.7}
     paths = {
-        rule: trace_path(model, epsilon=EPSILON, lambda_min=LAMBDA_MIN, solver=OURS, kappa=kappa, rule=rule)  # type: ignore[arg-type]
-        for rule, kappa in (("interpolate", 0.9), ("transport", 0.7))
+        rule: trace_path(model, epsilon=EPSILON, lambda_min=LAMBDA_MIN, solver=OURS, kappa=kappa, rule=rule)
+        for rule, kappa in kappas.items()
     }
     figure, axes = plt.subplots(3, 1, figsize=(8, 8), sharex=True, layout="constrained")
     for ax, (rule, path) in zip(axes, paths.items(), strict=False):

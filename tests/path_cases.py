@@ -5,23 +5,10 @@ from itertools import pairwise, permutations, product
 
 import numpy as np
 from scipy.optimize import minimize
-from solver_cases import chain, make_model, outputs_of
+from solver_cases import ThreeClasses, chain, make_model, outputs_of
 
 from maxmargin.losses import ranking_loss
-from maxmargin.models import Graph, GraphModel, MulticlassModel, RankingModel, StructuredModel, UserProblem
-
-
-class ThreeClasses(StructuredModel):
-    """Multi-class, as a user would write it."""
-
-    def joint_feature(self, x, y):
-        return np.outer(np.eye(3)[y], x).ravel()
-
-    def loss(self, truth, y):
-        return float(truth != y)
-
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
+from maxmargin.models import Graph, GraphModel, MulticlassModel, RankingModel, UserProblem
 
 
 def ranking_outputs(X, relevant, loss):

@@ -6,13 +6,26 @@ from itertools import pairwise, product
 import numpy as np
 from scipy import sparse
 
-from maxmargin.models import BinaryModel, ChainModel, ChainWeights, EnumeratedModel, MulticlassModel
+from maxmargin.models import BinaryModel, ChainModel, ChainWeights, EnumeratedModel, MulticlassModel, StructuredModel
 from maxmargin.solvers import OneSlackCuttingPlane
 
 LAM = 0.1
 # None, positivity, a box, and a box that does not contain zero.
 BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "off zero": (0.01, 0.08)}
 MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
+
+
+class ThreeClasses(StructuredModel):
+    """Multi-class, as a user would write it."""
+
+    def joint_feature(self, x, y):
+        return np.outer(np.eye(3)[y], x).ravel()
+
+    def loss(self, truth, y):
+        return float(truth != y)
+
+    def loss_augmented(self, x, truth, weights):
+        return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
 
 
 class Hidden:

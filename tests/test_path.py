@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from path_cases import Reference, ThreeClasses, make_case, primal_at
-from solver_cases import Hidden
+from path_cases import Reference, make_case, primal_at
+from solver_cases import Hidden, ThreeClasses
 
 from maxmargin.cuts import CheckedProblem
 from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, UserProblem

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from path_cases import Reference, ThreeClasses, make_case, primal_at
-from solver_cases import Hidden, chain, outputs_of
+from path_cases import Reference, make_case, primal_at
+from solver_cases import Hidden, ThreeClasses, chain, outputs_of
 
 from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, UserProblem
 from maxmargin.path import trace_path

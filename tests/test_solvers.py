@@ -7,10 +7,11 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
+from solver_cases import ThreeClasses
 
 from maxmargin.cuts import Cut
 from maxmargin.losses import ranking_loss
-from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, RankingModel, StructuredModel, UserProblem
+from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, RankingModel, UserProblem
 from maxmargin.solvers import (
     BCFW,
     ExponentiatedGradient,
@@ -23,19 +24,6 @@ from maxmargin.solvers import (
     Subgradient,
 )
 from maxmargin.solvers.dual import Dual
-
-
-class Classes(StructuredModel):
-    """Multi-class, as a user would write it."""
-
-    def joint_feature(self, x, y):
-        return np.outer(np.eye(3)[y], x).ravel()
-
-    def loss(self, truth, y):
-        return float(truth != y)
-
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
 
 
 @lru_cache
@@ -53,7 +41,7 @@ def make_model(name):
     if name == "binary":
         return BinaryModel(X, np.where(y == 0, 1, -1))
     if name == "user":
-        return UserProblem(Classes(), list(X), list(y))
+        return UserProblem(ThreeClasses(), list(X), list(y))
     if name == "ranking":
         return RankingModel(X, np.array([1, 0, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool), ranking_loss("ap"), np.array([0, 3, 6, 10]))
     rng = np.random.default_rng(1)
@@ -424,7 +412,7 @@ def test_edge_cases():
     assert BCFW().solve(single, 1.0).primal == 0
 
 
-class Wrong(Classes):
+class Wrong(ThreeClasses):
     """An oracle that sometimes returns a bad output."""
 
     def loss_augmented(self, x, truth, weights):
@@ -437,7 +425,7 @@ def test_a_wrong_oracle_is_noticed():
         solution = BCFW(max_passes=30).solve(UserProblem(Wrong(), list(X), list(y)), 0.01)
     assert not solution.certified
 
-    class Modest(Classes):
+    class Modest(ThreeClasses):
         exact = False
 
     assert not BCFW().solve(UserProblem(Modest(), list(X), list(y)), LAM).certified
@@ -466,7 +454,7 @@ def test_a_wrong_oracle_is_noticed():
         (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, np.zeros((3, 3))), r"costs has shape \(3, 3\)"),
         (lambda p: BinaryModel(np.ones((1, 2)), np.array([0])), "only -1 and"),
         (lambda p: EnumeratedModel([np.ones((2, 2))], [np.ones(2)]), "truth must be among the outputs"),
-        (lambda p: UserProblem(Classes(), [np.ones(2)], []), "X has 1 samples, but Y has 0"),
+        (lambda p: UserProblem(ThreeClasses(), [np.ones(2)], []), "X has 1 samples, but Y has 0"),
     ],
 )
 def test_bad_input(call, message):

@@ -34,9 +34,6 @@ Command = Callable[..., Any]
 class Number(click.FloatRange):
     """A finite number in a range; click lets NaN through, which is on no side of any bound."""
 
-    def _describe_range(self) -> str:
-        return super()._describe_range() if self.min is not None or self.max is not None else "finite"
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number; a usage error for any other text."""
         found = super().convert(value, param, ctx)
@@ -86,6 +83,13 @@ def numbers(context: click.Context, parameter: click.Parameter, text: str | None
     if not all(0 < value < math.inf for value in values):
         raise click.BadParameter(f"{text!r} must be positive numbers")
     return values
+
+
+def finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """A finite number."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value!r} is not a finite number")
+    return value
 
 
 def one_word(context: click.Context, parameter: click.Parameter, text: str) -> str:
@@ -165,7 +169,8 @@ _MODEL = {
     "relevance_threshold": click.option(
         "--threshold",
         "relevance_threshold",
-        type=Number(),
+        type=float,
+        callback=finite,
         help="Labels above it are relevant.  [default: 0, or the smallest label if that is larger]",
     ),
     "grades": click.option(

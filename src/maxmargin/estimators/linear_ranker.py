@@ -87,7 +87,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
             )
         model = RankingModel(X, relevant, loss, offsets, weights, shares)
         if model.n_blocks == 0:
-            raise ValueError(self._one_class(y, relevant, qid is not None))
+            raise ValueError(self._one_class(y, relevant))
         if not model.weights.any():
             reason = "sample_weight is zero" if shares is None else "sample_weight or the gain of the grades is zero"
             raise ValueError(f"{reason} for every query with relevant and irrelevant samples; one must count")
@@ -96,7 +96,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
-    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_], queries: bool) -> str:
+    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_]) -> str:
         """Why there is nothing to learn."""
         labels = f"labels are from {y.min():g} to {y.max():g}, and those above {self.relevance_thresholds_[0]:g} are relevant"
         if relevant.all() or not relevant.any():
@@ -105,8 +105,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
                 f"y must contain relevant and irrelevant samples, but holds only one class, {kind} ones: {labels}; mark relevant "
                 "samples by 1 and the others by 0, or set relevance_threshold"
             )
-        where = "no query has both" if queries else "none are to be told apart"
-        return f"y must contain relevant and irrelevant samples of the same query, but {where} ({labels}); check y and qid"
+        return f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels}); check qid"
 
     def _remember(self, mark: bytes | None, found: Any) -> None:
         """Keep something for a warm start; the loss as well, so that no other one can take its place in memory."""

@@ -219,10 +219,10 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
         if name not in missing:
             raise ValueError(f"{name} was passed, but {unpack.file} holds it already; pass only what the file could not hold")
     values = {name: objects[name] if name in objects else unpack.value(name, value) for name, value in packed.items()}
-    loss = values.get("loss")
+    loss: Any = values.get("loss")
     if "loss" in known and not (isinstance(loss, str) and loss == "accuracy"):
         try:
-            ranking_loss(loss)  # type: ignore[arg-type]
+            ranking_loss(loss)
         except (ValueError, TypeError) as error:
             raise SavedFileError(f"{unpack.file}: {error}") from error
     for name, words in (("fit_intercept", ()), ("grades", ("linear", "exponential"))):

@@ -65,8 +65,8 @@ class RankingModel:
         self.n_skipped = int(np.count_nonzero(per_list == 0))
         # Weight of every (level, list), zero where there is nothing to learn.
         self.weights = np.where(mixed, weights * (1.0 / np.maximum(per_list, 1) if shares is None else shares), 0.0)
-        counts = zip(positives[mixed].tolist(), np.broadcast_to(sizes, mixed.shape)[mixed].tolist(), strict=True)
-        self.exact = is_suitable_for(loss, ((n_pos, size - n_pos) for n_pos, size in counts))
+        n_pos, n_neg = positives[mixed], (sizes - positives)[mixed]
+        self.exact = is_suitable_for(loss, zip(map(int, n_pos), map(int, n_neg), strict=True))
         self._blocks = np.argwhere(mixed)
         self.n_blocks = len(self._blocks)
         self.n_features: int = X.shape[1]

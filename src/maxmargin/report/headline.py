@@ -14,11 +14,11 @@ _TITLES = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "auc": "AUC"}
 
 def reported_metric(model: Any) -> tuple[str, str]:
     """The metric a model is judged by, that of its loss if that has one and AP otherwise; and what it was trained for."""
-    loss = getattr(model, "loss", None)
+    loss: Any = getattr(model, "loss", None)
     if isinstance(loss, str) and loss == "accuracy":
         return "ap", ", trained for accuracy"
     try:
-        found = ranking_loss(loss)  # type: ignore[arg-type]
+        found = ranking_loss(loss)
         native = found.native_name()
     except (AttributeError, TypeError, ValueError):
         return "ap", ""
