@@ -1,54 +1,184 @@
-"""The currency between models and solvers: a model hands out cuts, a solver eats them; neither knows the other."""
+"""The currency between problems and solvers: a problem hands out cuts, a solver eats them; neither knows the other."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bounds = tuple[Floats, Floats]
+
+
+class SparseVector(NamedTuple):
+    """The entries of a vector that are not zero; ``indices`` rise."""
+
+    indices: NDArray[np.int32]
+    values: Floats
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A linear lower bound of a hinge: ``hinge(w) >= loss - psi . w`` for all w, with equality where it was made.
+    """A linear lower bound of a hinge: ``hinge(w) >= loss - psi . w`` for all w, with equality where an exact oracle made it.
 
     Attributes
     ----------
-    psi : array of shape (d,)
+    psi : array of shape (d,) or SparseVector
         Joint feature of the truth minus that of the most violating output.
     loss : float
         ``delta`` of the most violating output.
-    key : hashable
-        Two cuts of a block with the same key are the same output; None where outputs cannot be told apart.
+    bound : float, optional
+        Upper bound of the hinge where the cut was made, from an oracle that is not exact but knows what it may have missed;
+        None if the cut's own value there is the hinge.
     """
 
-    psi: Floats
+    psi: Floats | SparseVector
     loss: float
-    key: Hashable = None
+    bound: float | None = None
 
     def hinge(self, weights: Floats) -> float:
-        """Value of the bound at ``weights``."""
+        """Value of the lower bound at ``weights``."""
+        if isinstance(self.psi, SparseVector):
+            return self.loss - float(self.psi.values @ weights[self.psi.indices])
         return self.loss - float(self.psi @ weights)
 
+    def upper(self, weights: Floats) -> float:
+        """The hinge at the weights where the cut was made, or the oracle's upper bound of it."""
+        return self.hinge(weights) if self.bound is None else self.bound
 
-class Problem(Protocol):
-    """A sum of convex hinges over d weights, one per block (sample, sequence, query), known through its cuts."""
+    def add_to(self, total: Floats) -> None:
+        """Add ``psi`` to a dense vector."""
+        if isinstance(self.psi, SparseVector):
+            total[self.psi.indices] += self.psi.values
+        else:
+            total += self.psi
+
+    def dense(self, n_features: int) -> Floats:
+        """``psi`` as an array of shape (d,)."""
+        if not isinstance(self.psi, SparseVector):
+            return self.psi
+        psi = np.zeros(n_features)
+        psi[self.psi.indices] = self.psi.values
+        return psi
+
+
+# What a problem may offer besides cuts, and a solver may need.
+# "whole passes": `mean_cut` costs less than the cuts of all blocks one by one.
+# "scores": hinges depend on the weights through few linear scores, see `ScoredProblem`.
+# "expectations": averages over outputs, see `ExpectationProblem`.
+# "exact steps": compiled blocks know their own best point.
+Capability = Literal["whole passes", "scores", "expectations", "exact steps"]
+
+
+class Problem(ABC):
+    """A sum of convex hinges over d weights, one per block (sample, sequence, query), known through its cuts.
+
+    Attributes
+    ----------
+    n_blocks, n_features : int
+    exact : bool
+        Whether `cut` finds the maximum, or bounds it (``Cut.bound``); only then is a duality gap a certificate.
+    offers : frozenset of Capability
+        Declared by the class.
+    """
 
     n_blocks: int
     n_features: int
-    # True if `cut` finds the maximum; only then is a duality gap a certificate.
-    exact: bool
+    exact: bool = True
+    offers: ClassVar[frozenset[Capability]] = frozenset()
 
+    @abstractmethod
     def cut(self, block: int, weights: Floats) -> Cut:
-        """The tangent cut of one block's hinge at ``weights``."""
-        ...
+        """The tangent cut of one block's hinge at ``weights``, which may change after the call: keep no reference."""
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> Sequence[Cut]:
         """The tangent cuts of several blocks at the same ``weights``."""
+        return [self.cut(block, weights) for block in blocks]
+
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average of all blocks' cuts, in one pass."""
+        return average_of(self, weights)
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Bounds of the weights without which the oracle would not be exact; None if it needs none."""
+        return None
+
+    @property
+    def block_data(self) -> Any:
+        """The problem in the form of the compiled block engine; None if it is to ask :meth:`cut` and :meth:`cuts`."""
+        return None
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What is offered, less what a subclass with hooks of its own has taken away."""
+        return self.offers if self.block_data is not None else self.offers - {"exact steps"}
+
+    def fingerprint(self) -> bytes | None:
+        """A digest of everything the hinges depend on, equal for equal problems; None if only this very object is the same."""
+        return None
+
+    def same_as(self, other: Problem) -> bool:
+        """Whether the other problem has the same hinges, so that what is known of one holds for the other."""
+        if self is other:
+            return True
+        own = self.fingerprint()
+        return own is not None and own == other.fingerprint()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled forms belong to the process; they are made anew.
+        return {name: value for name, value in vars(self).items() if name not in ("block_data", "_data")}
+
+
+def average_of(problem: Problem | CheckedProblem, weights: Floats) -> Cut:
+    """The average of all blocks' cuts, asked for in batches."""
+    psi, loss, bound, exact = np.zeros(problem.n_features), 0.0, 0.0, True
+    for first in range(0, problem.n_blocks, 1024):
+        for cut in problem.cuts(range(first, min(problem.n_blocks, first + 1024)), weights):
+            cut.add_to(psi)
+            loss += cut.loss
+            bound += cut.upper(weights)
+            exact &= cut.bound is None
+    n = problem.n_blocks
+    return Cut(psi / n, loss / n, None if exact else bound / n)
+
+
+def overrides(instance: object, base: type) -> bool:
+    """Whether a subclass of ``base``, or the object itself, has a method of its own in place of one of ``base``.
+
+    Compiled forms know the methods of ``base`` only, so they must not stand in for such an object.
+    """
+    hooks = {name for name, value in vars(base).items() if name != "__init__" and (callable(value) or hasattr(value, "__get__"))}
+    for cls in type(instance).__mro__:
+        if cls is base:
+            break
+        if not hooks.isdisjoint(vars(cls)):
+            return True
+    own = getattr(instance, "__dict__", {})
+    return any(callable(own.get(name)) and callable(vars(base)[name]) for name in hooks)
+
+
+@runtime_checkable
+class LinearScores(Protocol):
+    """Scores are opaque: solvers add them, multiply them by numbers, and ask a gradient for its product with them.
+
+    Arrays are such scores; where data are spread over machines a handle is, and the numbers stay where the data are.
+    """
+
+    def __add__(self, other: Any) -> Self:
+        """Scores of the sum of two weight vectors."""
+        ...
+
+    def __sub__(self, other: Any) -> Self:
+        """Scores of the difference."""
+        ...
+
+    def __mul__(self, factor: float) -> Self:
+        """Scores of a multiple."""
         ...
 
 
@@ -58,16 +188,19 @@ class Tangent(NamedTuple):
     Attributes
     ----------
     hinge : float
-        Its value.
+        Its value or, from an oracle that is not exact but bounds what it misses, that of the output found.
     loss : float
         Mean loss of the most violating outputs.
-    gradient : array
-        Its derivative; of the shape of the scores.
+    gradient : opaque
+        Its derivative; ``gradient.ravel() @ scores.ravel()`` is a number, ``-gradient`` has features.
+    bound : float, optional
+        Upper bound of the hinge if it is not the hinge itself.
     """
 
     hinge: float
     loss: float
-    gradient: Floats
+    gradient: Any
+    bound: float | None = None
 
 
 @runtime_checkable
@@ -77,15 +210,15 @@ class ScoredProblem(Protocol):
     Along a line in the space of the weights the scores are then known without looking at the features again.
     """
 
-    def scores(self, weights: Floats) -> Floats:
-        """Linear in the weights."""
+    def scores(self, weights: Floats) -> Any:
+        """Linear in the weights; an array or another :class:`LinearScores`."""
         ...
 
-    def tangent(self, scores: Floats) -> Tangent:
+    def tangent(self, scores: Any) -> Tangent:
         """The mean hinge, by inference in every block."""
         ...
 
-    def features(self, coefficients: Floats) -> Floats:
+    def features(self, coefficients: Any) -> Floats:
         """The transposed map: ``features(c) . w == sum(c * scores(w))`` for all w."""
         ...
 
@@ -94,7 +227,7 @@ class ScoredProblem(Protocol):
 class ExpectationProblem(Protocol):
     """A problem that can also *average* over outputs.
 
-    A distribution over the outputs of a block is represented by whatever the model likes (log-probabilities of classes,
+    A distribution over the outputs of a block is represented by whatever the problem likes (log-probabilities of classes,
     log-marginals of a chain), as long as features and losses of the average can be had from it.
     """
 
@@ -139,8 +272,7 @@ class CheckedProblem:
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """One checked cut."""
-        self.calls += 1
-        return self._check(self.problem.cut(block, weights), weights)
+        return self.cuts([block], weights)[0]
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Checked cuts of several blocks."""
@@ -148,44 +280,43 @@ class CheckedProblem:
         return [self._check(cut, weights) for cut in self.problem.cuts(blocks, weights)]
 
     def mean_cut(self, weights: Floats) -> Cut:
-        """The average of all blocks' cuts, in one pass; by the problem's own method if it has one."""
-        own = getattr(self.problem, "mean_cut", None)
-        if own is not None:
-            self.calls += self.n_blocks
-            return self._check(own(weights), weights)
-        psi, loss = np.zeros(self.n_features), 0.0
-        for first in range(0, self.n_blocks, 1024):
-            for cut in self.cuts(range(first, min(self.n_blocks, first + 1024)), weights):
-                psi += cut.psi
-                loss += cut.loss
-        return Cut(psi / self.n_blocks, loss / self.n_blocks)
+        """The average of all blocks' cuts, in one pass; every one is checked unless the problem averages by itself."""
+        if "whole passes" not in self.problem.offers:
+            return average_of(self, weights)
+        self.calls += self.n_blocks
+        return self._check(self.problem.mean_cut(weights), weights)
 
-    def scores(self, weights: Floats) -> Floats:
+    def scores(self, weights: Floats) -> Any:
         """Those of the problem; if it has none, the weights themselves."""
         return self.problem.scores(weights) if isinstance(self.problem, ScoredProblem) else weights
 
-    def tangent(self, scores: Floats) -> Tangent:
+    def tangent(self, scores: Any) -> Tangent:
         """The mean hinge at these scores, in one pass."""
         if not isinstance(self.problem, ScoredProblem):
             cut = self.mean_cut(scores)
-            return Tangent(cut.hinge(scores), cut.loss, -cut.psi)
+            return Tangent(cut.hinge(scores), cut.loss, -cut.dense(self.n_features), cut.bound)
         self.calls += self.n_blocks
         found = self.problem.tangent(scores)
         _refuse_nan(found.hinge)
         return found
 
-    def features(self, coefficients: Floats) -> Floats:
+    def features(self, coefficients: Any) -> Floats:
         """Back from scores to weights."""
         return self.problem.features(coefficients) if isinstance(self.problem, ScoredProblem) else coefficients
 
     def _check(self, cut: Cut, weights: Floats) -> Cut:
         hinge = cut.hinge(weights)
         _refuse_nan(hinge)
-        scale = cut.loss + float(np.abs(cut.psi) @ np.abs(weights))
-        if hinge < -1e-9 * max(scale, 1e-300) and hinge < 0:
+        if hinge >= 0:
+            return cut
+        if isinstance(cut.psi, SparseVector):
+            scale = cut.loss + float(np.abs(cut.psi.values) @ np.abs(weights[cut.psi.indices]))
+        else:
+            scale = cut.loss + float(np.abs(cut.psi) @ np.abs(weights))
+        if hinge < -1e-9 * max(scale, 1e-300):
             self.exact = False
             self.worse_than_truth += 1
-            return Cut(np.zeros_like(cut.psi), 0.0, ())
+            return Cut(np.zeros(self.n_features), 0.0)
         return cut
 
 

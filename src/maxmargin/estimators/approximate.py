@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Problem
 from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import check_budgets, check_positive, fingerprint, train
@@ -210,10 +210,9 @@ def _difficult(lists: RankingModel, rows: Any, difficult: NDArray[np.bool_]) -> 
     return model if model.n_blocks else _NoHinge(rows.shape[1])
 
 
-class _NoHinge:
+class _NoHinge(Problem):
     """What is left to learn if no ranking can be wrong: a hinge that is zero."""
 
-    exact = True
     n_blocks = 1
 
     def __init__(self, n_features: int) -> None:

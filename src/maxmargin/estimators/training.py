@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from maxmargin import _core
 from maxmargin._validation import query_offsets
 from maxmargin.cuts import ExpectationProblem, Problem
 from maxmargin.solvers import (
@@ -50,13 +49,13 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     if isinstance(solver, Solver):
         return solver
     if solver == "auto":
-        data = getattr(problem, "block_data", None)
-        whole_passes = hasattr(problem, "mean_cut")
+        data = problem.block_data
+        whole_passes = "whole passes" in problem.offers
         # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.
         few = problem.n_features <= 100 and (data is None or whole_passes)
         if problem.n_blocks == 1 or few or (data is None and whole_passes):
             return OneSlackCuttingPlane()
-        return BCFW(steps="exact") if isinstance(data, _core.ClassData) else BCFW(steps="pairwise", cache=20)
+        return BCFW(steps="exact") if "exact steps" in problem.capabilities else BCFW(steps="pairwise", cache=20)
     try:
         chosen = _BY_NAME[solver]()
     except (KeyError, TypeError):

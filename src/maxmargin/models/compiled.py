@@ -13,11 +13,6 @@ from maxmargin import _core
 _SPARSE = 0.4
 
 
-def has_own_oracle(model: object, base: type) -> bool:
-    """Whether a subclass of a built-in model answers for itself; the compiled loop would not ask it."""
-    return any(getattr(type(model), name) is not getattr(base, name) for name in ("cut", "cuts"))
-
-
 def compiled_features(X: Any) -> _core.Features:
     """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse."""
     if not sparse.issparse(X):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Problem
 from maxmargin.models.distributions import log_mix, near_vertex, tilt
 
 Floats = NDArray[np.float64]
 
 
-class EnumeratedModel:
+class EnumeratedModel(Problem):
     """Blocks given by the features and losses of all their outputs.
 
     Parameters
@@ -24,7 +24,7 @@ class EnumeratedModel:
         Losses, not negative; one output, the truth, has zero loss and zero ``psi``.
     """
 
-    exact = True
+    offers = frozenset({"expectations"})
 
     def __init__(self, psi: Sequence[Floats], loss: Sequence[Floats]) -> None:
         if len(psi) != len(loss) or len(psi) == 0:
@@ -51,7 +51,7 @@ class EnumeratedModel:
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating output, the first of several."""
         y = int(np.argmax(self.hinges(block, weights)))
-        return Cut(self.psi[block][y], float(self.loss[block][y]), y)
+        return Cut(self.psi[block][y], float(self.loss[block][y]))
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Those of several blocks."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Problem
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Graph(NamedTuple):
     edge_features: Floats
 
 
-class GraphModel:
+class GraphModel(Problem):
     """Binary graphs with Hamming loss, divided by the number of nodes.
 
     Parameters
@@ -37,8 +37,6 @@ class GraphModel:
     labels : sequence of int arrays of shape (L,)
         Labels 0 and 1.
     """
-
-    exact = True
 
     def __init__(self, graphs: Sequence[Graph], labels: Sequence[NDArray[np.int64]]) -> None:
         if len(graphs) != len(labels) or len(graphs) == 0:
@@ -89,7 +87,7 @@ class GraphModel:
         extra = np.full((len(truth), 2), 1.0 / len(truth))
         extra[np.arange(len(truth)), truth] = 0.0
         y = self.best(block, graph, extra, weights)
-        return Cut(self._truth[block] - self.feature(graph, y), float(np.mean(y != truth)), y.tobytes())
+        return Cut(self._truth[block] - self.feature(graph, y), float(np.mean(y != truth)))
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Those of several graphs."""

@@ -6,7 +6,7 @@ k. See Behl 2015; where the printed formulas contradict each other these follow 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Problem
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
 from maxmargin.losses import RankingLoss
@@ -45,7 +45,7 @@ class Plane:
     rest: Floats
 
 
-class ImputedBags(ABC):
+class ImputedBags(Problem):
     """A weakly supervised problem whose samples in ``members`` have an imputed candidate: convex, one block, exact cuts.
 
     Parameters
@@ -59,7 +59,6 @@ class ImputedBags(ABC):
     """
 
     n_blocks = 1
-    exact = True
     # Cuts kept within a round and for the next one, at most.
     _KEPT, _HANDED_ON = 100, 30
 

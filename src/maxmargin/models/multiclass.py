@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut
-from maxmargin.models.compiled import compiled_features, has_own_oracle
+from maxmargin.cuts import Cut, Problem, overrides
+from maxmargin.models.compiled import compiled_features
 from maxmargin.models.distributions import log_mix, near_vertex, tilt
 from maxmargin.models.rows import row_norms
 
@@ -44,7 +44,7 @@ def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:
     return matrix
 
 
-class MulticlassModel:
+class MulticlassModel(Problem):
     """The multi-class hinge of Crammer and Singer, with any cost matrix.
 
     Parameters
@@ -59,7 +59,7 @@ class MulticlassModel:
         ``costs[truth, answer]``; 0-1 by default.
     """
 
-    exact = True
+    offers = frozenset({"whole passes", "expectations", "exact steps"})
 
     def __init__(self, X: Any, y: NDArray[np.int64], n_classes: int, costs: ArrayLike | None = None) -> None:
         if X.shape[0] != len(y):
@@ -76,7 +76,7 @@ class MulticlassModel:
     @cached_property
     def block_data(self) -> _core.BlockData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if has_own_oracle(self, MulticlassModel):
+        if overrides(self, MulticlassModel):
             return None
         return _core.ClassData(compiled_features(self.X), self.y.astype(np.int32), self.costs, self.n_classes)
 
@@ -92,7 +92,7 @@ class MulticlassModel:
         coefficients = np.zeros(self.n_classes)
         coefficients[self.y[block]] += 1.0
         coefficients[label] -= 1.0
-        return Cut(self._psi(block, coefficients), float(self.costs[self.y[block], label]), label)
+        return Cut(self._psi(block, coefficients), float(self.costs[self.y[block], label]))
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating label, the first of several."""
@@ -138,7 +138,7 @@ class MulticlassModel:
         return float(np.sqrt(2.0) * largest_norm(self.X))
 
 
-class BinaryModel:
+class BinaryModel(Problem):
     """Two classes and one weight vector: the ordinary hinge ``max(0, 1 - y w.x)``.
 
     Parameters
@@ -149,7 +149,7 @@ class BinaryModel:
         Labels -1 and +1.
     """
 
-    exact = True
+    offers = frozenset({"whole passes", "expectations", "exact steps"})
 
     def __init__(self, X: Any, y: NDArray[Any]) -> None:
         if X.shape[0] != len(y):
@@ -163,7 +163,7 @@ class BinaryModel:
     @cached_property
     def block_data(self) -> _core.BlockData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if has_own_oracle(self, BinaryModel):
+        if overrides(self, BinaryModel):
             return None
         return _core.ClassData(compiled_features(self.X), (self.y > 0).astype(np.int32), None, 2)
 
@@ -177,7 +177,7 @@ class BinaryModel:
         # psi of the other label is y x: half of it would be the joint feature y x / 2 on either side. A margin that is not a
         # number goes the same way, for the solver to see.
         return [
-            Cut(self.y[block] * row_of(self.X, block), 1.0, 1) if not margin >= 1 else Cut(np.zeros(self.n_features), 0.0, ())
+            Cut(self.y[block] * row_of(self.X, block), 1.0) if not margin >= 1 else Cut(np.zeros(self.n_features), 0.0)
             for block, margin in zip(blocks, margins, strict=True)
         ]
 

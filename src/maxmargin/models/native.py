@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut
-from maxmargin.models.compiled import compiled_features, has_own_oracle
+from maxmargin.cuts import Cut, Problem, overrides
+from maxmargin.models.compiled import compiled_features
 from maxmargin.models.forest import TreeWeights
 from maxmargin.models.tree import LabelingModel
 
@@ -53,7 +53,7 @@ def _numba_types(name: str) -> Any:
         raise ImportError(f"{name}() needs numba; install it with `pip install numba`") from None
 
 
-class NativeProblem:
+class NativeProblem(Problem):
     """Blocks whose most violating outputs a compiled function finds.
 
     Parameters
@@ -109,7 +109,7 @@ class NativeProblem:
     @cached_property
     def block_data(self) -> _core.BlockData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        return None if has_own_oracle(self, NativeProblem) else self._data
+        return None if overrides(self, NativeProblem) else self._data
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating output."""
@@ -178,7 +178,7 @@ class DecodedModel(LabelingModel):
     @cached_property
     def block_data(self) -> _core.ForestData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        return None if has_own_oracle(self, DecodedModel) else self._data
+        return None if overrides(self, DecodedModel) else self._data
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: NDArray[np.int64]) -> Any:
         table = np.ascontiguousarray(parts.transition)

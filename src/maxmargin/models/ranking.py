@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._validation import thread_count
-from maxmargin.cuts import Cut, Tangent
+from maxmargin.cuts import Cut, Problem, Tangent
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
@@ -18,7 +18,7 @@ from maxmargin.losses.suitability import is_suitable_for
 Floats = NDArray[np.float64]
 
 
-class RankingModel:
+class RankingModel(Problem):
     """The hinges ``J(X w)`` of one or more lists, each perhaps for several notions of relevance.
 
     Parameters
@@ -43,6 +43,8 @@ class RankingModel:
     exact : bool
         False if the loss is found not to be QS-suitable, so that inference may miss the most violating ranking.
     """
+
+    offers = frozenset({"whole passes", "scores"})
 
     def __init__(
         self,

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut
-from maxmargin.models.compiled import compiled_features, has_own_oracle
+from maxmargin.cuts import Cut, Problem, overrides
+from maxmargin.models.compiled import compiled_features
 from maxmargin.models.distributions import log_mix, near_vertex
 from maxmargin.models.forest import TREES, Forests, TreeWeights, Words, best_labels, label_scores
 from maxmargin.models.rows import check_rows, row_norms
@@ -34,7 +34,7 @@ class Tree(NamedTuple):
     parent: ArrayLike
 
 
-class LabelingModel(ABC):
+class LabelingModel(Problem, ABC):
     """Labels on the nodes of forests, Hamming loss, and somebody who finds the best labeling from the scores.
 
     Parameters
@@ -54,7 +54,7 @@ class LabelingModel(ABC):
         Divide the Hamming loss by the number of nodes of the forest.
     """
 
-    exact = True
+    offers = frozenset({"whole passes"})
     words: ClassVar[Words] = TREES
 
     def __init__(
@@ -119,7 +119,7 @@ class LabelingModel(ABC):
         offsets = np.concatenate([[0], np.cumsum(forests.lengths[list(blocks)])])
         labels = np.split(self._decode(blocks, self._augmented(chosen, parts), parts, offsets), offsets[1:-1])
         return [
-            Cut(*self._difference(forests.rows(b), *forests.edges(b), own), own.tobytes())
+            Cut(*self._difference(forests.rows(b), *forests.edges(b), own))
             for b, own in zip(blocks, labels, strict=True)
         ]
 
@@ -140,10 +140,12 @@ class TreeModel(LabelingModel):
         As for :class:`LabelingModel`.
     """
 
+    offers = frozenset({"whole passes", "expectations"})
+
     @cached_property
     def block_data(self) -> _core.ForestData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if has_own_oracle(self, TreeModel):
+        if overrides(self, TreeModel):
             return None
         features = compiled_features(self.X)
         return _core.ForestData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Problem
 
 Floats = NDArray[np.float64]
 
@@ -56,18 +56,8 @@ class StructuredModel(ABC):
         """The output with the largest score. Needed for predictions only."""
         raise TypeError(f"{type(self).__name__} has no predict(x, weights), which predictions need; define it")
 
-    def key(self, y: Any) -> Hashable:
-        """Something that tells outputs apart; needed where ``y`` is not an array, a number or a string."""
-        if isinstance(y, np.ndarray):
-            return (y.shape, y.tobytes())
-        try:
-            hash(y)
-        except TypeError:
-            return None
-        return (y,)
 
-
-class UserProblem:
+class UserProblem(Problem):
     """A :class:`StructuredModel` with its data.
 
     Parameters
@@ -106,7 +96,7 @@ class UserProblem:
         loss = float(self.model.loss(self.Y[block], y))
         if not loss >= 0:
             raise ValueError(f"loss must not be negative or NaN, but is {loss} for sample {block}")
-        return Cut(self._truth[block] - self._feature(self.X[block], y), loss, self.model.key(y))
+        return Cut(self._truth[block] - self._feature(self.X[block], y), loss)
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating output."""

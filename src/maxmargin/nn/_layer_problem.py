@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, Problem
 from maxmargin.nn._piecewise import Affine, Layer
 from maxmargin.nn._score_hinges import ScoreHinge
 
@@ -43,7 +43,7 @@ def as_table(scores: Tensor) -> Tensor:
     return scores[:, None] if scores.ndim == 1 else scores
 
 
-class LayerProblem:
+class LayerProblem(Problem):
     """``hinge(v)``: a convex upper bound of the hinge of the network with one layer's weights at ``centre + v``.
 
     It is a convex function with one block for the solvers. It equals the hinge of the network at the layer's weights of now, and
@@ -64,7 +64,6 @@ class LayerProblem:
     """
 
     n_blocks = 1
-    exact = True
 
     def __init__(
         self, layer: Affine, following: Sequence[Layer], x: Tensor, hinge: ScoreHinge, centre: Floats | None = None
@@ -121,7 +120,3 @@ class LayerProblem:
             # Zero up to the rounding of the plane's two terms; the plane at zero is a valid cut as well.
             return Cut(np.zeros(self.n_features), 0.0)
         return Cut(-gradient, value - float(gradient @ weights))
-
-    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """The same for the only block there is."""
-        return [self.cut(block, weights) for block in blocks]

@@ -105,7 +105,8 @@ def _marks_of(problem: Problem, bounds: Bounds | None) -> dict[str, Floats]:
     """What tells problems apart: bounds, the cut at zero, and hinges at random weights of a size at which losses matter."""
     checked, rng = CheckedProblem(problem), np.random.default_rng(0)
     zero = checked.mean_cut(np.zeros(problem.n_features))
-    size = float(np.linalg.norm(zero.psi))
+    psi = zero.dense(problem.n_features)
+    size = float(np.linalg.norm(psi))
     levels = [zero.loss]
     for _ in range(2):
         weights = rng.normal(size=problem.n_features) * (zero.loss / size if size > 0 else 1.0)
@@ -114,7 +115,7 @@ def _marks_of(problem: Problem, bounds: Bounds | None) -> dict[str, Floats]:
         levels.append(checked.mean_cut(weights).hinge(weights))
     none = np.zeros(0)
     lower, upper = (none, none) if bounds is None else bounds
-    return {"lower": lower, "upper": upper, "psi": zero.psi, "levels": np.array(levels)}
+    return {"lower": lower, "upper": upper, "psi": psi, "levels": np.array(levels)}
 
 
 def _equal(found: NDArray[Any] | None, own: Floats) -> bool:

@@ -46,8 +46,9 @@ def start_of_path(problem: CheckedProblem, gap: float, bounds: Bounds | None, ex
     Two passes; a third one makes the gap at ``lam`` exact instead of a bound.
     """
     cut = problem.mean_cut(np.zeros(problem.n_features))
-    direction = cut.psi if bounds is None else _within_cone(cut.psi, bounds)
-    squared = float(direction @ cut.psi)
+    psi = cut.dense(problem.n_features)
+    direction = psi if bounds is None else _within_cone(psi, bounds)
+    squared = float(direction @ psi)
     if squared == 0 or cut.loss == 0:
         return Start(np.zeros_like(direction), 0.0, 0.0, cut.loss)
     # Along the direction the hinge rises at most as fast as in the limit, where losses no longer count.

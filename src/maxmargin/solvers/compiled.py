@@ -24,7 +24,7 @@ _VISITS = 10_000
 
 def block_data(run: Run) -> _core.BlockData | None:
     """The model in compiled form, if it has one."""
-    return getattr(run.problem.problem, "block_data", None)
+    return run.problem.problem.block_data
 
 
 class SoftState:

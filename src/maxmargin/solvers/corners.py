@@ -67,8 +67,7 @@ class Corners:
         """Slot of the output, a new one if it was not known."""
         if cut.loss == 0 and not cut.psi.any():
             return self.TRUTH
-        # Outputs that cannot be told apart by a key are told apart by their features.
-        key = cut.key if cut.key is not None else (cut.loss, cut.psi.tobytes())
+        key = (cut.loss, cut.psi.tobytes())
         slot = self._slots.get(key)
         if slot is not None:
             return slot
