@@ -52,7 +52,7 @@ def run(model: Any, lam: float, method: str, temperature: float, seconds: float,
         curve.append((time.thread_time() - start, passes, engine.dual))
         if "gap" in method and (idle or visits == 0 or passes % 10 == 0):
             # Blocks whose estimate was zero once are drawn again only after an exact look, which counts as a pass.
-            engine.look()
+            engine.gap_pass()
             passes += 1
     return curve
 

@@ -38,20 +38,20 @@ def settle(engine, rounds, visits):
     duals = []
     for _ in range(rounds):
         duals.extend(walk(engine, visits))
-        engine.look()
+        engine.gap_pass()
     return np.array(duals)
 
 
 def check_look(model, engine, lam, scale=1.0):
     """The certificate of a look, against outputs that are written out; nothing moves by looking."""
     kept = engine.dual
-    primal, dual, gap = engine.look()
+    primal, dual, gap = engine.gap_pass()
     assert kept == pytest.approx(dual, abs=1e-11 * scale)
     assert primal == pytest.approx(primal_of(model, engine.weights(), lam), rel=1e-10, abs=1e-12 * scale)
     assert gap == pytest.approx(primal - dual, abs=1e-11 * scale)
     assert engine.gaps().sum() == pytest.approx(gap, abs=1e-12 * scale) and (engine.gaps() >= 0).all()
     assert engine.known_gap == pytest.approx(gap, abs=1e-12 * scale) and engine.all_seen
-    assert engine.look() == pytest.approx((primal, dual, gap), abs=1e-11 * scale) and engine.worse_than_truth == 0
+    assert engine.gap_pass() == pytest.approx((primal, dual, gap), abs=1e-11 * scale) and engine.worse_than_truth == 0
     return primal, dual
 
 
@@ -178,7 +178,7 @@ def test_remembered_outputs_save_calls():
     plain, remembering = (engine_for(model, steps="pairwise", cache=cache) for cache in (0, 20))
     calls = [sum(engine.run(50, NEVER, NEVER, 0.0, 0.0)[1] for _ in range(4)) for engine in (plain, remembering)]
     assert calls[0] == 200 and calls[1] < 150
-    assert plain.look()[0] == pytest.approx(remembering.look()[0], rel=0.05)
+    assert plain.gap_pass()[0] == pytest.approx(remembering.gap_pass()[0], rel=0.05)
     # A short memory holds as well: what is in use is never forgotten.
     short = engine_for(model, steps="pairwise", cache=1)
     assert (np.diff(walk(short, 150)) >= -1e-14).all()
@@ -215,11 +215,11 @@ def test_gap_sampling_draws_in_proportion():
     counts = np.zeros(4)
     for seed in range(800):
         engine = engine_for(model, sampling="gap", seed=seed)
-        engine.look()
+        engine.gap_pass()
         np.testing.assert_allclose(engine.gaps(), [0.25, 0.5, 1.25, 0])
         # The order of the first pass is used up by blocks that the look has seen.
         engine.run(1, NEVER, NEVER, 0.0, 0.0)
-        engine.look()
+        engine.gap_pass()
         counts[np.flatnonzero(engine.gaps() != [0.25, 0.5, 1.25, 0])[0]] += 1
     expected = 800 * np.array([1, 2, 5]) / 8
     assert counts[3] == 0 and np.sum((counts[:3] - expected) ** 2 / expected) < 13.8
@@ -235,7 +235,7 @@ def test_a_copy_goes_its_own_way(name, steps, cache):
     model = make_model(name)
     first = engine_for(model, steps=steps, cache=cache)
     first.run(5 * model.n_blocks, NEVER, NEVER, 0.0, 0.0)
-    first.look()
+    first.gap_pass()
     weights, gaps, dual = first.weights(), first.gaps(), first.dual
     second = engine_for(model, steps=steps, cache=cache, seed=1, start=first)
     # The same distributions give the same point.
@@ -243,7 +243,7 @@ def test_a_copy_goes_its_own_way(name, steps, cache):
     assert second.dual == pytest.approx(dual, rel=1e-13)
     duals = walk(second, 3 * model.n_blocks)
     assert (np.diff(duals) >= -1e-14).all() and duals[-1] > dual
-    second.look()
+    second.gap_pass()
     if steps == "fw":
         second.step_all()
     np.testing.assert_array_equal(first.weights(), weights)
@@ -252,7 +252,7 @@ def test_a_copy_goes_its_own_way(name, steps, cache):
     # And the first one goes on as if nothing had happened.
     alone = engine_for(model, steps=steps, cache=cache)
     alone.run(5 * model.n_blocks, NEVER, NEVER, 0.0, 0.0)
-    alone.look()
+    alone.gap_pass()
     np.testing.assert_array_equal(walk(first, 20), walk(alone, 20))
 
 
@@ -262,7 +262,7 @@ def test_a_start_at_another_regularization_keeps_the_distributions(name):
     model = make_model(name)
     first = engine_for(model, LAM, steps="pairwise")
     first.run(10 * model.n_blocks, NEVER, NEVER, 0.0, 0.0)
-    _, dual, _ = first.look()
+    _, dual, *_ = first.gap_pass()
     loss = dual + LAM / 2 * first.weights() @ first.weights()
     for factor in (0.01, 0.5, 3.0, 1e4):
         second = engine_for(model, factor * LAM, steps="pairwise", start=first)
@@ -343,7 +343,7 @@ def test_features_of_extreme_sizes(scale):
             # At 1e150 squares of dual variables underflow; only pairwise steps do without these squares.
             fine = scale < 1e150 or steps == "pairwise"
             assert np.isfinite(duals).all() and ((np.diff(duals) >= -1e-14 * duals[-1]).all() or not fine)
-            primal, dual, gap = engine.look()
+            primal, dual, gap = engine.gap_pass()
             assert np.isfinite(engine.weights()).all()
             assert primal == pytest.approx(primal_of(model, engine.weights(), 1.0), rel=1e-9)
             # Large: a margin of one costs |w|^2/2 with |w| = 1 / scale, or half of that with two vectors. Small: nothing helps.
@@ -361,7 +361,7 @@ def test_chains_of_extreme_sizes():
             duals = walk(engine, 60)
             # The constant features remain at their size; rounding is that of the largest scores.
             assert np.isfinite(duals).all() and (np.diff(duals) >= -1e-12).all()
-            primal, dual, _ = engine.look()
+            primal, dual, *_ = engine.gap_pass()
             assert primal == pytest.approx(primal_of(model, engine.weights(), 1.0), rel=1e-6)
             assert dual <= primal * (1 + 1e-9)
 
@@ -375,7 +375,7 @@ def test_long_chains(lengths, bounds):
         engine = engine_for(model, LAM, bounds, steps=steps, cache=10 if steps == "all" else 0)
         assert (np.diff(walk(engine, 40)) >= -1e-13).all()
         kept = engine.dual
-        primal, dual, gap = engine.look()
+        primal, dual, gap = engine.gap_pass()
         assert kept == pytest.approx(dual, abs=1e-11) and gap == pytest.approx(primal - dual, abs=1e-11)
         weights = engine.weights()
         hinge = np.mean([model.cut(block, weights).hinge(weights) for block in range(model.n_blocks)])
@@ -397,7 +397,7 @@ def test_one_label_is_always_right():
     for model in (MulticlassModel(X, 0 * y, 1), chain((1, 3, 70), n_labels=1)):
         for steps in kinds("chain"):
             engine = engine_for(model, steps=steps)
-            assert not walk(engine, 20).any() and engine.look() == (0, 0, 0) and not engine.weights().any()
+            assert not walk(engine, 20).any() and engine.gap_pass() == (0, 0, 0) and not engine.weights().any()
 
 
 @pytest.mark.parametrize("lam", [1e-8, 1e8])
@@ -410,7 +410,7 @@ def test_extreme_regularization(lam):
             # Marginals of chains are rounded next to those of the truth, which are almost one.
             precision = 1e-13 if model.n_blocks == 6 else 1e-7
             assert (np.diff(duals) >= -precision * duals[-1]).all()
-            primal, dual, gap = engine.look()
+            primal, dual, gap = engine.gap_pass()
             assert primal == pytest.approx(primal_of(model, engine.weights(), lam), rel=1e-9)
             assert gap == pytest.approx(primal - dual, abs=precision * primal)
             if lam > 1:

@@ -88,7 +88,7 @@ def test_item_7_compiled_states(compiled_model, steps, cache, bounds):
     if steps == "exact" and not isinstance(model.block_data, _core.ClassData):
         return
     first = walked(model, box, frank_wolfe(steps, cache))
-    _, dual, _ = first.look()
+    _, dual, *_ = first.gap_pass()
     weights, gaps = first.weights(), first.gaps()
     worst = hinges_of(model, weights)
     scale = 1 + abs(dual)
@@ -102,7 +102,7 @@ def test_item_7_compiled_states(compiled_model, steps, cache, bounds):
         assert second.all_seen
         carried = second.gaps()
         np.testing.assert_allclose(carried, worst - ratio * (worst - gaps), rtol=0, atol=2e-10 * scale)
-        primal, fresh, _ = second.look()
+        primal, fresh, *_ = second.gap_pass()
         np.testing.assert_allclose(second.gaps(), carried, rtol=0, atol=2e-10 * scale)
         assert fresh == pytest.approx(ratio * dual, abs=1e-13 * scale)
         assert primal - fresh == pytest.approx(carried.sum(), abs=2e-10 * scale)
@@ -113,7 +113,7 @@ def test_item_7_compiled_states(compiled_model, steps, cache, bounds):
             duals.append(second.dual)
         assert (np.diff(duals) >= -1e-12 * scale).all() and (duals[-1] > duals[0] or carried.sum() < 1e-11)
         kept = second.dual
-        assert second.look()[1] == pytest.approx(kept, abs=1e-9 * scale)
+        assert second.gap_pass()[1] == pytest.approx(kept, abs=1e-9 * scale)
     # The first state is as it was.
     assert first.lam == LAM and first.dual == dual
     np.testing.assert_array_equal(first.weights(), weights)
@@ -127,7 +127,7 @@ def test_gaps_that_are_not_exact_are_not_carried_along(compiled_model):
     for look in (False, True):
         first = walked(model, None, frank_wolfe(), 3)
         if look:
-            first.look()
+            first.gap_pass()
             first.run(1, NEVER, NEVER, 0.0, 0.0)
         weights, dual = first.weights(), first.dual
         second = engine_for(model, 0.5 * LAM, None, frank_wolfe(), first, True)
@@ -135,11 +135,11 @@ def test_gaps_that_are_not_exact_are_not_carried_along(compiled_model):
         np.testing.assert_allclose(second.weights(), weights, rtol=1e-11, atol=1e-13)
         assert second.dual == pytest.approx(0.5 * dual, abs=1e-12)
     # Nor those of outputs that are forgotten: remembering begins at the truth, where a labeling's memory was not kept.
-    first.look()
+    first.gap_pass()
     second = engine_for(model, 0.5 * LAM, None, frank_wolfe("pairwise", 5), first, True)
     assert not second.all_seen
     kept = second.dual
-    primal, dual, gap = second.look()
+    primal, dual, gap, _ = second.gap_pass()
     assert dual == pytest.approx(kept, abs=1e-12) and gap == pytest.approx(primal - dual, abs=1e-12)
     # After a step of all blocks at once as well.
     first.step_all()
@@ -153,21 +153,21 @@ def test_item_7_states_in_the_interior(compiled_models, name, bounds, rule):
     model, box = compiled_models[name], BOUNDS[bounds]
     soft = _core.BlockSettings.partial_linearization(0.05, rule, 1e-3, 0)
     first = walked(model, box, soft, 10)
-    weights, (_, dual, _) = first.weights(), first.look()
+    weights, (_, dual, *_) = first.weights(), first.gap_pass()
     for ratio in RATIOS:
         second = engine_for(model, ratio * LAM, box, soft, first, True)
         np.testing.assert_allclose(second.weights(), weights, rtol=1e-9, atol=1e-12)
         assert second.dual == pytest.approx(ratio * dual, abs=1e-11)
-        assert second.look()[1] == pytest.approx(ratio * dual, abs=1e-11)
+        assert second.gap_pass()[1] == pytest.approx(ratio * dual, abs=1e-11)
     # Through many small lambdas at once every output can still come back.
     engine = first
     for _ in range(12):
         engine = engine_for(model, 0.1 * engine.lam, box, soft, engine, True)
-        assert np.isfinite(engine.look()).all()
+        assert np.isfinite(engine.gap_pass()).all()
     engine = engine_for(model, LAM, box, soft, engine)
     for _ in range(300):
         engine.run(model.n_blocks, NEVER, NEVER, 0.0, 0.0)
-    primal, dual, gap = engine.look()
+    primal, dual, gap = engine.gap_pass()
     assert np.isfinite([primal, dual]).all() and gap <= 0.05 * primal
 
 

@@ -352,10 +352,10 @@ def reference_path(model, epsilon, kappa, lowest, first=None):
         assert solution.converged
         # A solution has the best weights and the best bound of its run; a segment needs both from one state.
         engine = solution.state
-        primal, dual, _ = engine.look()
+        primal, dual, *_ = engine.gap_pass()
         while primal - dual > kappa * epsilon:
             engine.run(10 * model.n_blocks, 10**9, 10**9, 0.0, 0.0)
-            primal, dual, _ = engine.look()
+            primal, dual, *_ = engine.gap_pass()
         weights = engine.weights()
         gap, omega = primal - dual, dual - lam / 2 * weights @ weights
 
@@ -471,10 +471,10 @@ def first_visits(sampling, seeds_, n=8):
         engine = _core.BlockEngine(
             model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None
         )
-        engine.look()
+        engine.gap_pass()
         np.testing.assert_allclose(engine.gaps(), 1 / n)
         engine.run(1, 1, 10**9, 0.0, 0.0)
-        engine.look()
+        engine.gap_pass()
         counts[np.flatnonzero(engine.gaps() < 0.9 / n)[0]] += 1
     return counts
 

@@ -14,7 +14,7 @@
 
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
-#include "blocks/forests.hpp"
+#include "blocks/labeling_blocks.hpp"
 #include "blocks/oracle_blocks.hpp"
 
 namespace nb = nanobind;
@@ -117,30 +117,31 @@ struct BlockData {
 struct PyClassData final : BlockData {
     Features features;
     Int32s y;
-    std::optional<Reals> costs;
+    std::optional<Reals> costs, weights;
     ClassData data;
-    PyClassData(Features features_, Int32s y_, std::optional<Reals> costs_, std::size_t n_labels)
-        : features(std::move(features_)), y(std::move(y_)), costs(std::move(costs_)) {
+    PyClassData(Features features_, Int32s y_, std::optional<Reals> costs_, std::size_t n_labels, std::optional<Reals> weights_)
+        : features(std::move(features_)), y(std::move(y_)), costs(std::move(costs_)), weights(std::move(weights_)) {
         require(n_labels >= 1 && (costs || n_labels == 2), "two labels if there are no costs");
         if (costs) require(costs->size() == n_labels * n_labels, "costs must be a square matrix");
         check_labels(y, features.rows.n_rows, n_labels);
-        data = {features.rows, y.data(), costs ? costs->data() : nullptr, n_labels};
+        if (weights) require(weights->size() == features.rows.n_rows, "weights must have one entry per row");
+        data = {features.rows, y.data(), costs ? costs->data() : nullptr, weights ? weights->data() : nullptr, n_labels};
     }
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
     std::size_t n_bytes(bool) const override { return data.x.n_rows * (data.n_labels + 1) * sizeof(double); }
 };
 
-struct PyForestData final : BlockData {
+struct PyLabelingData final : BlockData {
     Features features;
     Int32s y;
     Reals cost;
     Int64s offsets;
     std::optional<Int32s> parent;
-    ForestData data;
-    PyForestData(Features features_, Int32s y_, Reals cost_, Int64s offsets_, std::optional<Int32s> parent_, std::size_t n_labels)
+    LabelingData data;
+    PyLabelingData(Features features_, Int32s y_, Reals cost_, Int64s offsets_, std::optional<Int32s> parent_, std::size_t n_labels)
         : features(std::move(features_)), y(std::move(y_)), cost(std::move(cost_)), offsets(std::move(offsets_)), parent(std::move(parent_)) {
         const std::size_t nodes = features.rows.n_rows;
-        require(n_labels >= 1 && n_labels <= ForestBlocks::kMostLabels, "too many labels");
+        require(n_labels >= 1 && n_labels <= LabelingBlocks::kMostLabels, "too many labels");
         check_labels(y, nodes, n_labels);
         require(cost.size() == nodes, "cost must have one entry per node");
         require(offsets.size() >= 2 && offsets.data()[0] == 0 && offsets.data()[offsets.size() - 1] == static_cast<std::int64_t>(nodes),
@@ -159,48 +160,163 @@ struct PyForestData final : BlockData {
         require(address != 0, "address must not be zero");
         reals.emplace(std::move(reals_));
         integers.emplace(std::move(integers_));
-        data.decoder = reinterpret_cast<Decoder>(address);
+        data.decoder = reinterpret_cast<DecoderFunction>(address);
         data.reals = reals->data();
         data.integers = integers->data();
     }
     std::optional<Reals> reals;
     std::optional<Int64s> integers;
-    std::unique_ptr<Blocks> make() const override { return std::make_unique<ForestBlocks>(data); }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<LabelingBlocks>(data); }
     std::size_t n_bytes(bool interior) const override {
         return data.x.n_rows * data.n_labels * (interior ? data.n_labels + 1 : 1) * sizeof(double);
     }
 };
 
-struct PyOracleData final : BlockData {
+// A user's compiled function, with the arrays it reads.
+struct PyCompiledOracle final : BlockData {
     Reals reals;
     Int64s integers;
-    OracleData data;
-    PyOracleData(std::uintptr_t address, Reals reals_, Int64s integers_, std::size_t n_blocks, std::size_t n_weights, std::size_t most_entries)
-        : reals(std::move(reals_)), integers(std::move(integers_)),
-          data{reinterpret_cast<Oracle>(address), reals.data(), integers.data(), n_blocks, n_weights, most_entries} {
+    std::shared_ptr<CompiledOracle> oracle;
+    PyCompiledOracle(std::uintptr_t address, Reals reals_, Int64s integers_, std::size_t n_blocks, std::size_t n_weights, std::size_t most_entries)
+        : reals(std::move(reals_)), integers(std::move(integers_)) {
         require(address != 0, "address must not be zero");
         require(n_weights < 0x80000000u, "too many features");
+        oracle = std::make_shared<CompiledOracle>(reinterpret_cast<OracleFunction>(address), reals.data(), integers.data(), n_blocks,
+                                                  n_weights, most_entries);
     }
-    std::unique_ptr<Blocks> make() const override { return std::make_unique<OracleBlocks>(data); }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<OracleBlocks>(oracle); }
+
+    // Loss and features of the most violating output, for solvers that are written in Python.
+    nb::tuple ask(std::size_t block, const Reals& weights) const {
+        require(block < oracle->n_blocks && weights.size() == oracle->n_weights, "block or weights out of range");
+        double* psi;
+        const Vector array = vector_of(oracle->n_weights, psi);
+        Answer answer;
+        {
+            nb::gil_scoped_release unlocked;
+            oracle->ask(block, weights.data(), answer);
+        }
+        oracle->check_indices(block, answer);
+        answer.psi().add_to(psi, 1);
+        return nb::make_tuple(array, answer.loss);
+    }
 };
 
-// Loss and features of the most violating output, for solvers that are written in Python.
-nb::tuple ask_oracle(const PyOracleData& data, std::size_t block, const Reals& weights) {
-    require(block < data.data.n_blocks && weights.size() == data.data.n_weights, "block or weights out of range");
-    double* psi;
-    const Vector array = vector_of(data.data.n_weights, psi);
-    OracleAnswer answer(data.data);
-    {
-        nb::gil_scoped_release unlocked;
-        answer.ask(block, weights.data());
+// A problem in Python: asked for the cut of one block or, where that is possible, of many at once.
+class PythonOracle final : public Oracle {
+  public:
+    PythonOracle(nb::object problem, std::size_t n_blocks, std::size_t n_weights) : Oracle(n_blocks, n_weights), problem_(std::move(problem)) {}
+    PythonOracle(const PythonOracle& other) : Oracle(other.n_blocks, other.n_weights) {
+        nb::gil_scoped_acquire locked;
+        problem_ = other.problem_;
+        distributions_ = other.distributions_;
     }
-    answer.check_indices();
-    answer.psi().add_to(psi, 1);
-    return nb::make_tuple(array, answer.loss());
-}
+    ~PythonOracle() override {
+        nb::gil_scoped_acquire locked;
+        problem_.reset(), announced_.reset(), tilted_.reset();
+        distributions_.clear();
+    }
+    std::shared_ptr<Oracle> clone() const override { return std::make_shared<PythonOracle>(*this); }
+
+    // The engine at work in this thread: arrays of weights that Python is shown keep it alive, since it owns the memory.
+    static thread_local nb::handle owner;
+    class Working {
+      public:
+        explicit Working(nb::handle engine) : before_(owner) { owner = engine; }
+        ~Working() { owner = before_; }
+
+      private:
+        nb::handle before_;
+    };
+
+    void ask(std::size_t block, const double* weights, Answer& answer) override {
+        nb::gil_scoped_acquire locked;
+        if (block == next_ && block < last_) {
+            read(block, nb::object(announced_[next_++ - first_]), answer);
+            return;
+        }
+        next_ = last_ = 0;
+        read(block, problem_.attr("cut")(block, shown(weights)), answer);
+    }
+    void announce(std::size_t first, std::size_t last, const double* weights) override {
+        nb::gil_scoped_acquire locked;
+        announced_ = problem_.attr("cuts")(nb::module_::import_("builtins").attr("range")(first, last), shown(weights));
+        if (nb::len(announced_) != last - first)
+            throw nb::value_error("cuts(blocks, weights) must return one cut for each block");
+        first_ = next_ = first, last_ = last;
+    }
+
+    void interior(double mass) override {
+        nb::gil_scoped_acquire locked;
+        for (std::size_t i = 0; i < n_blocks; ++i) distributions_.push_back(problem_.attr("interior")(i, mass));
+    }
+    void average(std::size_t block, Answer& answer) override {
+        nb::gil_scoped_acquire locked;
+        read(block, problem_.attr("average")(block, distributions_[block]), answer);
+    }
+    void tilt(std::size_t block, const double* weights, double temperature, Answer& answer) override {
+        nb::gil_scoped_acquire locked;
+        tilted_ = problem_.attr("tilt")(block, distributions_[block], shown(weights), temperature);
+        read(block, problem_.attr("average")(block, tilted_), answer);
+    }
+    void mix(std::size_t block, double step) override {
+        nb::gil_scoped_acquire locked;
+        distributions_[block] = problem_.attr("mix")(distributions_[block], tilted_, step);
+    }
+
+  private:
+    nb::object shown(const double* weights) const {
+        return nb::cast(nb::ndarray<nb::numpy, const double, nb::ndim<1>>(weights, {n_weights}, owner), nb::rv_policy::reference);
+    }
+
+    // Features of a Cut: a dense array, or a pair of indices and values.
+    void read(std::size_t block, const nb::object& cut, Answer& answer) const {
+        const nb::object psi = cut.attr("psi"), bound = cut.attr("bound");
+        answer.loss = nb::cast<double>(cut.attr("loss"));
+        check_loss(block, answer.loss);
+        answer.bound = bound.is_none() ? -INFINITY : nb::cast<double>(bound);
+        if (std::isnan(answer.bound)) fail(block, "returned a bound that is not a number");
+        answer.count = 0;
+        if (nb::isinstance<nb::tuple>(psi)) {
+            const auto indices = nb::cast<Int32s>(psi[0]);
+            const auto values = nb::cast<Reals>(psi[1]);
+            if (indices.size() != values.size()) fail(block, "returned indices and values of different lengths");
+            answer.indices.assign(indices.data(), indices.data() + indices.size());
+            answer.values.assign(values.data(), values.data() + values.size());
+            answer.count = indices.size();
+            return;
+        }
+        const auto dense = nb::cast<Reals>(psi);
+        if (dense.size() != n_weights)
+            fail(block, "returned " + std::to_string(dense.size()) + " features, but there are " + std::to_string(n_weights));
+        answer.indices.resize(n_weights);
+        answer.values.resize(n_weights);
+        for (std::size_t j = 0; j < n_weights; ++j) {
+            // Every entry is written, and the next one writes over it if it is zero: no branch to predict.
+            answer.indices[answer.count] = static_cast<std::int32_t>(j);
+            answer.values[answer.count] = dense.data()[j];
+            answer.count += dense.data()[j] != 0;
+        }
+    }
+
+    nb::object problem_, announced_, tilted_;
+    std::vector<nb::object> distributions_;
+    std::size_t first_ = 0, next_ = 0, last_ = 0;  // blocks whose cuts are in announced_, and which of them is next
+};
+
+thread_local nb::handle PythonOracle::owner;
+
+struct PyPythonOracle final : BlockData {
+    std::shared_ptr<PythonOracle> oracle;
+    PyPythonOracle(nb::object problem, std::size_t n_blocks, std::size_t n_weights) {
+        require(n_weights < 0x80000000u, "too many features");
+        oracle = std::make_shared<PythonOracle>(std::move(problem), n_blocks, n_weights);
+    }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<OracleBlocks>(oracle->clone()); }
+};
 
 // The labeling that a user's decoder finds for one block.
-nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>> ask_decoder(const PyForestData& data, std::size_t block, const Reals& scores, const Reals& table) {
+nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>> ask_decoder(const PyLabelingData& data, std::size_t block, const Reals& scores, const Reals& table) {
     require(data.data.decoder && block < data.data.n_blocks, "no decoder, or block out of range");
     const auto n = static_cast<std::size_t>(data.data.offsets[block + 1] - data.data.offsets[block]);
     require(scores.size() == n * data.data.n_labels && table.size() == data.data.n_labels * data.data.n_labels, "scores or table of wrong size");
@@ -262,8 +378,8 @@ struct PyEngine {
 
     PyEngine(std::shared_ptr<BlockData> data_, double lambda, const std::optional<Reals>& lower, const std::optional<Reals>& upper,
              const Settings& settings, const PyEngine* start, bool transport)
-        : data(std::move(data_)) {
-        require(!start || start->data == data, "start belongs to other data");
+        // The blocks of an earlier engine go on reading its data, which the caller knows to be the same.
+        : data(start ? start->data : std::move(data_)) {
         require(lower.has_value() == upper.has_value(), "both bounds or none");
         nb::gil_scoped_release unlocked;
         auto blocks = start ? start->engine->copy_blocks() : data->make();
@@ -273,32 +389,13 @@ struct PyEngine {
                                           transport && start ? start->engine.get() : nullptr);
     }
 
-    nb::tuple run(std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, double absolute, double relative) {
-        Engine::Progress progress;
-        {
-            nb::gil_scoped_release unlocked;
-            progress = engine->run(most_visits, most_calls, quiet_calls, {absolute, relative});
-        }
-        return nb::make_tuple(progress.visits, progress.calls, progress.idle, progress.reached);
-    }
-
-    nb::tuple look() {
-        Engine::Certificate c;
-        {
-            nb::gil_scoped_release unlocked;
-            c = engine->look();
-        }
-        return nb::make_tuple(c.primal, c.dual, c.gap);
-    }
-
-    double sweep() {
+    // Without the interpreter's lock, which an oracle in Python takes for itself.
+    template <class F>
+    static auto work(nb::handle self, const F& f) {
+        const PythonOracle::Working working(self);
+        Engine& engine = *nb::cast<PyEngine&>(self).engine;
         nb::gil_scoped_release unlocked;
-        return engine->sweep();
-    }
-
-    std::size_t step_all() {
-        nb::gil_scoped_release unlocked;
-        return engine->step_all();
+        return f(engine);
     }
 
     Vector weights() const {
@@ -326,17 +423,19 @@ void bind_blocks(nb::module_& m) {
         .def(nb::init<Reals, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert(),
              "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);
     nb::class_<PyClassData, BlockData>(m, "ClassData")
-        .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t>(), "features"_a, "y"_a.noconvert(), "costs"_a.noconvert().none(),
-             "n_labels"_a);
-    nb::class_<PyForestData, BlockData>(m, "ForestData")
+        .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t, std::optional<Reals>>(), "features"_a, "y"_a.noconvert(),
+             "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none());
+    nb::class_<PyLabelingData, BlockData>(m, "LabelingData")
         .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
              "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)
-        .def("set_decoder", &PyForestData::set_decoder, "address"_a, "reals"_a.noconvert(), "integers"_a.noconvert())
+        .def("set_decoder", &PyLabelingData::set_decoder, "address"_a, "reals"_a.noconvert(), "integers"_a.noconvert())
         .def("decode", &ask_decoder, "block"_a, "scores"_a.noconvert(), "table"_a.noconvert());
-    nb::class_<PyOracleData, BlockData>(m, "OracleData")
+    nb::class_<PyPythonOracle, BlockData>(m, "PythonOracle")
+        .def(nb::init<nb::object, std::size_t, std::size_t>(), "problem"_a, "n_blocks"_a, "n_weights"_a);
+    nb::class_<PyCompiledOracle, BlockData>(m, "CompiledOracle")
         .def(nb::init<std::uintptr_t, Reals, Int64s, std::size_t, std::size_t, std::size_t>(), "address"_a, "reals"_a.noconvert(),
              "integers"_a.noconvert(), "n_blocks"_a, "n_weights"_a, "most_entries"_a)
-        .def("ask", &ask_oracle, "block"_a, "weights"_a.noconvert());
+        .def("ask", &PyCompiledOracle::ask, "block"_a, "weights"_a.noconvert());
     nb::class_<Settings>(m, "BlockSettings")
         .def_static("frank_wolfe", &frank_wolfe, "sampling"_a, "steps"_a, "cache"_a, "seed"_a)
         .def_static("partial_linearization", &partial_linearization, "temperature"_a, "rule"_a, "mass"_a, "seed"_a);
@@ -345,10 +444,27 @@ void bind_blocks(nb::module_& m) {
                       const PyEngine*, bool>(),
              "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "settings"_a, "start"_a.none(),
              "transport"_a = false)
-        .def("run", &PyEngine::run, "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
-        .def("look", &PyEngine::look)
-        .def("sweep", &PyEngine::sweep)
-        .def("step_all", &PyEngine::step_all)
+        .def("run",
+             [](nb::handle self, std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, double absolute, double relative) {
+                 const auto p = PyEngine::work(
+                     self, [&](Engine& e) { return e.run(most_visits, most_calls, quiet_calls, {absolute, relative}); });
+                 return nb::make_tuple(p.visits, p.calls, p.idle, p.reached);
+             },
+             "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
+        .def("gap_pass",
+             [](nb::handle self) {
+                 const auto c = PyEngine::work(self, [](Engine& e) { return e.gap_pass(); });
+                 return nb::make_tuple(c.primal, c.dual, c.gap, c.oracle_gap);
+             })
+        .def("sweep", [](nb::handle self) { return PyEngine::work(self, [](Engine& e) { return e.sweep(); }); })
+        .def("settle",
+             [](nb::handle self, double goal, std::size_t most_visits) {
+                 return PyEngine::work(self, [&](Engine& e) { return e.settle(goal, most_visits); });
+             },
+             "goal"_a, "most_visits"_a)
+        .def("step_all",
+             [](nb::handle self, double step) { return PyEngine::work(self, [&](Engine& e) { return e.step_all(step); }); },
+             "step"_a = -1.0)
         .def("weights", &PyEngine::weights)
         .def("gaps", &PyEngine::gaps)
         .def_prop_ro("dual", [](const PyEngine& e) { return e.engine->dual(); })

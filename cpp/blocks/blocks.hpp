@@ -1,8 +1,10 @@
-// What a block-coordinate solver needs from a model: ask for the most violating output of a block, and move the block.
+// Blocks of a dual problem, and all the ways to move one: Frank-Wolfe, away, pairwise and exact steps, steps toward a tilted
+// distribution, and steps of all blocks at once.
 //
 // Every block has a point in the dual: a distribution over its outputs, kept as its average features. With
 // H(y) = loss(y) - w.psi(y) the hinge of output y, the gap of a block is (max H - average H) / n, and a step along a
-// distribution that changes the average features by dpsi moves the weights by dpsi / (lambda n).
+// distribution that changes the average features by dpsi moves the weights by dpsi / (lambda n). What a block's outputs are, and
+// how its point is stored, is for the classes that derive from this one to know.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +28,16 @@ enum class Rule { line_search, full, backtracking };
 constexpr double kAlmostOne = 1.0 - 0x1p-52, kLeastProbability = 1e-300;
 inline double log_of(double probability) { return std::log(std::max(probability, kLeastProbability)); }
 
-// Hinges of the output that a step may go to, and of the block's present point.
+// Hinges of the output that a step may go to, and of the block's present point; and the largest hinge there can be, which is
+// the first unless the oracle is not exact.
 struct Hinges {
-    double target, mean;
+    double target, mean, bound;
+};
+
+// The least violating output in use: how far below the mean its hinge is, its dual weight, and whether it is the target.
+struct Worst {
+    double fall, alpha;
+    bool is_target;
 };
 
 class Blocks {
@@ -59,7 +68,7 @@ class Blocks {
     virtual void export_weights(double* out) const = 0;
     // Remember outputs with their dual weights from now on, as away and pairwise steps need; a fresh start unless they were
     // remembered already.
-    virtual void use_corners(bool wanted) = 0;
+    virtual void use_active_sets(bool wanted) = 0;
     // Compute weights and losses anew from the distributions: thousands of small steps leave rounding errors.
     virtual void refresh() = 0;
     // Keep only this part of every distribution and put the rest on the truth. At lambda times `part` the weights then are
@@ -67,50 +76,192 @@ class Blocks {
     virtual void shrink(double part) = 0;
     // The loss of the present point, times n.
     virtual double total_loss() const = 0;
+    // Of the storage of the blocks, without the data.
+    virtual std::size_t n_bytes() const = 0;
 
+    // Blocks first to last - 1 will be asked at the present weights: an oracle that answers many at once may do so now.
+    virtual void announce(std::size_t, std::size_t) {}
     // Ask the oracle about block i at the present weights; its output becomes the target.
     virtual Hinges ask(std::size_t i) = 0;
     // The best remembered output becomes the target; only if `n_known(i)` is more than one.
     virtual Hinges recall(std::size_t i) = 0;
     virtual std::size_t n_known(std::size_t i) const = 0;
-    // Move block i, after `ask` or `recall`; returns what the dual objective gained.
-    virtual double step(std::size_t i, Steps steps) = 0;
     // Remember the target without moving.
     virtual void remember(std::size_t i) = 0;
     // Forget outputs that are not in use until `most` are left.
     virtual void forget(std::size_t i, std::size_t most) = 0;
+    // For a step of all blocks at once.
+    virtual void note_target(std::size_t i) = 0;
+
+    // Move block i, after `ask` or `recall` with the answer `h`; returns what the dual objective gained.
+    double step(std::size_t i, Steps steps, const Hinges& h) {
+        if (steps == Steps::exact) {
+            double rise = 0;
+            steps = Steps::fw;
+            if (set_best_change(i, rise)) {
+                const Plan plan = plan_change(i, rise, 1);
+                if (plan.gain > 0) return commit(i, Steps::exact, plan);
+                // Where the curvature is huge the best point is too close to a corner to be seen.
+                steps = Steps::pairwise;
+            }
+        }
+        const double rise = h.target - h.mean;
+        if (steps == Steps::fw) {
+            if (!(rise > 0)) return 0;
+            set_change(i, Steps::fw);
+            return commit(i, Steps::fw, plan_change(i, rise, 1));
+        }
+        const Worst worst = find_worst(i);
+        Steps kind = Steps::fw, last = Steps::exact;
+        Plan best;
+        const auto try_ = [&](Steps move, double slope, double largest) {
+            set_change(i, move);
+            const Plan plan = plan_change(i, slope, largest);
+            if (last == Steps::exact || plan.gain > best.gain) best = plan, kind = move;
+            last = move;
+        };
+        if (steps != Steps::pairwise) try_(Steps::fw, rise, 1);
+        if ((steps == Steps::away || steps == Steps::all) && worst.alpha < 1) try_(Steps::away, worst.fall, worst.alpha / (1 - worst.alpha));
+        if (steps != Steps::away && !worst.is_target) try_(Steps::pairwise, rise + worst.fall, worst.alpha);
+        // The change of the last move tried is at hand.
+        if (best.step > 0 && kind != last) {
+            set_change(i, kind);
+            if (explicitly(i)) describe_alone(i);
+        }
+        return commit(i, kind, best);
+    }
+
+    // From the present point toward all targets noted: as far as pays, or a step of the given length. Returns the gain.
+    double step_all(double slope, double fixed = -1) {
+        direction_.resize(weights_.v.size());
+        direction_.clear();
+        for (std::size_t i = 0; i < n_; ++i) {
+            take_noted_target(i);
+            set_change(i, Steps::fw);
+            describe(i);
+        }
+        Plan plan = weights_.plan(direction_, slope, lambda_, 1);
+        if (fixed >= 0) plan = {fixed, 0, fixed == 1};
+        for (std::size_t i = 0; i < n_; ++i) {
+            take_noted_target(i);
+            set_change(i, Steps::fw);
+            move_point(i, Steps::fw, plan);
+        }
+        refresh();
+        return plan.gain;
+    }
 
     // ---- distributions in the interior, for partial linearization -----------------------------------------------------------
     // All but `mass` on the truth and no output at zero, unless the blocks are in the interior already.
-    virtual void use_interior(double mass);
+    virtual void use_interior(double) { throw std::logic_error("these blocks cannot average over outputs"); }
+
     // Move block i toward its distribution times exp(hinge / temperature), normalised, or to its most violating output if the
     // temperature is 0. Adds the number of oracle calls, and returns what the dual objective gained.
-    virtual double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls);
+    double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls) {
+        Plan plan;
+        for (;; temperature *= 2) {
+            ++calls;
+            const double rise = tilt(i, temperature);
+            plan = plan_change(i, rise, kAlmostOne);
+            if (rule == Rule::line_search) break;
+            const double squared = explicitly(i) ? direction_.squared() : squared_change(i);
+            plan = plan_full(rise / static_cast<double>(n_), squared, lambda_);
+            if (rule == Rule::full || !loses(plan.gain, dual)) break;
+        }
+        if (plan.step == 0) return 0;
+        move_weights(i, plan.step);
+        mix(i, plan.step);
+        return plan.gain;
+    }
+
     // The same for all blocks at once.
-    virtual double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls);
-
-    // For a step of all blocks at once: note the target of block i; then go from the present point toward all targets, and
-    // return the gain.
-    virtual void note_target(std::size_t i) = 0;
-    virtual double step_all(double slope) = 0;
-
-    // Of the storage of the blocks, without the data.
-    virtual std::size_t n_bytes() const = 0;
+    double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls) {
+        direction_.resize(weights_.v.size());
+        Plan plan;
+        for (;; temperature *= 2) {
+            direction_.clear();
+            double slope = 0;
+            for (std::size_t i = 0; i < n_; ++i) {
+                slope += tilt(i, temperature);
+                describe(i);
+            }
+            calls += n_;
+            slope /= static_cast<double>(n_);
+            plan = weights_.plan(direction_, slope, lambda_, kAlmostOne);
+            if (rule == Rule::line_search) break;
+            plan = plan_full(slope, direction_.squared(), lambda_);
+            if (rule == Rule::full || !loses(plan.gain, dual)) break;
+        }
+        // The weights are still those at which the distributions were tilted.
+        for (std::size_t i = 0; i < n_ && plan.step > 0; ++i) {
+            tilt(i, temperature);
+            mix(i, plan.step);
+        }
+        refresh();
+        return plan.gain;
+    }
 
   protected:
-    // Far enough below the dual objective to be a loss, not rounding.
-    static bool loses(double gain, double dual) { return gain < -1e-15 * std::abs(dual); }
+    // What one block's features count in the weights.
+    double per_block() const { return 1 / (lambda_ * static_cast<double>(n_)); }
 
     virtual void import(const double* user, double* own) const = 0;
+
+    // ---- the present change of a block: what a whole step would add to its point ---------------------------------------------
+    // From the point to the target, from the worst output to the point, or from the worst output to the target.
+    virtual void set_change(std::size_t i, Steps kind) = 0;
+    // To the best point of the whole block, if that is known; what the average hinge would rise by.
+    virtual bool set_best_change(std::size_t, double&) { return false; }
+    // To the tilted distribution; returns what the average hinge would rise by.
+    virtual double tilt(std::size_t, double) { return 0; }
+    virtual Worst find_worst(std::size_t i) = 0;
+    virtual void take_noted_target(std::size_t i) = 0;
+    // Of the change as a direction of the weights: its squared length, the direction itself (added to direction_), and
+    // weights += step * direction.
+    virtual double squared_change(std::size_t i) = 0;
+    virtual void describe(std::size_t i) = 0;
+    virtual void add_change(std::size_t i, double step) = 0;
+    virtual void move_point(std::size_t i, Steps kind, const Plan& plan) = 0;
+    // Toward the tilted distribution.
+    virtual void mix(std::size_t, double) {}
+    // Whether the direction has to be written out.
+    virtual bool explicitly(std::size_t) const { return weights_.bounded(); }
+    virtual void weights_moved(std::size_t) {}
+
+    // `rise` is what the whole change adds to the average hinge.
+    Plan plan_change(std::size_t i, double rise, double largest) {
+        const double slope = rise / static_cast<double>(n_);
+        if (!explicitly(i)) return slope > 0 ? plan_quadratic(slope, squared_change(i), lambda_, largest) : Plan{};
+        describe_alone(i);
+        return weights_.plan(direction_, slope, lambda_, largest);
+    }
 
     std::size_t n_ = 0;
     double lambda_ = 1;
     Weights weights_;
     std::size_t worse_than_truth_ = 0;
-};
+    Direction direction_;
 
-inline void Blocks::use_interior(double) { throw std::logic_error("these blocks cannot average over outputs"); }
-inline double Blocks::soft_step(std::size_t, double, Rule, double, std::size_t&) { return 0; }
-inline double Blocks::soft_step_all(double, Rule, double, std::size_t&) { return 0; }
+  private:
+    // Far enough below the dual objective to be a loss, not rounding.
+    static bool loses(double gain, double dual) { return gain < -1e-15 * std::abs(dual); }
+
+    void describe_alone(std::size_t i) {
+        direction_.resize(weights_.v.size());
+        direction_.clear();
+        describe(i);
+    }
+    void move_weights(std::size_t i, double step) {
+        if (explicitly(i)) weights_.move(direction_, step);
+        else add_change(i, step);
+        weights_moved(i);
+    }
+    double commit(std::size_t i, Steps kind, const Plan& plan) {
+        if (plan.step == 0) return 0;
+        move_weights(i, plan.step);
+        move_point(i, kind, plan);
+        return plan.gain;
+    }
+};
 
 }  // namespace maxmargin::blocks

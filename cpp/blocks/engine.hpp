@@ -1,4 +1,5 @@
-// Block-coordinate Frank-Wolfe: draw a block, ask its oracle or its memory, step; and an exact look at all blocks when asked.
+// Block-coordinate solvers in one loop: draw a block, ask its oracle or its memory, step; and an exact gap over all blocks when
+// asked.
 #pragma once
 
 #include <cmath>
@@ -23,13 +24,13 @@ struct Settings {
     bool soft = false;
     double temperature = 0, mass = 0;
     Rule rule = Rule::line_search;
-    bool corners() const { return cache > 0 || steps == Steps::pairwise || steps == Steps::away || steps == Steps::all; }
+    bool active_sets() const { return cache > 0 || steps == Steps::pairwise || steps == Steps::away || steps == Steps::all; }
     // A remembered output is good enough if it gains this part of the block's last gap, and this part of the mean gap.
     double cache_part = 0.25, cache_mean = 0.01;
 };
 
-// When to stop between exact looks: the sum of the known gaps is at most `absolute` or, if that is negative, `relative` of
-// the primal objective they suggest.
+// When to stop between gap passes: the sum of the known gaps is at most `absolute` or, if that is negative, `relative` of the
+// primal objective they suggest.
 struct Goal {
     double absolute, relative;
 };
@@ -37,23 +38,24 @@ struct Goal {
 class Engine {
   public:
     // With the blocks of an earlier engine the run goes on from its distributions or, if they are to be transported to a smaller
-    // lambda, from its weights. Gaps then follow from those of its last look, since the truth violates nothing.
+    // lambda, from its weights. Gaps then follow from those of its last gap pass, since the truth violates nothing.
     Engine(std::unique_ptr<Blocks> blocks, const Settings& settings, double lambda, const double* lower, const double* upper,
            const Engine* earlier = nullptr)
         : blocks_(std::move(blocks)), settings_(settings), sampler_(settings.sampling, blocks_->n_blocks(), settings.seed) {
         if (settings_.soft) blocks_->use_interior(settings_.mass);
-        blocks_->use_corners(settings_.corners());
+        blocks_->use_active_sets(settings_.active_sets());
         const double part = earlier ? lambda / earlier->blocks_->lambda() : 1;
         if (earlier) blocks_->shrink(part);
         blocks_->start(lambda, lower, upper);
         dual_ = exact_dual();
-        if (!earlier || earlier->means_.empty() || settings_.soft || settings_.corners() != earlier->settings_.corners()) return;
+        if (!earlier || earlier->means_.empty() || settings_.soft || settings_.active_sets() != earlier->settings_.active_sets()) return;
         for (std::size_t i = 0; i < blocks_->n_blocks(); ++i)
             sampler_.update(i, earlier->sampler_.gaps()[i] + (1 - part) * earlier->means_[i]);
         sampler_.settle();
     }
 
     const Blocks& blocks() const { return *blocks_; }
+    Blocks& blocks() { return *blocks_; }
     double dual() const { return dual_; }
     const Sampler& sampler() const { return sampler_; }
 
@@ -82,21 +84,27 @@ class Engine {
         return progress;
     }
 
+    // The primal objective with the oracle's bounds in it, the dual one, the sum of the blocks' gaps, and what the bounds exceed
+    // the outputs found by.
     struct Certificate {
-        double primal, dual, gap;
+        double primal, dual, gap, oracle_gap;
     };
 
     // Ask every block's oracle at the present weights, freed from rounding errors: one pass.
-    Certificate look() {
+    Certificate gap_pass() {
+        constexpr std::size_t kBatch = 1024;
         blocks_->refresh();
-        CompensatedSum hinges;
-        const double n = static_cast<double>(blocks_->n_blocks());
-        means_.resize(blocks_->n_blocks());
-        for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) {
+        CompensatedSum hinges, missed;
+        const std::size_t size = blocks_->n_blocks();
+        const double n = static_cast<double>(size);
+        means_.resize(size);
+        for (std::size_t i = 0; i < size; ++i) {
+            if (i % kBatch == 0) blocks_->announce(i, std::min(size, i + kBatch));
             const Hinges h = blocks_->ask(i);
             means_[i] = h.mean / n;
             // A maximum may overlook what is not a number; an average does not.
-            hinges.add(std::isnan(h.mean) ? h.mean : h.target);
+            hinges.add(std::isnan(h.mean) ? h.mean : h.bound);
+            missed.add(h.bound - h.target);
             sampler_.update(i, (h.target - h.mean) / n);
             blocks_->note_target(i);
             if (settings_.cache) blocks_->remember(i);
@@ -104,7 +112,8 @@ class Engine {
         sampler_.settle();
         last_gap_ = sampler_.sum();
         dual_ = exact_dual();
-        return {0.5 * blocks_->lambda() * blocks_->weights().squared_norm() + hinges.value() / n, dual_, last_gap_};
+        const double ridge = 0.5 * blocks_->lambda() * blocks_->weights().squared_norm();
+        return {ridge + hinges.value() / n, dual_, last_gap_, missed.value() / n};
     }
 
     // Every oracle once and nothing else; the mean of the largest hinges.
@@ -114,12 +123,47 @@ class Engine {
         return hinges.value() / static_cast<double>(blocks_->n_blocks());
     }
 
-    // A step of all blocks at once: to the outputs of the last look or, if soft, to the tilted distributions. Returns the
-    // number of oracle calls.
-    std::size_t step_all() {
+    // Pairwise steps between remembered outputs alone, no oracle: blocks in proportion to their gaps, until these add up to at
+    // most `goal` in a whole round or a limit is reached. True if the goal was.
+    bool settle(double goal, std::size_t most_visits) {
+        const double n = static_cast<double>(blocks_->n_blocks());
+        if (!memory_) memory_ = std::make_unique<Sampler>(Sampling::gap, blocks_->n_blocks(), settings_.seed + 1);
+        means_.clear();
+        const auto step = [&](std::size_t i) {
+            const Hinges h = blocks_->recall(i);
+            memory_->update(i, (h.target - h.mean) / n);
+            return h;
+        };
+        std::size_t visits = 0;
+        while (visits < most_visits) {
+            // A round over all blocks without moving tells how far it is.
+            for (std::size_t i = 0; i < blocks_->n_blocks(); ++i)
+                if (blocks_->n_known(i) > 1) step(i);
+                else memory_->update(i, 0);
+            memory_->settle();
+            visits += blocks_->n_blocks();
+            if (memory_->sum() <= goal) return true;
+            const double aim = std::max(0.5 * goal, 0.1 * memory_->sum());
+            for (std::size_t k = 0; k < 10 * blocks_->n_blocks() && memory_->sum() > aim; ++k, ++visits) {
+                const std::size_t i = memory_->draw();
+                if (i == Sampler::kNone) break;
+                const Hinges h = step(i);
+                dual_ += blocks_->step(i, Steps::pairwise, h);
+                memory_->update(i, 0.5 * std::max(0.0, h.target - h.mean) / n);
+            }
+            blocks_->refresh();
+            dual_ = exact_dual();
+        }
+        return false;
+    }
+
+    // A step of all blocks at once: to the outputs of the last gap pass, as far as pays or of a given length; or, if soft, to the
+    // tilted distributions. Returns the number of oracle calls.
+    std::size_t step_all(double fixed = -1) {
         std::size_t calls = 0;
         means_.clear();
-        dual_ += settings_.soft ? blocks_->soft_step_all(settings_.temperature, settings_.rule, dual_, calls) : blocks_->step_all(last_gap_);
+        if (settings_.soft) dual_ += blocks_->soft_step_all(settings_.temperature, settings_.rule, dual_, calls);
+        else blocks_->step_all(last_gap_, fixed), dual_ = exact_dual();
         return calls;
     }
 
@@ -149,13 +193,13 @@ class Engine {
             const Hinges h = blocks_->recall(i);
             const double gain = (h.target - h.mean) / n;
             if (gain > 0 && gain >= std::max(settings_.cache_part * known, settings_.cache_mean * sampler_.sum() / n)) {
-                dual_ += blocks_->step(i, settings_.steps);
+                dual_ += blocks_->step(i, settings_.steps, h);
                 return 0;
             }
         }
         const Hinges h = blocks_->ask(i);
         sampler_.update(i, (h.target - h.mean) / n);
-        dual_ += blocks_->step(i, settings_.steps);
+        dual_ += blocks_->step(i, settings_.steps, h);
         if (settings_.cache) blocks_->forget(i, settings_.cache);
         return 1;
     }
@@ -163,8 +207,9 @@ class Engine {
     std::unique_ptr<Blocks> blocks_;
     Settings settings_;
     Sampler sampler_;
+    std::unique_ptr<Sampler> memory_;  // gaps among remembered outputs
     double dual_ = 0, last_gap_ = INFINITY;
-    std::vector<double> means_;  // mean hinges of the blocks over n, as long as nothing has moved since the last look
+    std::vector<double> means_;  // mean hinges of the blocks over n, as long as nothing has moved since the last gap pass
 };
 
 }  // namespace maxmargin::blocks

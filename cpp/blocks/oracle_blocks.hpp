@@ -1,4 +1,4 @@
-// Blocks whose outputs only the user's compiled function knows; features are sparse vectors.
+// Blocks whose outputs only an oracle knows: a user's compiled function, or Python. Features are sparse vectors.
 //
 // The point of a block is an average of outputs that are kept one by one: an oracle's answer is usually one that came
 // before, and then nothing has to be checked, copied or multiplied out again. Where only the average matters (steps toward
@@ -19,92 +19,124 @@
 
 namespace maxmargin::blocks {
 
-// The most violating output of a block: writes psi as pairs of an index and a value (an index may come more than once) and
-// the loss, and returns the number of pairs. `reals` and `integers` are the user's own data. Documented in docs/native.md.
-using Oracle = std::int64_t (*)(const double* reals, const std::int64_t* integers, std::int64_t block, const double* weights,
-                                std::int32_t* indices, double* values, double* loss);
+// An output of a block: psi as pairs of an index and a value (an index may come more than once), its loss and, from an oracle
+// that is not exact, an upper bound of the largest hinge.
+struct Answer {
+    std::vector<std::int32_t> indices;
+    std::vector<double> values;
+    std::size_t count = 0;
+    double loss = 0, bound = -INFINITY;
 
-struct OracleData {
-    Oracle oracle;
-    const double* reals;
-    const std::int64_t* integers;
-    std::size_t n_blocks, n_weights, most_entries;
+    SparseView psi() const { return {indices.data(), values.data(), count}; }
 };
 
-// What the oracle said last, and whether it can be true.
-class OracleAnswer {
+// Whoever finds the most violating output of a block; and, if it can, averages over outputs.
+class Oracle {
   public:
-    explicit OracleAnswer(const OracleData& data) : data_(data), indices_(data.most_entries + kSlack), values_(data.most_entries + kSlack) {}
+    Oracle(std::size_t n_blocks, std::size_t n_weights) : n_blocks(n_blocks), n_weights(n_weights) {}
+    virtual ~Oracle() = default;
+    virtual void ask(std::size_t block, const double* weights, Answer& answer) = 0;
+    // The same for several blocks that will be asked next, at these weights.
+    virtual void announce(std::size_t, std::size_t, const double*) {}
 
-    void ask(std::size_t block, const double* weights) {
-        loss_ = 0;
-        block_ = block;
-        const std::int64_t count = data_.oracle(data_.reals, data_.integers, static_cast<std::int64_t>(block), weights,
-                                                indices_.data(), values_.data(), &loss_);
-        if (count < 0 || static_cast<std::size_t>(count) > data_.most_entries)
-            fail("returned " + std::to_string(count) + " entries, but there is room for " + std::to_string(data_.most_entries) + " (max_entries)");
-        if (!(loss_ >= 0) || std::isinf(loss_))
-            fail("returned the loss " + std::to_string(loss_) + ", but a loss must be finite and not negative");
-        count_ = static_cast<std::size_t>(count);
+    // A distribution over the outputs of every block, the oracle's own business: begin with all but `mass` on the truth, tilt
+    // that of a block by its hinges, and mix the tilted one in. Answers are average features and losses.
+    virtual void interior(double) { throw std::logic_error("this oracle cannot average over outputs"); }
+    virtual void average(std::size_t, Answer&) {}
+    virtual void tilt(std::size_t, const double*, double, Answer&) {}
+    virtual void mix(std::size_t, double) {}
+    // One that shares no state with this one; null if there is no state.
+    virtual std::shared_ptr<Oracle> clone() const { return nullptr; }
+
+    const std::size_t n_blocks, n_weights;
+
+    [[noreturn]] static void fail(std::size_t block, const std::string& what) {
+        throw std::invalid_argument("the oracle " + what + "; block " + std::to_string(block));
+    }
+    static void check_loss(std::size_t block, double loss) {
+        if (!(loss >= 0) || std::isinf(loss))
+            fail(block, "returned the loss " + std::to_string(loss) + ", but a loss must be finite and not negative");
     }
     // Of an answer that is not known to be fine.
-    void check_indices() const {
+    void check_indices(std::size_t block, const Answer& answer) const {
         std::uint32_t highest = 0;
-        for (std::size_t e = 0; e < count_; ++e) highest = std::max(highest, static_cast<std::uint32_t>(indices_[e]));
-        if (highest < data_.n_weights || count_ == 0) return;
-        for (std::size_t e = 0; e < count_; ++e)
-            if (indices_[e] < 0 || static_cast<std::size_t>(indices_[e]) >= data_.n_weights)
-                fail("returned the index " + std::to_string(indices_[e]) + ", but features are numbered from 0 to " +
-                     std::to_string(data_.n_weights - 1));
+        for (std::size_t e = 0; e < answer.count; ++e) highest = std::max(highest, static_cast<std::uint32_t>(answer.indices[e]));
+        if (highest < n_weights || answer.count == 0) return;
+        for (std::size_t e = 0; e < answer.count; ++e)
+            if (answer.indices[e] < 0 || static_cast<std::size_t>(answer.indices[e]) >= n_weights)
+                fail(block, "returned the index " + std::to_string(answer.indices[e]) + ", but features are numbered from 0 to " +
+                                std::to_string(n_weights - 1));
     }
-    void check_hinge(double hinge) const {
-        if (!std::isfinite(hinge)) fail("returned features that are not finite, or the weights have grown too large");
-    }
+};
 
-    double loss() const { return loss_; }
-    SparseView psi() const { return {indices_.data(), values_.data(), count_}; }
+// A user's function: writes the pairs and the loss, and returns the number of pairs. `reals` and `integers` are the user's own
+// data. Documented in docs/native.md.
+using OracleFunction = std::int64_t (*)(const double* reals, const std::int64_t* integers, std::int64_t block, const double* weights,
+                                        std::int32_t* indices, double* values, double* loss);
+
+class CompiledOracle final : public Oracle {
+  public:
+    CompiledOracle(OracleFunction function, const double* reals, const std::int64_t* integers, std::size_t n_blocks,
+                   std::size_t n_weights, std::size_t most_entries)
+        : Oracle(n_blocks, n_weights), function_(function), reals_(reals), integers_(integers), most_entries_(most_entries) {}
+
+    void ask(std::size_t block, const double* weights, Answer& answer) override {
+        // A function that writes a little too much is told so, rather than breaking something else.
+        constexpr std::size_t kSlack = 64;
+        answer.indices.resize(most_entries_ + kSlack);
+        answer.values.resize(most_entries_ + kSlack);
+        answer.loss = 0;
+        const std::int64_t count = function_(reals_, integers_, static_cast<std::int64_t>(block), weights, answer.indices.data(),
+                                             answer.values.data(), &answer.loss);
+        if (count < 0 || static_cast<std::size_t>(count) > most_entries_)
+            fail(block, "returned " + std::to_string(count) + " entries, but there is room for " + std::to_string(most_entries_) +
+                            " (max_entries)");
+        check_loss(block, answer.loss);
+        answer.count = static_cast<std::size_t>(count);
+    }
 
   private:
-    // A function that writes a little too much is told so, rather than breaking something else.
-    static constexpr std::size_t kSlack = 64;
-
-    [[noreturn]] void fail(const std::string& what) const {
-        throw std::invalid_argument("the oracle " + what + "; block " + std::to_string(block_));
-    }
-
-    OracleData data_;
-    std::vector<std::int32_t> indices_;
-    std::vector<double> values_;
-    double loss_ = 0;
-    std::size_t count_ = 0, block_ = 0;
+    OracleFunction function_;
+    const double* reals_;
+    const std::int64_t* integers_;
+    std::size_t most_entries_;
 };
 
 class OracleBlocks final : public Blocks {
   public:
-    explicit OracleBlocks(const OracleData& data) : data_(data), answer_(data) {
-        n_ = data_.n_blocks;
-        weights_.resize(data_.n_weights);
-        direction_.resize(data_.n_weights);
-        scratch_.resize(data_.n_weights);
+    explicit OracleBlocks(std::shared_ptr<Oracle> oracle) : oracle_(std::move(oracle)) {
+        n_ = oracle_->n_blocks;
+        weights_.resize(oracle_->n_weights);
+        direction_.resize(oracle_->n_weights);
+        scratch_.resize(oracle_->n_weights);
         outputs_.resize(n_);
     }
 
-    std::unique_ptr<Blocks> copy() const override { return std::make_unique<OracleBlocks>(*this); }
-    std::size_t n_weights() const override { return data_.n_weights; }
-    void export_weights(double* out) const override { std::copy_n(weights_.data(), data_.n_weights, out); }
+    std::unique_ptr<Blocks> copy() const override {
+        auto other = std::make_unique<OracleBlocks>(*this);
+        if (auto own = oracle_->clone()) other->oracle_ = std::move(own);
+        return other;
+    }
+    std::size_t n_weights() const override { return oracle_->n_weights; }
+    void export_weights(double* out) const override { std::copy_n(weights_.data(), n_weights(), out); }
+    void announce(std::size_t first, std::size_t last) override { oracle_->announce(first, last, weights_.data()); }
 
-    void use_corners(bool wanted) override {
+    void use_active_sets(bool wanted) override {
         if (wanted && folded_) {
             outputs_.assign(n_, Outputs());
             folded_ = false;
         }
-        corners_ = wanted;
+        active_sets_ = wanted;
         keep_idle_ = false;
     }
     std::size_t n_known(std::size_t i) const override { return outputs_[i].size(); }
 
     void refresh() override {
         std::fill(weights_.v.begin(), weights_.v.end(), 0.0);
+        for (std::size_t i = 0; i < n_ && interior_; ++i) {
+            oracle_->average(i, answer_);
+            set_average(i);
+        }
         for (const Outputs& known : outputs_) {
             if (known.only_truth()) continue;
             for (std::size_t c = 1; c < known.size(); ++c)
@@ -133,19 +165,21 @@ class OracleBlocks final : public Blocks {
     Hinges ask(std::size_t i) override {
         Outputs& known = outputs_[i];
         known.prefetch();
-        answer_.ask(i, weights_.data());
-        target_ = known.find(answer_.loss(), answer_.psi());
+        answer_.bound = -INFINITY;
+        oracle_->ask(i, weights_.data(), answer_);
+        target_ = known.find(answer_.loss, answer_.psi());
         same_ = target_ < known.size() ? target_ : 0;
         set_hinges(known, false);
         if (target_ == known.size()) {
-            answer_.check_indices();
-            target_hinge_ = answer_.loss() - answer_.psi().dot(weights_.data());
-            answer_.check_hinge(target_hinge_);
+            oracle_->check_indices(i, answer_);
+            target_hinge_ = answer_.loss - answer_.psi().dot(weights_.data());
+            if (!std::isfinite(target_hinge_))
+                Oracle::fail(i, "returned features that are not finite, or the weights have grown too large");
         } else if (target_ == 0) {
             target_hinge_ = 0;
         } else {
             known[target_].used_again = true;
-            if (known[target_].alpha == 0) hinges_[target_] = answer_.loss() - answer_.psi().dot(weights_.data());
+            if (known[target_].alpha == 0) hinges_[target_] = answer_.loss - answer_.psi().dot(weights_.data());
             target_hinge_ = hinges_[target_];
         }
         if (target_hinge_ < 0 && is_worse_than_truth()) {
@@ -153,7 +187,7 @@ class OracleBlocks final : public Blocks {
             target_ = 0;
             target_hinge_ = 0;
         }
-        return {target_hinge_, mean_};
+        return {target_hinge_, mean_, std::max(target_hinge_, answer_.bound)};
     }
 
     Hinges recall(std::size_t i) override {
@@ -163,52 +197,18 @@ class OracleBlocks final : public Blocks {
         set_hinges(known, true);
         target_ = static_cast<std::size_t>(std::max_element(hinges_.begin(), hinges_.end()) - hinges_.begin());
         target_hinge_ = hinges_[target_];
-        return {target_hinge_, mean_};
-    }
-
-    double step(std::size_t i, Steps steps) override {
-        Outputs& known = outputs_[i];
-        const double rise = target_hinge_ - mean_;
-        if (steps == Steps::fw && !(rise > 0)) return 0;
-        if (known.only_truth() && target_ == 0) return 0;
-        add_target(i);
-        std::size_t worst = 0;
-        if (steps != Steps::fw) {
-            worst = known.size();
-            for (std::size_t c = 0; c < known.size(); ++c)
-                if (known[c].alpha > 0 && (worst == known.size() || hinges_[c] < hinges_[worst])) worst = c;
-        }
-        Move best{};
-        bool any = false;
-        const auto try_ = [&](Steps kind, double slope, double largest) {
-            const Move move{kind, worst, plan(known, kind, worst, slope / static_cast<double>(n_), largest)};
-            if (!any || move.plan.gain > best.plan.gain) best = move;
-            any = true;
-        };
-        if (steps != Steps::pairwise) try_(Steps::fw, rise, 1);
-        const double fall = mean_ - hinges_[worst], alpha = known[worst].alpha;
-        if ((steps == Steps::away || steps == Steps::all) && alpha < 1) try_(Steps::away, fall, alpha / (1 - alpha));
-        if ((steps == Steps::pairwise || steps == Steps::all) && worst != target_) try_(Steps::pairwise, rise + fall, alpha);
-        if (!any || best.plan.step == 0) return 0;
-        if (weights_.bounded()) {
-            set_direction(known, best.kind, worst);
-            weights_.move(direction_, best.plan.step);
-        } else {
-            move_weights(known, best);
-        }
-        move_alpha(known, best);
-        return best.plan.gain;
+        return {target_hinge_, mean_, target_hinge_};
     }
 
     void remember(std::size_t i) override {
         keep_idle_ = true;
-        if (corners_) add_target(i);
+        if (active_sets_) add_target(i);
     }
 
     void forget(std::size_t i, std::size_t most) override {
         Outputs& known = outputs_[i];
         keep_idle_ = true;
-        if (!corners_ || known.size() <= most) return;
+        if (!active_sets_ || known.size() <= most) return;
         // Of those not in use, the least violating go first; the truth stays.
         std::vector<std::pair<double, std::size_t>> idle;
         for (std::size_t c = 1; c < known.size(); ++c)
@@ -227,19 +227,11 @@ class OracleBlocks final : public Blocks {
         targets_[i] = static_cast<std::uint32_t>(target_);
     }
 
-    double step_all(double slope) override {
-        direction_.clear();
-        for (std::size_t i = 0; i < n_; ++i) {
-            target_ = targets_[i];
-            add_direction(outputs_[i], Steps::fw, 0);
-        }
-        const Move move{Steps::fw, 0, weights_.plan(direction_, slope, lambda_, 1)};
-        for (std::size_t i = 0; i < n_; ++i) {
-            target_ = targets_[i];
-            move_alpha(outputs_[i], move);
-        }
-        refresh();
-        return move.plan.gain;
+    void use_interior(double mass) override {
+        if (interior_) return;
+        interior_ = true;
+        outputs_.assign(n_, Outputs());
+        oracle_->interior(mass);
     }
 
     std::size_t n_bytes() const override {
@@ -249,21 +241,92 @@ class OracleBlocks final : public Blocks {
     }
 
   protected:
-    void import(const double* user, double* own) const override { std::copy_n(user, data_.n_weights, own); }
+    void import(const double* user, double* own) const override { std::copy_n(user, n_weights(), own); }
+    void take_noted_target(std::size_t i) override { target_ = targets_[i]; }
+
+    Worst find_worst(std::size_t i) override {
+        Outputs& known = outputs_[i];
+        if (known.only_truth() && target_ == 0) return {0, 1, true};
+        add_target(i);
+        worst_ = known.size();
+        for (std::size_t c = 0; c < known.size(); ++c)
+            if (known[c].alpha > 0 && (worst_ == known.size() || hinges_[c] < hinges_[worst_])) worst_ = c;
+        return {mean_ - hinges_[worst_], known[worst_].alpha, worst_ == target_};
+    }
+
+    void set_change(std::size_t i, Steps kind) override {
+        add_target(i);
+        const Outputs& known = outputs_[i];
+        changes_.clear();
+        if (known.only_truth()) return;
+        for (std::size_t c = 1; c < known.size(); ++c) {
+            double change = 0;
+            if (kind != Steps::pairwise) change = kind == Steps::fw ? -known[c].alpha : known[c].alpha;
+            if (kind != Steps::away && c == target_) change += 1;
+            if (kind != Steps::fw && c == worst_) change -= 1;
+            if (change != 0) changes_.emplace_back(c, change);
+        }
+    }
+
+    double squared_change(std::size_t i) override {
+        const Outputs& known = outputs_[i];
+        double squared = 0;
+        for (std::size_t a = 0; a < changes_.size(); ++a) {
+            double row = 0;
+            for (std::size_t b = 0; b < a; ++b) row += changes_[b].second * known.product(changes_[a].first, changes_[b].first);
+            squared += changes_[a].second * (2 * row + changes_[a].second * known.product(changes_[a].first, changes_[a].first));
+        }
+        return std::max(0.0, squared) * per_block() * per_block();
+    }
+    void describe(std::size_t i) override {
+        for (const auto& [c, change] : changes_) {
+            const double factor = per_block() * change;
+            outputs_[i].for_each_entry(c, [&](std::size_t at, double value) { direction_.add(at, factor * value); });
+        }
+    }
+    void add_change(std::size_t i, double step) override {
+        const Outputs& known = outputs_[i];
+        parts_.begin(known, same_, answer_.psi());
+        for (const auto& [c, change] : changes_)
+            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(c, r) += change;
+        parts_.add_to(weights_.v.data(), per_block() * step);
+    }
+
+    void move_point(std::size_t i, Steps kind, const Plan& plan) override {
+        Outputs& known = outputs_[i];
+        if (known.only_truth()) return;
+        for (std::size_t c = 0; c < known.size(); ++c) {
+            double& alpha = known[c].alpha;
+            if (kind != Steps::pairwise) alpha *= kind == Steps::fw ? 1 - plan.step : 1 + plan.step;
+            if (kind != Steps::away && c == target_) alpha += plan.step;
+            if (kind != Steps::fw && c == worst_) alpha = plan.full ? 0 : alpha - plan.step;
+        }
+        double sum = 0;
+        for (std::size_t c = 0; c < known.size(); ++c) sum += known[c].alpha = std::max(0.0, known[c].alpha);
+        for (std::size_t c = 0; c < known.size(); ++c) known[c].alpha /= sum;
+    }
+
+    // In the interior a block has one output, the average of all.
+    double tilt(std::size_t i, double temperature) override {
+        oracle_->tilt(i, weights_.data(), temperature, answer_);
+        same_ = 0;
+        Outputs& known = outputs_[i];
+        known.filter([&](std::size_t c) { return c < 2; });
+        set_hinges(known, false);
+        target_ = known.add(0, answer_.loss, answer_.psi(), true, scratch_.data());
+        changes_.assign({{1, -1.0}, {target_, 1.0}});
+        return answer_.loss - answer_.psi().dot(weights_.data()) - mean_;
+    }
+    void mix(std::size_t i, double step) override {
+        oracle_->mix(i, step);
+        oracle_->average(i, answer_);
+        set_average(i);
+    }
+    bool explicitly(std::size_t) const override { return weights_.bounded() || interior_; }
 
   private:
-    // Outputs of a block that are kept one by one if only their average matters.
-    static constexpr std::size_t kSeparate = 12;
-
-    // Toward the target, away from the worst output, or from the worst to the target.
-    struct Move {
-        Steps kind;
-        std::size_t worst;
-        Plan plan;
-    };
-
-    // What one block's features count in the weights.
-    double per_block() const { return 1 / (lambda_ * static_cast<double>(n_)); }
+    // Outputs of a block that are kept one by one if only their average matters: fewer if their features are not sparse.
+    std::size_t most_separate() const { return std::clamp<std::size_t>(n_weights() / (answer_.count + 1), 2, 12); }
 
     double hinge_of(const Outputs& known, std::size_t c) const { return known[c].loss - known.dot(c, weights_.data()); }
 
@@ -289,18 +352,9 @@ class OracleBlocks final : public Blocks {
         });
     }
 
-    // Without bounds.
-    void move_weights(const Outputs& known, const Move& move) {
-        parts_.begin(known, same_, answer_.psi());
-        for_each_change(known, move.kind, move.worst, [&](std::size_t c, double change) {
-            for (std::size_t r = 0; r < known.n_runs(c); ++r) parts_.number(c, r) += change;
-        });
-        parts_.add_to(weights_.v.data(), per_block() * move.plan.step);
-    }
-
     // A hinge below zero by more than rounding.
     bool is_worse_than_truth() const {
-        double scale = answer_.loss();
+        double scale = answer_.loss;
         const SparseView psi = answer_.psi();
         for (std::size_t e = 0; e < psi.count; ++e) scale += std::abs(psi.values[e] * weights_.data()[psi.at[e]]);
         return target_hinge_ < -1e-9 * scale;
@@ -311,8 +365,8 @@ class OracleBlocks final : public Blocks {
         Outputs& known = outputs_[i];
         if (target_ < known.size()) return;
         if (!keep_idle_) drop(known, [&](std::size_t c) { return c > 0 && known[c].alpha == 0; });
-        if (!corners_ && known.size() > kSeparate) fold(known);
-        target_ = known.add(0, answer_.loss(), answer_.psi(), false, scratch_.data());
+        if (!active_sets_ && known.size() > most_separate()) fold(known);
+        target_ = known.add(0, answer_.loss, answer_.psi(), false, scratch_.data());
         hinges_.push_back(target_hinge_);
     }
 
@@ -365,67 +419,22 @@ class OracleBlocks final : public Blocks {
         folded_ = true;
     }
 
-    // f(output, change of its dual weight for a step of length one)
-    template <class F>
-    void for_each_change(const Outputs& known, Steps kind, std::size_t worst, const F& f) const {
-        if (known.only_truth()) return;
-        for (std::size_t c = 1; c < known.size(); ++c) {
-            double change = 0;
-            if (kind != Steps::pairwise) change = kind == Steps::fw ? -known[c].alpha : known[c].alpha;
-            if (kind != Steps::away && c == target_) change += 1;
-            if (kind != Steps::fw && c == worst) change -= 1;
-            if (change != 0) f(c, change);
-        }
+    // What the oracle answered as the one output of block i.
+    void set_average(std::size_t i) {
+        oracle_->check_indices(i, answer_);
+        Outputs only;
+        only.add(1, answer_.loss, answer_.psi(), true, scratch_.data());
+        only[0].alpha = 0;
+        outputs_[i] = std::move(only);
     }
 
-    void add_direction(const Outputs& known, Steps kind, std::size_t worst) {
-        for_each_change(known, kind, worst, [&](std::size_t c, double change) {
-            known.for_each_entry(c, [&](std::size_t at, double value) { direction_.add(at, per_block() * change * value); });
-        });
-    }
-    void set_direction(const Outputs& known, Steps kind, std::size_t worst) {
-        direction_.clear();
-        add_direction(known, kind, worst);
-    }
-
-    Plan plan(const Outputs& known, Steps kind, std::size_t worst, double slope, double largest) {
-        if (!(slope > 0)) return {};
-        if (weights_.bounded()) {
-            set_direction(known, kind, worst);
-            return weights_.plan(direction_, slope, lambda_, largest);
-        }
-        changes_.clear();
-        for_each_change(known, kind, worst, [&](std::size_t c, double change) { changes_.emplace_back(c, change); });
-        double squared = 0;
-        for (std::size_t a = 0; a < changes_.size(); ++a) {
-            double row = 0;
-            for (std::size_t b = 0; b < a; ++b) row += changes_[b].second * known.product(changes_[a].first, changes_[b].first);
-            squared += changes_[a].second * (2 * row + changes_[a].second * known.product(changes_[a].first, changes_[a].first));
-        }
-        return plan_quadratic(slope, std::max(0.0, squared) * per_block() * per_block(), lambda_, largest);
-    }
-
-    void move_alpha(Outputs& known, const Move& move) const {
-        if (known.only_truth()) return;
-        const double step = move.plan.step;
-        for (std::size_t c = 0; c < known.size(); ++c) {
-            double& alpha = known[c].alpha;
-            if (move.kind != Steps::pairwise) alpha *= move.kind == Steps::fw ? 1 - step : 1 + step;
-            if (move.kind != Steps::away && c == target_) alpha += step;
-            if (move.kind != Steps::fw && c == move.worst) alpha = move.plan.full ? 0 : alpha - step;
-        }
-        double sum = 0;
-        for (std::size_t c = 0; c < known.size(); ++c) sum += known[c].alpha = std::max(0.0, known[c].alpha);
-        for (std::size_t c = 0; c < known.size(); ++c) known[c].alpha /= sum;
-    }
-
-    OracleData data_;
-    OracleAnswer answer_;
-    bool corners_ = false, folded_ = false;
+    std::shared_ptr<Oracle> oracle_;
+    Answer answer_;
+    bool active_sets_ = false, folded_ = false, interior_ = false;
     bool keep_idle_ = false;  // a memory is in use: only it decides what is forgotten
     std::vector<Outputs> outputs_;
     // The present target: a known output, or the number of known outputs if the answer is new; and what was computed for it.
-    std::size_t target_ = 0;
+    std::size_t target_ = 0, worst_ = 0;
     double target_hinge_ = 0, mean_ = 0;
     std::size_t same_ = 0;  // the known output that the oracle's answer is, if it is one
     std::vector<double> hinges_;
@@ -435,7 +444,6 @@ class OracleBlocks final : public Blocks {
     std::vector<char> gone_;
     std::vector<std::int32_t> mixed_at_;
     std::vector<double> mixed_values_, scratch_;
-    Direction direction_;
 };
 
 }  // namespace maxmargin::blocks

@@ -141,7 +141,11 @@ class Outputs {
         Output output{alpha, loss, {}, 0, false, mixed};
         std::uint32_t p = 0;
         while (p < n_patterns_ && !(same_values(patterns()[p], psi) && cut_for(p, psi, output.shifts))) ++p;
-        if (p == n_patterns_) p = add_pattern(psi);
+        if (p == n_patterns_) {
+            // What a pattern that did not fit has left there.
+            output.shifts = {};
+            p = add_pattern(psi);
+        }
         output.pattern = p;
         const std::size_t c = n_++;
         heads()[c] = output;

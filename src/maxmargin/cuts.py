@@ -118,6 +118,10 @@ class Problem(ABC):
         """What is offered, less what a subclass with hooks of its own has taken away."""
         return self.offers if self.block_data is not None else self.offers - {"exact steps"}
 
+    def audit(self, weights: Floats) -> Any:
+        """Something true, with words for it, if a better output than the oracle's is found at ``weights``; None otherwise."""
+        return None
+
     def fingerprint(self) -> bytes | None:
         """A digest of everything the hinges depend on, equal for equal problems; None if only this very object is the same."""
         return None
@@ -152,14 +156,15 @@ def overrides(instance: object, base: type) -> bool:
 
     Compiled forms know the methods of ``base`` only, so they must not stand in for such an object.
     """
-    hooks = {name for name, value in vars(base).items() if name != "__init__" and (callable(value) or hasattr(value, "__get__"))}
-    for cls in type(instance).__mro__:
-        if cls is base:
-            break
-        if not hooks.isdisjoint(vars(cls)):
-            return True
-    own = getattr(instance, "__dict__", {})
-    return any(callable(own.get(name)) and callable(vars(base)[name]) for name in hooks)
+    hooks = {
+        name
+        for cls in base.__mro__[:-1]
+        for name, value in vars(cls).items()
+        if not name.startswith("__") and (callable(value) or hasattr(value, "__get__"))
+    }
+    subclasses = type(instance).__mro__[: type(instance).__mro__.index(base)]
+    own = {name for name, value in vars(instance).items() if callable(value)}
+    return any(not hooks.isdisjoint(names) for names in (*map(vars, subclasses), own))
 
 
 @runtime_checkable

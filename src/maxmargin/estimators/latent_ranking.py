@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
+from maxmargin.certificate import Certificate
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.linear_ranker import loss_of_ranking, warn_of_unsuitable
 from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
@@ -364,7 +365,7 @@ class LatentRankingSVM(ListEstimator):
         for cut in cuts:
             known.append(cut)
         known.settle(len(cuts))
-        warm = Solution(known.weights, np.inf, -np.inf, False, False, "", 0.0, 0, 0.0, History(), 1.0 / self.C, known)
+        warm = Solution(known.weights, Certificate(np.inf, -np.inf, False), False, "", 0.0, 0, 0.0, History(), 1.0 / self.C, known, problem)
         solution = solver.solve(problem, 1.0 / self.C, start=warm if cuts else None)
         if not solution.converged:
             budget = "max_iter" if solution.status == "max_passes" else solution.status

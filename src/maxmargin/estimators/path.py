@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from maxmargin.cuts import Bounds
 from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
 from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.estimators.structured import StructuredSVM
@@ -26,7 +27,7 @@ from maxmargin.path.checkpoint import Checkpoint
 from maxmargin.path.tracing import Progress, Rule, check_settings
 from maxmargin.path.weights import WeightStore
 from maxmargin.solvers import ConvergenceWarning, History, Solver
-from maxmargin.solvers.base import Bounds, check_bounds
+from maxmargin.solvers.base import check_bounds
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 Floats = NDArray[np.float64]

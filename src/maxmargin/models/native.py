@@ -102,7 +102,7 @@ class NativeProblem(Problem):
         self.reals = _numbers("reals", reals, np.float64, "fiub")
         self.integers = _numbers("integers", integers, np.int64, "iub")
         self.exact = bool(exact)
-        self._data = _core.OracleData(
+        self._data = _core.CompiledOracle(
             _address(function, native_signature), self.reals, self.integers, self.n_blocks, self.n_features, self.max_entries
         )
 
@@ -168,15 +168,15 @@ class DecodedModel(LabelingModel):
         self._address = _address(decoder, decoder_signature)
 
     @cached_property
-    def _data(self) -> _core.ForestData:
+    def _data(self) -> _core.LabelingData:
         features = compiled_features(self.X)
         labels = self.y.astype(np.int32)
-        data = _core.ForestData(features, labels, self.cost, self.offsets, self.forests.parent, self.n_labels)
+        data = _core.LabelingData(features, labels, self.cost, self.offsets, self.forests.parent, self.n_labels)
         data.set_decoder(self._address, self.reals, self.integers)
         return data
 
     @cached_property
-    def block_data(self) -> _core.ForestData | None:
+    def block_data(self) -> _core.LabelingData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
         return None if overrides(self, DecodedModel) else self._data
 

@@ -143,12 +143,12 @@ class TreeModel(LabelingModel):
     offers = frozenset({"whole passes", "expectations"})
 
     @cached_property
-    def block_data(self) -> _core.ForestData | None:
+    def block_data(self) -> _core.LabelingData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
         if overrides(self, TreeModel):
             return None
         features = compiled_features(self.X)
-        return _core.ForestData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
+        return _core.LabelingData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
         parent = self.forests.parent

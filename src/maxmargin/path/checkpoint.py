@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import CheckedProblem, Problem
+from maxmargin.cuts import Bounds, CheckedProblem, Problem
 from maxmargin.path.tracing import Point
 from maxmargin.path.weights import WeightStore
-from maxmargin.solvers.base import Bounds
 from maxmargin.storage import SavedFileError, check_writable, read_archive, write_archive
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import CheckedProblem
-from maxmargin.solvers.base import Bounds
+from maxmargin.cuts import Bounds, CheckedProblem
 
 Floats = NDArray[np.float64]
 

@@ -25,12 +25,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.cuts import CheckedProblem, Problem
+from maxmargin.cuts import Bounds, CheckedProblem, Problem
 from maxmargin.path.result import Segment, TracedPath
 from maxmargin.path.start import Start, start_of_path
 from maxmargin.path.weights import WeightStore
 from maxmargin.solvers import BCFW, Solution, Solver
-from maxmargin.solvers.base import Bounds, check_bounds
+from maxmargin.solvers.base import check_bounds
 
 Floats = NDArray[np.float64]
 Rule = Literal["interpolate", "transport"]

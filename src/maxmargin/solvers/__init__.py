@@ -3,8 +3,9 @@
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.bcfw import BCFW
 from maxmargin.solvers.constrained import ConstrainedCuttingPlane, Margins
-from maxmargin.solvers.cutting_plane import NSlackCuttingPlane, OneSlackCuttingPlane
+from maxmargin.solvers.cutting_plane import OneSlackCuttingPlane
 from maxmargin.solvers.frank_wolfe import FrankWolfe, Subgradient
+from maxmargin.solvers.n_slack import NSlackCuttingPlane
 from maxmargin.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import ConvergenceWarning, History, InexactOracleWarning, Solution

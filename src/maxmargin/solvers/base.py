@@ -6,17 +6,22 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from maxmargin.cuts import CheckedProblem, Problem
+from maxmargin.certificate import Certificate
+from maxmargin.cuts import Bounds, Capability, CheckedProblem, Floats, Problem
 from maxmargin.solvers.solution import History, InexactOracleWarning, Solution
 
-Floats = NDArray[np.float64]
-Bounds = tuple[Floats, Floats]
+# What would do where a capability is missing.
+_REMEDIES: dict[Capability, str] = {
+    "exact steps": "which only multi-class and binary problems without hooks of their own know; use steps='pairwise'",
+    "expectations": "which partial linearization and exponentiated gradients need; use BCFW, or give the problem interior, tilt, "
+    "mix, average and diameter, and name 'expectations' among what it offers",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,16 @@ class Solver(ABC):
     callback: Callable[[History], bool | None] | None = None
     random_state: int = 0
 
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """What a problem must offer."""
+        return frozenset()
+
+    @property
+    def certifies(self) -> bool:
+        """Whether results are certified, given an oracle that is exact or bounded."""
+        return True
+
     def solve(
         self,
         problem: Problem,
@@ -65,12 +80,17 @@ class Solver(ABC):
         bounds : pair of arrays or numbers, optional
             ``lower <= w <= upper``, elementwise; infinite entries are free.
         start : Solution, optional
-            Result of an earlier run of the same solver on the same problem, perhaps at another lambda.
+            Result of an earlier run on the same problem (the same object, or one with equal data), perhaps at another lambda.
         """
         if not 0 < regularization < np.inf:
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
-        if start is not None and start.state is not None and len(start.weights) != problem.n_features:
-            raise ValueError(f"start has {len(start.weights)} weights, but the problem has {problem.n_features} features")
+        for missing in sorted(self.needs - problem.capabilities):
+            raise TypeError(f"{type(problem).__name__} has no {missing}, {_REMEDIES[missing]}")
+        if start is not None and not start.belongs_to(problem):
+            raise ValueError(
+                "start belongs to other data: what was learned there proves nothing here; leave it out, or pass a solution of this "
+                "very problem"
+            )
         run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
         try:
             self._iterate(run, start)
@@ -117,8 +137,9 @@ class Run:
         self.history = History()
         self.status = ""
         self.best_weights: Floats | None = None
-        self.primal, self.dual = np.inf, -np.inf
-        self.certified = True
+        self.primal, self.dual, self.oracle_gap = np.inf, -np.inf, 0.0
+        # Whether bounds come from oracles, not from estimates.
+        self.proved = True
         self.state: Any = None
 
     @property
@@ -130,26 +151,18 @@ class Run:
         """Nearest weights within the bounds."""
         return weights if self.bounds is None else np.clip(weights, *self.bounds)
 
-    def check(self, weights: Floats, primal: float, dual: float) -> bool:
-        """Record a certified pair of bounds; True if the run is over."""
+    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0) -> bool:
+        """Record a pair of bounds, and how much of their gap is the oracle's; True if the run is over."""
         if primal < self.primal or self.best_weights is None:
-            self.primal, self.best_weights = primal, weights.copy()
+            self.primal, self.oracle_gap, self.best_weights = primal, oracle_gap, weights.copy()
         self.dual = max(self.dual, dual)
-        return self._over(self.primal, self.dual)
-
-    def report(self, primal: float, dual: float) -> bool:
-        """Record an uncertified pair; True if a budget is used up."""
-        return self._over(primal, dual)
-
-    def _over(self, primal: float, dual: float) -> bool:
-        self.history.record(self.passes, primal, dual, time.perf_counter() - self.started)
+        self.history.record(self.passes, self.primal, self.dual, time.perf_counter() - self.started)
         solver = self.solver
-        target = solver.epsilon if solver.epsilon is not None else solver.tol * abs(self.primal)
-        if self.best_weights is not None and self.primal - self.dual <= target:
+        if self.primal - self.dual - self.oracle_gap <= self.target():
             self.status = "converged"
         elif self.passes >= solver.max_passes:
             self.status = "max_passes"
-        elif solver.time_limit is not None and self.history.seconds[-1] >= solver.time_limit:
+        elif self.out_of_time():
             self.status = "time_limit"
         if solver.callback is not None and solver.callback(self.history) and not self.status:
             self.status = "callback"
@@ -169,27 +182,22 @@ class Run:
     def solution(self) -> Solution:
         """The result, with a warning if the oracle was caught."""
         assert self.best_weights is not None
+        noise = 1e-11 * max(1.0, *map(abs, self.history.primal))
+        proved = self.proved and self.problem.exact
+        certificate = Certificate(float(self.primal), float(self.dual), proved, max(0.0, self.oracle_gap), noise)
+        caught = ""
         if self.problem.worse_than_truth:
-            warnings.warn(
-                f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth; "
-                "it is not exact, so the gap is not a certificate",
-                InexactOracleWarning,
-                stacklevel=3,
-            )
-        # A lower bound above an upper one, beyond the rounding of losses that nearly cancel: some maximum was missed.
-        rounding = 1e-11 * max(1.0, *map(abs, self.history.primal))
-        crossed = self.dual - self.primal > max(self.target(), 1e-7 * abs(self.primal)) + rounding
-        if crossed and self.certified and self.problem.exact:
-            warnings.warn(
-                "the dual objective exceeds the primal one: the oracle is not exact, so the gap is not a certificate",
-                InexactOracleWarning,
-                stacklevel=3,
-            )
+            caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"
+        elif proved and certificate.crossed:
+            caught = "the dual objective exceeds the primal one"
+        elif proved and (found := self.problem.problem.audit(self.best_weights)):
+            caught, certificate = str(found), replace(certificate, proved=False)
+        if caught:
+            message = f"{caught}; the oracle is not exact, so the gap is not a certificate"
+            warnings.warn(message, InexactOracleWarning, stacklevel=3)
         return Solution(
             weights=self.best_weights,
-            primal=float(self.primal),
-            dual=float(self.dual),
-            certified=self.certified and self.problem.exact and not crossed,
+            certificate=certificate,
             converged=self.status == "converged",
             status=self.status or "converged",
             passes=self.passes,
@@ -198,4 +206,5 @@ class Run:
             history=self.history,
             regularization=self.lam,
             state=self.state,
+            problem=self.problem.problem,
         )

@@ -296,27 +296,3 @@ class WorkingSet:
             other._qp.add(np.ascontiguousarray(gram[k, : k + 1]), float(self._losses[k]), bool(self._names[k] == self._CUT))
         other.settle(int(self._idle.max()) + 1)
         return other
-
-
-@dataclass(frozen=True, kw_only=True)
-class NSlackCuttingPlane(Solver):
-    """Every block has cuts of its own; after each sweep the problem over all known cuts is solved anew."""
-
-    def _iterate(self, run: Run, start: Solution | None) -> None:
-        dual = Dual(run.n, run.problem.n_features, run.lam, run.bounds)
-        corners = [Corners(run.problem.n_features) for _ in range(run.n)]
-        while True:
-            weights = dual.weights
-            hinge = 0.0
-            for first in range(0, run.n, 1024):
-                blocks = range(first, min(run.n, first + 1024))
-                for block, cut in zip(blocks, run.problem.cuts(blocks, weights), strict=True):
-                    hinge += cut.hinge(weights)
-                    corners[block].add(cut)
-            primal = dual.primal(weights, hinge / run.n)
-            if run.check(weights, primal, dual.value):
-                return
-            solve_on_corners(dual, corners, 0.05 * max(run.target(), 1e-12 * abs(primal)))
-            for block, known in enumerate(corners):
-                known.restore(dual, block)
-            dual.refresh()

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._validation import check_memory
-from maxmargin.cuts import Cut
-from maxmargin.solvers.base import Bounds
+from maxmargin.cuts import Bounds, Cut
 
 Floats = NDArray[np.float64]
 

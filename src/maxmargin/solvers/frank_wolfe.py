@@ -5,25 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin import _core
+from maxmargin.cuts import CheckedProblem, Cut, Floats, Problem
 from maxmargin.solvers.base import Run, Solver
-from maxmargin.solvers.dual import Dual
+from maxmargin.solvers.engine import EngineRun
 from maxmargin.solvers.solution import Solution
 
 
-def mean_cut(run: Run, weights: NDArray[np.float64]) -> tuple[Cut, float]:
-    """The average of all blocks' cuts at ``weights``, and the mean hinge there. One pass."""
-    cut = run.problem.mean_cut(weights)
-    return cut, cut.hinge(weights)
+class _Whole(Problem):
+    """All blocks as one, whose cut is their mean."""
+
+    n_blocks = 1
+
+    def __init__(self, problem: CheckedProblem) -> None:
+        self.problem = problem
+        self.n_features = problem.n_features
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The mean cut."""
+        return self.problem.mean_cut(weights)
 
 
-def _start(run: Run, start: Solution | None) -> Dual:
-    """The whole problem as one block; a warm start keeps the dual variables."""
-    if start is not None and isinstance(start.state, Dual):
-        return start.state.rescaled(run.lam, run.bounds)
-    return Dual(1, run.problem.n_features, run.lam, run.bounds)
+def _whole(run: Run, start: Solution | None) -> EngineRun:
+    data = _core.PythonOracle(_Whole(run.problem), 1, run.problem.n_features)
+    return EngineRun(run, _core.BlockSettings.frank_wolfe("uniform", "fw", 0, 0), start, kind="whole", data=data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +37,9 @@ class FrankWolfe(Solver):
     """Frank-Wolfe on the dual with exact line search; the duality gap comes for free with every pass."""
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
-        run.state = dual = _start(run, start)
-        while True:
-            weights = dual.weights
-            cut, hinge = mean_cut(run, weights)
-            if run.check(weights, dual.primal(weights, hinge), dual.value):
-                return
-            v, loss = dual.corner(cut)
-            slope = dual.block_gap(0, weights, v, loss)
-            dual.move(0, v, loss, dual.step_size(slope, v - dual.v_block[0], 1.0))
+        whole = _whole(run, start)
+        while not whole.gap_pass(calls=0):
+            whole.engine.step_all()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Subgradient(Solver):
 
     A batch step is a Frank-Wolfe step of fixed length ``2 / (t + 1)``, so a dual value and a gap come with it. With a
     ``batch_size`` smaller than the problem only a random part of the blocks is looked at per step; then the iterates are
-    averaged, checked once in a while, and the only dual bound is zero.
+    averaged, checked once in a while, and the only dual bound is zero: the gap is proved, and useless.
 
     Parameters
     ----------
@@ -65,14 +65,10 @@ class Subgradient(Solver):
             self._stochastic(run, self.batch_size)
 
     def _batch(self, run: Run, start: Solution | None) -> None:
-        run.state = dual = _start(run, start)
+        whole = _whole(run, start)
         t = 1
-        while True:
-            weights = dual.weights
-            cut, hinge = mean_cut(run, weights)
-            if run.check(weights, dual.primal(weights, hinge), dual.value):
-                return
-            dual.move(0, *dual.corner(cut), 2.0 / (t + 1))
+        while not whole.gap_pass(calls=0):
+            whole.engine.step_all(2.0 / (t + 1))
             t += 1
 
     def _stochastic(self, run: Run, batch_size: int) -> None:
@@ -82,15 +78,17 @@ class Subgradient(Solver):
         average = weights.copy()
         t, next_check = 1, 0.0
         while True:
-            if run.passes >= next_check:
+            if run.passes >= next_check or run.out_of_time():
                 # A full pass for the objective of the averaged weights.
-                _, hinge = mean_cut(run, average)
-                if run.check(average, 0.5 * run.lam * float(average @ average) + hinge, 0.0):
+                cut = run.problem.mean_cut(average)
+                ridge, missed = 0.5 * run.lam * float(average @ average), cut.upper(average) - cut.hinge(average)
+                if run.check(average, ridge + cut.upper(average), 0.0, missed):
                     return
                 next_check = run.passes + 10
-            blocks = run.rng.choice(run.n, batch_size, replace=False)
-            psi = np.mean([cut.psi for cut in run.problem.cuts(blocks.tolist(), weights)], axis=0)
             step = 2.0 / (t + 1)
-            weights = run.project((1.0 - step) * weights + step / run.lam * psi)
+            target = np.zeros_like(weights)
+            for cut in run.problem.cuts(run.rng.choice(run.n, batch_size, replace=False).tolist(), weights):
+                cut.add_to(target)
+            weights = run.project((1.0 - step) * weights + step / (run.lam * batch_size) * target)
             average += (weights - average) * 2.0 / (t + 1)
             t += 1

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from maxmargin.certificate import Certificate
+from maxmargin.cuts import Floats, Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,12 +68,14 @@ class Solution:
     ----------
     weights : array of shape (d,)
         The best weights found.
-    primal, dual, gap : float
-        Objective at ``weights``, a lower bound of the optimum, and their difference.
+    certificate : Certificate
+        What is proved of them.
+    primal, dual, gap, oracle_gap : float
+        Objective at ``weights``, a lower bound of the optimum, their difference, and the part of it that is the oracle's.
     certified : bool
-        Whether the gap is proved: the oracle was exact and every part of the bound was computed with it.
+        Whether the gap is proved: the oracle was exact, or bounded what it missed, wherever it was asked.
     converged : bool
-        Whether the gap reached the tolerance.
+        Whether the gap reached the tolerance, the oracle's part of it aside.
     status : str
         Why the solver stopped: "converged", "max_passes", "time_limit", "callback" or "interrupted".
     passes : float
@@ -88,12 +90,13 @@ class Solution:
         Lambda.
     state : object
         What a solver of the same kind needs for a warm start.
+    problem : Problem, optional
+        What was solved: a warm start is for this problem only. Pickled solutions keep its fingerprint instead, and leave a
+        state behind that lives in the compiled engine.
     """
 
-    weights: NDArray[np.float64]
-    primal: float
-    dual: float
-    certified: bool
+    weights: Floats
+    certificate: Certificate
     converged: bool
     status: str
     passes: float
@@ -102,8 +105,41 @@ class Solution:
     history: History
     regularization: float
     state: Any = None
+    problem: Problem | None = None
+    fingerprint: bytes | None = None
+
+    @property
+    def primal(self) -> float:
+        """Objective at the weights, or an upper bound of it."""
+        return self.certificate.primal
+
+    @property
+    def dual(self) -> float:
+        """Lower bound of the optimum."""
+        return self.certificate.dual
 
     @property
     def gap(self) -> float:
         """How far the objective can be from the optimum."""
-        return self.primal - self.dual
+        return self.certificate.gap
+
+    @property
+    def oracle_gap(self) -> float:
+        """The part of the gap that no solver can close."""
+        return self.certificate.oracle_gap
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gap is proved."""
+        return self.certificate.certified
+
+    def belongs_to(self, problem: Problem) -> bool:
+        """Whether it is a solution of this problem, or of one with the same data."""
+        if self.problem is not None:
+            return self.problem.same_as(problem)
+        return self.state is None or (self.fingerprint is not None and self.fingerprint == problem.fingerprint())
+
+    def __getstate__(self) -> dict[str, Any]:
+        mark = self.fingerprint if self.problem is None else self.problem.fingerprint()
+        state = self.state if hasattr(self.state, "__getstate__") and not hasattr(self.state, "engine") else None
+        return {**vars(self), "problem": None, "fingerprint": mark, "state": state}
