@@ -174,7 +174,7 @@ class OracleBlocks final : public Blocks {
             oracle_->check_indices(i, answer_);
             target_hinge_ = answer_.loss - answer_.psi().dot(weights_.data());
             if (!std::isfinite(target_hinge_))
-                Oracle::fail(i, "returned features that are not finite, or the weights have grown too large");
+                Oracle::fail(i, "returned features that are not finite (NaN or infinity), or the weights have grown too large");
         } else if (target_ == 0) {
             target_hinge_ = 0;
         } else {
