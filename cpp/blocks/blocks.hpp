@@ -54,6 +54,7 @@ class Blocks {
     // Begin to work at lambda and within bounds (in the user's order; null for none), with the present distributions.
     void start(double lambda, const double* lower, const double* upper) {
         lambda_ = lambda;
+        per_block_ = 1 / (lambda_ * static_cast<double>(n_));
         std::vector<double> low, high;
         if (lower) {
             low.resize(weights_.v.size()), high.resize(weights_.v.size());
@@ -94,11 +95,55 @@ class Blocks {
     virtual void note_target(std::size_t i) = 0;
 
     // Move block i, after `ask` or `recall` with the answer `h`; returns what the dual objective gained.
-    double step(std::size_t i, Steps steps, const Hinges& h) {
+    virtual double step(std::size_t i, Steps steps, const Hinges& h) = 0;
+    // From the present point toward all targets noted: as far as pays, or a step of the given length. Returns the gain.
+    virtual double step_all(double slope, double fixed = -1) = 0;
+
+    // ---- distributions in the interior, for partial linearization -----------------------------------------------------------
+    // All but `mass` on the truth and no output at zero, unless the blocks are in the interior already.
+    virtual void use_interior(double) { throw std::logic_error("these blocks cannot average over outputs"); }
+    // Move block i toward its distribution times exp(hinge / temperature), normalised, or to its most violating output if the
+    // temperature is 0. Adds the number of oracle calls, and returns what the dual objective gained.
+    virtual double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls) = 0;
+    // The same for all blocks at once.
+    virtual double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls) = 0;
+
+  protected:
+    // What one block's features count in the weights.
+    double per_block() const { return per_block_; }
+
+    virtual void import(const double* user, double* own) const = 0;
+
+    std::size_t n_ = 0;
+    double lambda_ = 1, per_block_ = 1;
+    Weights weights_;
+    std::size_t worse_than_truth_ = 0;
+    Direction direction_;
+};
+
+// The steps, for blocks of a class `Own` that says what a change of a block is. Nothing of it is looked up at run time: visits
+// to small blocks take a hundred nanoseconds.
+//
+//   set_change(i, kind)        the present change: from the point to the target, from the worst output to the point, or from the
+//                              worst output to the target
+//   set_best_change(i, rise)   ... to the best point of the whole block; false if that is not known
+//   tilt(i, temperature)       ... to the tilted distribution; both also say what the average hinge would rise by
+//   find_worst(i)              the least violating output in use
+//   take_noted_target(i)       the output of `note_target` is the target again
+//   squared_change(i)          of the change as a direction of the weights: its squared length,
+//   describe(i)                the direction, added to direction_,
+//   add_change(i, step)        and weights += step * direction
+//   move_point(i, kind, plan)  along the change;  mix(i, step)   toward the tilted distribution
+//   explicitly(i)              whether the direction has to be written out
+//   weights_moved()            after every step
+template <class Own>
+class SteppingBlocks : public Blocks {
+  public:
+    double step(std::size_t i, Steps steps, const Hinges& h) final {
         if (steps == Steps::exact) {
             double rise = 0;
             steps = Steps::fw;
-            if (set_best_change(i, rise)) {
+            if (own().set_best_change(i, rise)) {
                 const Plan plan = plan_change(i, rise, 1);
                 if (plan.gain > 0) return commit(i, Steps::exact, plan);
                 // Where the curvature is huge the best point is too close to a corner to be seen.
@@ -108,14 +153,14 @@ class Blocks {
         const double rise = h.target - h.mean;
         if (steps == Steps::fw) {
             if (!(rise > 0)) return 0;
-            set_change(i, Steps::fw);
+            own().set_change(i, Steps::fw);
             return commit(i, Steps::fw, plan_change(i, rise, 1));
         }
-        const Worst worst = find_worst(i);
+        const Worst worst = own().find_worst(i);
         Steps kind = Steps::fw, last = Steps::exact;
         Plan best;
         const auto try_ = [&](Steps move, double slope, double largest) {
-            set_change(i, move);
+            own().set_change(i, move);
             const Plan plan = plan_change(i, slope, largest);
             if (last == Steps::exact || plan.gain > best.gain) best = plan, kind = move;
             last = move;
@@ -125,65 +170,57 @@ class Blocks {
         if (steps != Steps::away && !worst.is_target) try_(Steps::pairwise, rise + worst.fall, worst.alpha);
         // The change of the last move tried is at hand.
         if (best.step > 0 && kind != last) {
-            set_change(i, kind);
-            if (explicitly(i)) describe_alone(i);
+            own().set_change(i, kind);
+            if (own().explicitly(i)) describe_alone(i);
         }
         return commit(i, kind, best);
     }
 
-    // From the present point toward all targets noted: as far as pays, or a step of the given length. Returns the gain.
-    double step_all(double slope, double fixed = -1) {
+    double step_all(double slope, double fixed) final {
         direction_.resize(weights_.v.size());
         direction_.clear();
         for (std::size_t i = 0; i < n_; ++i) {
-            take_noted_target(i);
-            set_change(i, Steps::fw);
-            describe(i);
+            own().take_noted_target(i);
+            own().set_change(i, Steps::fw);
+            own().describe(i);
         }
         Plan plan = weights_.plan(direction_, slope, lambda_, 1);
         if (fixed >= 0) plan = {fixed, 0, fixed == 1};
         for (std::size_t i = 0; i < n_; ++i) {
-            take_noted_target(i);
-            set_change(i, Steps::fw);
-            move_point(i, Steps::fw, plan);
+            own().take_noted_target(i);
+            own().set_change(i, Steps::fw);
+            own().move_point(i, Steps::fw, plan);
         }
         refresh();
         return plan.gain;
     }
 
-    // ---- distributions in the interior, for partial linearization -----------------------------------------------------------
-    // All but `mass` on the truth and no output at zero, unless the blocks are in the interior already.
-    virtual void use_interior(double) { throw std::logic_error("these blocks cannot average over outputs"); }
-
-    // Move block i toward its distribution times exp(hinge / temperature), normalised, or to its most violating output if the
-    // temperature is 0. Adds the number of oracle calls, and returns what the dual objective gained.
-    double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls) {
+    double soft_step(std::size_t i, double temperature, Rule rule, double dual, std::size_t& calls) final {
         Plan plan;
         for (;; temperature *= 2) {
             ++calls;
-            const double rise = tilt(i, temperature);
+            const double rise = own().tilt(i, temperature);
             plan = plan_change(i, rise, kAlmostOne);
             if (rule == Rule::line_search) break;
-            const double squared = explicitly(i) ? direction_.squared() : squared_change(i);
+            const double squared = own().explicitly(i) ? direction_.squared() : own().squared_change(i);
             plan = plan_full(rise / static_cast<double>(n_), squared, lambda_);
             if (rule == Rule::full || !loses(plan.gain, dual)) break;
         }
         if (plan.step == 0) return 0;
         move_weights(i, plan.step);
-        mix(i, plan.step);
+        own().mix(i, plan.step);
         return plan.gain;
     }
 
-    // The same for all blocks at once.
-    double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls) {
+    double soft_step_all(double temperature, Rule rule, double dual, std::size_t& calls) final {
         direction_.resize(weights_.v.size());
         Plan plan;
         for (;; temperature *= 2) {
             direction_.clear();
             double slope = 0;
             for (std::size_t i = 0; i < n_; ++i) {
-                slope += tilt(i, temperature);
-                describe(i);
+                slope += own().tilt(i, temperature);
+                own().describe(i);
             }
             calls += n_;
             slope /= static_cast<double>(n_);
@@ -194,72 +231,45 @@ class Blocks {
         }
         // The weights are still those at which the distributions were tilted.
         for (std::size_t i = 0; i < n_ && plan.step > 0; ++i) {
-            tilt(i, temperature);
-            mix(i, plan.step);
+            own().tilt(i, temperature);
+            own().mix(i, plan.step);
         }
         refresh();
         return plan.gain;
     }
 
   protected:
-    // What one block's features count in the weights.
-    double per_block() const { return 1 / (lambda_ * static_cast<double>(n_)); }
+    // What blocks need not know.
+    bool set_best_change(std::size_t, double&) { return false; }
+    bool explicitly(std::size_t) const { return weights_.bounded(); }
+    void weights_moved() {}
 
-    virtual void import(const double* user, double* own) const = 0;
-
-    // ---- the present change of a block: what a whole step would add to its point ---------------------------------------------
-    // From the point to the target, from the worst output to the point, or from the worst output to the target.
-    virtual void set_change(std::size_t i, Steps kind) = 0;
-    // To the best point of the whole block, if that is known; what the average hinge would rise by.
-    virtual bool set_best_change(std::size_t, double&) { return false; }
-    // To the tilted distribution; returns what the average hinge would rise by.
-    virtual double tilt(std::size_t, double) { return 0; }
-    virtual Worst find_worst(std::size_t i) = 0;
-    virtual void take_noted_target(std::size_t i) = 0;
-    // Of the change as a direction of the weights: its squared length, the direction itself (added to direction_), and
-    // weights += step * direction.
-    virtual double squared_change(std::size_t i) = 0;
-    virtual void describe(std::size_t i) = 0;
-    virtual void add_change(std::size_t i, double step) = 0;
-    virtual void move_point(std::size_t i, Steps kind, const Plan& plan) = 0;
-    // Toward the tilted distribution.
-    virtual void mix(std::size_t, double) {}
-    // Whether the direction has to be written out.
-    virtual bool explicitly(std::size_t) const { return weights_.bounded(); }
-    virtual void weights_moved(std::size_t) {}
+  private:
+    Own& own() { return static_cast<Own&>(*this); }
+    // Far enough below the dual objective to be a loss, not rounding.
+    static bool loses(double gain, double dual) { return gain < -1e-15 * std::abs(dual); }
 
     // `rise` is what the whole change adds to the average hinge.
     Plan plan_change(std::size_t i, double rise, double largest) {
         const double slope = rise / static_cast<double>(n_);
-        if (!explicitly(i)) return slope > 0 ? plan_quadratic(slope, squared_change(i), lambda_, largest) : Plan{};
+        if (!own().explicitly(i)) return slope > 0 ? plan_quadratic(slope, own().squared_change(i), lambda_, largest) : Plan{};
         describe_alone(i);
         return weights_.plan(direction_, slope, lambda_, largest);
     }
-
-    std::size_t n_ = 0;
-    double lambda_ = 1;
-    Weights weights_;
-    std::size_t worse_than_truth_ = 0;
-    Direction direction_;
-
-  private:
-    // Far enough below the dual objective to be a loss, not rounding.
-    static bool loses(double gain, double dual) { return gain < -1e-15 * std::abs(dual); }
-
     void describe_alone(std::size_t i) {
         direction_.resize(weights_.v.size());
         direction_.clear();
-        describe(i);
+        own().describe(i);
     }
     void move_weights(std::size_t i, double step) {
-        if (explicitly(i)) weights_.move(direction_, step);
-        else add_change(i, step);
-        weights_moved(i);
+        if (own().explicitly(i)) weights_.move(direction_, step);
+        else own().add_change(i, step);
+        own().weights_moved();
     }
     double commit(std::size_t i, Steps kind, const Plan& plan) {
         if (plan.step == 0) return 0;
         move_weights(i, plan.step);
-        move_point(i, kind, plan);
+        own().move_point(i, kind, plan);
         return plan.gain;
     }
 };

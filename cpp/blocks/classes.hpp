@@ -42,7 +42,7 @@ inline void project_to_simplex(const double* z, std::size_t n, std::vector<doubl
     for (std::size_t k = 0; k < n; ++k) out[k] = std::max(0.0, z[k] - threshold);
 }
 
-class ClassBlocks final : public Blocks {
+class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
   public:
     explicit ClassBlocks(const ClassData& data) : data_(data), stride_(stride_for(data.n_columns())) {
         n_ = data.x.n_rows;
@@ -129,10 +129,11 @@ class ClassBlocks final : public Blocks {
     }
 
   protected:
+    friend SteppingBlocks<ClassBlocks>;
     void import(const double* user, double* own) const override { exchange(user, own, false); }
-    void take_noted_target(std::size_t i) override { target_ = targets_[i]; }
+    void take_noted_target(std::size_t i) { target_ = targets_[i]; }
 
-    Worst find_worst(std::size_t i) override {
+    Worst find_worst(std::size_t i) {
         const double* mu = point_of(i);
         worst_ = data_.n_labels;
         for (std::size_t k = 0; k < data_.n_labels; ++k)
@@ -140,7 +141,7 @@ class ClassBlocks final : public Blocks {
         return {mean_ - hinge_[worst_], mu[worst_], worst_ == target_};
     }
 
-    void set_change(std::size_t i, Steps kind) override {
+    void set_change(std::size_t i, Steps kind) {
         const double* mu = point_of(i);
         if (kind == Steps::pairwise) {
             std::fill(change_.begin(), change_.end(), 0.0);
@@ -156,7 +157,7 @@ class ClassBlocks final : public Blocks {
     }
 
     // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.
-    bool set_best_change(std::size_t i, double& rise) override {
+    bool set_best_change(std::size_t i, double& rise) {
         const double curvature = squared_[i] * per_block(), *mu = point_of(i);
         if (!(curvature > 1e-300) || data_.binary()) return false;
         // Relative to the best hinge: where the curvature is tiny, a constant would swallow the distribution.
@@ -166,7 +167,7 @@ class ClassBlocks final : public Blocks {
         return true;
     }
 
-    double tilt(std::size_t i, double temperature) override {
+    double tilt(std::size_t i, double temperature) {
         const std::size_t K = data_.n_labels;
         ask(i);
         if (temperature == 0) {
@@ -181,27 +182,27 @@ class ClassBlocks final : public Blocks {
         }
         return change_to_point(i);
     }
-    void mix(std::size_t i, double step) override {
+    void mix(std::size_t i, double step) {
         double* mu = point_of(i);
         for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] = std::max(kLeastProbability, (1 - step) * mu[k] + step * point_[k]);
     }
 
-    double squared_change(std::size_t i) override {
+    double squared_change(std::size_t i) {
         double squared = 0;
         for (std::size_t k = data_.binary() ? 1 : 0; k < data_.n_labels; ++k) squared += change_[k] * change_[k];
         return squared * squared_[i] * per_block() * per_block();
     }
-    void add_change(std::size_t i, double step) override {
+    void add_change(std::size_t i, double step) {
         add_row(data_.x, i, coefficients(i, step), stride_, weights_.v.data());
     }
-    void describe(std::size_t i) override {
+    void describe(std::size_t i) {
         const double* c = coefficients(i, 1);
         data_.x.for_each(i, [&](std::size_t j, double value) {
             for (std::size_t k = 0; k < data_.n_columns(); ++k)
                 if (c[k] != 0) direction_.add(j * stride_ + k, value * c[k]);
         });
     }
-    void move_point(std::size_t i, Steps kind, const Plan& plan) override {
+    void move_point(std::size_t i, Steps kind, const Plan& plan) {
         double* mu = point_of(i);
         for (std::size_t k = 0; k < data_.n_labels; ++k) mu[k] = std::max(0.0, mu[k] + plan.step * change_[k]);
         if (plan.full && (kind == Steps::away || kind == Steps::pairwise)) mu[worst_] = 0;

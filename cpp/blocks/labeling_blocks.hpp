@@ -15,7 +15,7 @@
 
 namespace maxmargin::blocks {
 
-class LabelingBlocks final : public Blocks {
+class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
   public:
     using Label = std::uint16_t;
     static constexpr std::size_t kMostLabels = 65535;
@@ -143,13 +143,14 @@ class LabelingBlocks final : public Blocks {
     }
 
   protected:
+    friend SteppingBlocks<LabelingBlocks>;
     void import(const double* user, double* own) const override { at_.exchange(user, own, false); }
-    void take_noted_target(std::size_t i) override {
+    void take_noted_target(std::size_t i) {
         slot_ = kNone;
         std::copy_n(targets_.begin() + static_cast<std::ptrdiff_t>(data_.first(i)), data_.length(i), target_.begin());
     }
 
-    Worst find_worst(std::size_t i) override {
+    Worst find_worst(std::size_t i) {
         find_slot(i);
         score_active(i);
         const Active& active = active_[i];
@@ -162,7 +163,7 @@ class LabelingBlocks final : public Blocks {
         return {mean - active_score_[worst_], active.alpha[worst_], worst_ == slot_};
     }
 
-    void set_change(std::size_t i, Steps kind) override {
+    void set_change(std::size_t i, Steps kind) {
         if (!active_.empty()) find_slot(i);
         const std::int32_t *none = nullptr, *to = target_.data();
         if (kind == Steps::fw) return point_.set_change(i, to, none, -1);
@@ -171,7 +172,7 @@ class LabelingBlocks final : public Blocks {
         else point_.set_change(i, to, static_cast<const std::int32_t*>(away_.data()), 0);
     }
 
-    double tilt(std::size_t i, double temperature) override {
+    double tilt(std::size_t i, double temperature) {
         score(i);
         if (temperature == 0) {
             decoder_.best(i, score_.data(), table(), target_.data());
@@ -182,20 +183,20 @@ class LabelingBlocks final : public Blocks {
         point_.set_change_to(i, tilted_.node.data(), tilted_.edge.data());
         return point_.rise(score_.data(), table());
     }
-    void mix(std::size_t i, double step) override {
+    void mix(std::size_t i, double step) {
         tilted_.mix(i, point_.nodes(i), step);
         point_.move_pairs(i, step);
     }
 
-    bool explicitly(std::size_t i) const override { return weights_.bounded() || !point_.has_gram(i); }
-    double squared_change(std::size_t i) override { return point_.squared_change(i) * per_block() * per_block(); }
-    void describe(std::size_t i) override { point_.describe(i, -per_block(), direction_); }
-    void add_change(std::size_t i, double step) override { point_.add(i, -step * per_block(), weights_.v.data()); }
-    void weights_moved(std::size_t) override {
+    bool explicitly(std::size_t i) const { return weights_.bounded() || !point_.has_gram(i); }
+    double squared_change(std::size_t i) { return point_.squared_change(i) * per_block() * per_block(); }
+    void describe(std::size_t i) { point_.describe(i, -per_block(), direction_); }
+    void add_change(std::size_t i, double step) { point_.add(i, -step * per_block(), weights_.v.data()); }
+    void weights_moved() {
         for (const std::uint32_t p : point_.touched_pairs()) decoder_.table_moved(table(), p);
     }
 
-    void move_point(std::size_t i, Steps kind, const Plan& plan) override {
+    void move_point(std::size_t i, Steps kind, const Plan& plan) {
         point_.move(i, plan.step);
         if (active_.empty()) return;
         auto& alpha = active_[i].alpha;

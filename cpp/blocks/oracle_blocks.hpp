@@ -102,7 +102,7 @@ class CompiledOracle final : public Oracle {
     std::size_t most_entries_;
 };
 
-class OracleBlocks final : public Blocks {
+class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
   public:
     explicit OracleBlocks(std::shared_ptr<Oracle> oracle) : oracle_(std::move(oracle)) {
         n_ = oracle_->n_blocks;
@@ -241,10 +241,11 @@ class OracleBlocks final : public Blocks {
     }
 
   protected:
+    friend SteppingBlocks<OracleBlocks>;
     void import(const double* user, double* own) const override { std::copy_n(user, n_weights(), own); }
-    void take_noted_target(std::size_t i) override { target_ = targets_[i]; }
+    void take_noted_target(std::size_t i) { target_ = targets_[i]; }
 
-    Worst find_worst(std::size_t i) override {
+    Worst find_worst(std::size_t i) {
         Outputs& known = outputs_[i];
         if (known.only_truth() && target_ == 0) return {0, 1, true};
         add_target(i);
@@ -254,7 +255,7 @@ class OracleBlocks final : public Blocks {
         return {mean_ - hinges_[worst_], known[worst_].alpha, worst_ == target_};
     }
 
-    void set_change(std::size_t i, Steps kind) override {
+    void set_change(std::size_t i, Steps kind) {
         add_target(i);
         const Outputs& known = outputs_[i];
         changes_.clear();
@@ -268,7 +269,7 @@ class OracleBlocks final : public Blocks {
         }
     }
 
-    double squared_change(std::size_t i) override {
+    double squared_change(std::size_t i) {
         const Outputs& known = outputs_[i];
         double squared = 0;
         for (std::size_t a = 0; a < changes_.size(); ++a) {
@@ -278,13 +279,13 @@ class OracleBlocks final : public Blocks {
         }
         return std::max(0.0, squared) * per_block() * per_block();
     }
-    void describe(std::size_t i) override {
+    void describe(std::size_t i) {
         for (const auto& [c, change] : changes_) {
             const double factor = per_block() * change;
             outputs_[i].for_each_entry(c, [&](std::size_t at, double value) { direction_.add(at, factor * value); });
         }
     }
-    void add_change(std::size_t i, double step) override {
+    void add_change(std::size_t i, double step) {
         const Outputs& known = outputs_[i];
         parts_.begin(known, same_, answer_.psi());
         for (const auto& [c, change] : changes_)
@@ -292,7 +293,7 @@ class OracleBlocks final : public Blocks {
         parts_.add_to(weights_.v.data(), per_block() * step);
     }
 
-    void move_point(std::size_t i, Steps kind, const Plan& plan) override {
+    void move_point(std::size_t i, Steps kind, const Plan& plan) {
         Outputs& known = outputs_[i];
         if (known.only_truth()) return;
         for (std::size_t c = 0; c < known.size(); ++c) {
@@ -307,7 +308,7 @@ class OracleBlocks final : public Blocks {
     }
 
     // In the interior a block has one output, the average of all.
-    double tilt(std::size_t i, double temperature) override {
+    double tilt(std::size_t i, double temperature) {
         oracle_->tilt(i, weights_.data(), temperature, answer_);
         same_ = 0;
         Outputs& known = outputs_[i];
@@ -317,12 +318,12 @@ class OracleBlocks final : public Blocks {
         changes_.assign({{1, -1.0}, {target_, 1.0}});
         return answer_.loss - answer_.psi().dot(weights_.data()) - mean_;
     }
-    void mix(std::size_t i, double step) override {
+    void mix(std::size_t i, double step) {
         oracle_->mix(i, step);
         oracle_->average(i, answer_);
         set_average(i);
     }
-    bool explicitly(std::size_t) const override { return weights_.bounded() || interior_; }
+    bool explicitly(std::size_t) const { return weights_.bounded() || interior_; }
 
   private:
     // Outputs of a block that are kept one by one if only their average matters: fewer if their features are not sparse.
