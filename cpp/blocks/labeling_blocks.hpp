@@ -250,9 +250,10 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
     template <class AnyLabel>
     double score_of(std::size_t i, const AnyLabel* labels) const {
         double sum = 0;
-        const double* pairs = table();
-        for (std::size_t t = 0; t < data_.length(i); ++t) {
-            sum += score_[t * data_.n_labels + static_cast<std::size_t>(labels[t])];
+        const double *pairs = table(), *row = score_.data();
+        const std::size_t L = data_.length(i);
+        for (std::size_t t = 0; t < L; ++t, row += data_.n_labels) {
+            sum += row[static_cast<std::size_t>(labels[t])];
             if (const std::int64_t p = data_.parent_of(i, t); p >= 0) sum += pairs[data_.pair(labels[p], labels[t])];
         }
         return sum;

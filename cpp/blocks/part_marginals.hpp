@@ -137,10 +137,10 @@ class PartMarginals {
     // factor * (present point) + plus - minus, the latter two unless null.
     template <class AnyLabel>
     void set_change(std::size_t i, const AnyLabel* plus, const AnyLabel* minus, double factor) {
-        const std::size_t K = data_.n_labels;
+        const std::size_t K = data_.n_labels, L = data_.length(i);
+        const double* mu = nodes(i);
         clear_change();
-        for (std::size_t t = 0; t < data_.length(i); ++t) {
-            const double* mu = nodes(i) + t * K;
+        for (std::size_t t = 0; t < L; ++t, mu += K) {
             const std::size_t up = plus ? static_cast<std::size_t>(plus[t]) : kNone, down = minus ? static_cast<std::size_t>(minus[t]) : kNone;
             if (factor == 0) {
                 if (up != down) put(up, 1), put(down, -1);
@@ -262,10 +262,10 @@ class PartMarginals {
     }
 
     void move(std::size_t i, double step) {
+        double* const mu = nodes(i);
         for (const Row& row : rows_) {
-            double* mu = nodes(i) + row.node * data_.n_labels;
             for (std::size_t e = row.begin; e < row.end; ++e) {
-                double& mass = mu[changes_[e].label];
+                double& mass = mu[row.node * data_.n_labels + changes_[e].label];
                 mass = std::max(0.0, mass + step * changes_[e].value);
             }
         }
