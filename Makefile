@@ -2,15 +2,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src cpp -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml
+# What the extension and the list of packages are made of; Python files are used where they are, so they cost nothing.
+SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
+INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto --pyargs tests README.md docs maxmargin
+	$(BIN)/python -m pytest -n auto tests README.md docs src/maxmargin
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -20,7 +22,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_inference
 	$(BIN)/python -m benchmarks.graphcut
-	$(BIN)/pip install --quiet '.[bench]'
+	$(INSTALL) '.[bench]'
 	$(BIN)/python -m benchmarks.native_oracle
 	$(BIN)/python -m benchmarks.multiclass
 	$(BIN)/python -m benchmarks.ocr
@@ -35,20 +37,36 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_quality
 	$(BIN)/python -m benchmarks.path
 
-# Installed anew whenever a source changes; pip removes the previous copy.
-$(VENV)/.plot: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/pip install --quiet '.[plot]'
+# Kernels, engine and readers with address and undefined-behaviour sanitizers; a fault ends the run. The extension of this build
+# lies in a copy of the package, so that nothing else uses it.
+SANITIZED := build/sanitize
+sanitize: $(VENV)/.test
+	cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=Release -DMAXMARGIN_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	  -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
+	cmake --build $(SANITIZED) --parallel
+	rm -rf $(SANITIZED)/package && mkdir $(SANITIZED)/package
+	cp -r src/maxmargin $(SANITIZED)/package && cp $(SANITIZED)/_core*.so $(SANITIZED)/package/maxmargin
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  PYTHONPATH=$(SANITIZED)/package $(BIN)/python -m tests.sanitized
+
+# Breaks one line after the other and looks whether a test notices.
+mutants: $(VENV)/.test
+	$(BIN)/python -m tests.mutants
+
+$(VENV)/.plot: $(VENV)/.tools $(SOURCES)
+	$(INSTALL) '.[plot]'
 	@touch $@
 
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.
-$(VENV)/.test: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/pip install --quiet '.[test]'
+$(VENV)/.test: $(VENV)/.tools $(SOURCES)
+	$(INSTALL) '.[test]'
 	-@$(BIN)/python tests/browser.py
 	@touch $@
 
-$(VENV)/bin/python:
+$(VENV)/.tools:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --upgrade pip 'scikit-build-core>=0.11' 'nanobind>=2.4' cmake ninja
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,40 @@
+"""Kernels, engine and readers under sanitizers: ``make sanitize`` builds the extension for it and runs this.
+
+A fault in the extension ends the process with a report of where it was.
+"""
+
+import sys
+from pathlib import Path
+
+# The editable install would answer for the package; here the copy with the sanitized extension is wanted.
+sys.meta_path = [finder for finder in sys.meta_path if type(finder).__name__ != "ScikitBuildRedirectingFinder"]
+
+TESTS = (
+    "test_ranking_inference.py",
+    "test_many_rankings.py",
+    "test_reader_fuzz.py",
+    "test_svmlight_reader.py",
+    "test_tree.py",
+    "test_graphcut.py",
+    "test_block_engine.py",
+    "test_decoders.py",
+    "test_native.py",
+    "test_engine.py",
+    "test_cutting_plane.py",
+)
+
+
+def main() -> int:
+    """Run the tests of compiled code with little of everything else."""
+    import pytest
+
+    from maxmargin import _core
+
+    assert "sanitize" in _core.__file__, f"{_core.__file__} is not the sanitized extension"
+    here = Path(__file__).parent
+    files = [str(path) for name in TESTS for path in sorted(here.rglob(name))]
+    return int(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
