@@ -8,8 +8,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import ChainSVM, GraphSVM, MulticlassSVM, StructuredSVM
-from maxmargin.models import StructuredModel
 from maxmargin.solvers import BCFW, ConvergenceWarning
+from maxmargin.structures import Structure
 
 
 @parametrize_with_checks([MulticlassSVM()])
@@ -126,7 +126,7 @@ def test_graph_uses_the_neighbours():
         GraphSVM().fit([(*X[0], np.ones(3))], y[:1])
 
 
-class Threshold(StructuredModel):
+class Threshold(Structure):
     def joint_feature(self, x, y):
         return np.array([x * y, y], dtype=float)
 

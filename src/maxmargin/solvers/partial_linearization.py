@@ -179,7 +179,7 @@ class _DistributionState:
     @classmethod
     def make(cls, run: Run, start: Solution | None) -> _DistributionState:
         problem = run.problem.problem
-        if not isinstance(problem, ExpectationProblem):
+        if "expectations" not in problem.capabilities or not isinstance(problem, ExpectationProblem):
             raise TypeError(
                 f"{type(problem).__name__} cannot average over outputs, which partial linearization and exponentiated "
                 "gradients need; use BCFW, or give the model interior, tilt, mix, average and diameter"
