@@ -140,16 +140,17 @@ class Classes(Structure):
     def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(len(self.eye), -1) @ x + 1.0 - self.eye[truth]))
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        wrong = 0.0 if truth is None else 1.0 - self.eye[truth]
+        return int(np.argmax(a * (weights.reshape(len(self.eye), -1) @ x) + b * wrong))
 
 
 class BatchClasses(Classes):
     """The same with a batch method."""
 
-    def loss_augmented_batch(self, xs, truths, weights):
-        scores = np.stack(xs) @ weights.reshape(len(self.eye), -1).T
-        return np.argmax(scores + 1.0 - self.eye[np.asarray(truths)], axis=1).tolist()
+    def decode_batch(self, xs, weights, truths=None, a=1.0, b=0.0):
+        wrong = 0.0 if truths is None else 1.0 - self.eye[np.asarray(truths)]
+        return np.argmax(a * (np.stack(xs) @ weights.reshape(len(self.eye), -1).T) + b * wrong, axis=1).tolist()
 
 
 def make(n, p, K):
@@ -256,7 +257,7 @@ def main() -> None:
         "Ten passes of BCFW from zero and one exact check, C = 0.1, one thread, processor time; built-in model and native oracle "
         "take turns with the same seeds, and the ratios are medians. With plain steps (fw) both take the same steps to the same "
         "dual objective. The native oracle is numba code with weights laid out [feature][label]. *Batch* and *Python* are "
-        "`loss_augmented_batch` and `loss_augmented` of a `Structure`, two passes on the first 500 samples; with them the "
+        "`decode_batch` and `decode` of a `Structure`, two passes on the first 500 samples; with them the "
         "loop is Python as well, and the batch method is used by the exact check alone."
     )
     decoders = [

@@ -79,7 +79,7 @@ PRINTED = {
 def folder() -> Path:
     """Where results are kept; another one after a change of the code that is measured."""
     digest = hashlib.sha256()
-    for part in ("path", "solvers", "models", "inference", "losses", "_core*"):
+    for part in ("path", "solvers", "problems", "structures", "inference", "losses", "_core*"):
         for file in sorted(f for place in PACKAGE.glob(part) for f in ([place] if place.is_file() else place.rglob("*.py"))):
             digest.update(file.read_bytes())
     place = Path(tempfile.gettempdir()) / f"maxmargin-benchmark-path-{digest.hexdigest()[:12]}"

@@ -45,7 +45,8 @@ def make_case(name):
         model, blocks = GraphProblem(graphs, labels), []
         for graph, truth in zip(graphs, labels, strict=True):
             every = [np.array(y) for y in product((0, 1), repeat=4)]
-            psi = [model.feature(graph, truth) - model.feature(graph, y) for y in every]
+            feature = model.structure.joint_feature
+            psi = [feature(graph, truth) - feature(graph, y) for y in every]
             blocks.append((np.array(psi), np.array([np.mean(y != truth) for y in every])))
         return model, blocks
     if name == "separable":

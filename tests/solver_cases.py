@@ -6,6 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 from scipy import sparse
 
+from maxmargin.cuts import Problem
 from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures import ChainWeights, Structure
@@ -25,16 +26,22 @@ class ThreeClasses(Structure):
     def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        return int(np.argmax(a * weights.reshape(3, -1) @ x + b * (np.arange(3) != truth)))
 
 
-class Hidden:
-    """A model without its compiled form: solvers must ask its oracle in Python."""
+class Hidden(Problem):
+    """A problem without its compiled form: solvers must ask its oracle in Python."""
 
-    def __init__(self, model):
-        self.n_blocks, self.n_features, self.exact = model.n_blocks, model.n_features, model.exact
-        self.cut, self.cuts = model.cut, model.cuts
+    def __init__(self, problem):
+        self.n_blocks, self.n_features, self.exact = problem.n_blocks, problem.n_features, problem.exact
+        self.problem = problem
+
+    def cut(self, block, weights):
+        return self.problem.cut(block, weights)
+
+    def cuts(self, blocks, weights):
+        return self.problem.cuts(blocks, weights)
 
 
 def chain(lengths, n_labels=3, n_inputs=2, seed=0, scale=1.0):

@@ -296,8 +296,8 @@ def test_item_10_oracles_that_are_not_exact():
     class Wrong(ThreeClasses):
         """Says that it is exact, and is caught."""
 
-        def loss_augmented(self, x, truth, weights):
-            return int(np.argmin(weights.reshape(3, -1) @ x)) if weights.any() else super().loss_augmented(x, truth, weights)
+        def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+            return int(np.argmin(weights.reshape(3, -1) @ x)) if weights.any() else super().decode(x, weights, truth, a, b)
 
     problem = StructuredProblem(Wrong(), list(model.X), model.y.tolist())
     with pytest.warns(InexactOracleWarning):

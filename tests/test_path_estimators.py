@@ -39,12 +39,9 @@ class Matching(Structure):
     def loss(self, truth, y):
         return float(np.mean(truth != y))
 
-    def loss_augmented(self, x, truth, weights):
-        wrong = (np.arange(len(truth)) != truth[:, None]) / len(truth)
-        return linear_sum_assignment(x @ weights + wrong, maximize=True)[1]
-
-    def predict(self, x, weights):
-        return linear_sum_assignment(x @ weights, maximize=True)[1]
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        wrong = 0.0 if truth is None else (np.arange(len(truth)) != truth[:, None]) / len(truth)
+        return linear_sum_assignment(a * (x @ weights) + b * wrong, maximize=True)[1]
 
 
 def cases():

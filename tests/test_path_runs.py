@@ -97,11 +97,11 @@ class Interrupted(ThreeClasses):
     def __init__(self, most):
         self.most = most
 
-    def loss_augmented(self, x, truth, weights):
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
         self.most -= 1
         if self.most < 0:
             raise KeyboardInterrupt
-        return super().loss_augmented(x, truth, weights)
+        return super().decode(x, weights, truth, a, b)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -111,7 +111,7 @@ def test_interruption_keeps_what_was_found(rule):
     for most in (18, 19, 24, 31, 60, 100, 150, 222, 300, 450, 10**9):
         problem = StructuredProblem(Interrupted(most), list(model.X), model.y.tolist())
         path = trace(problem, rule)
-        assert path.complete == (problem.model.most >= 0) and path.certified
+        assert path.complete == (problem.structure.most >= 0) and path.certified
         check_covered(path, count=8)
         ends.append(path.lambda_end)
     assert (np.diff(ends) <= 0).all() and len(set(ends)) > 3

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
-from solver_cases import ThreeClasses
+from solver_cases import ThreeClasses, outputs_of
 
 from maxmargin.cuts import Cut
 from maxmargin.losses import ranking_loss
@@ -274,7 +274,7 @@ def test_zero_temperature_is_bcfw_and_full_steps_are_exponentiated_gradients():
         exact = problem.average(block, problem.tilt(block, start, weights, 0))
         np.testing.assert_array_equal(exact.psi, corner.psi)
         # alpha exp(H / tau) / Z
-        hinges = problem._hinges([block], weights)[0]
+        hinges = outputs_of(problem, block)[1] - outputs_of(problem, block)[0] @ weights
         expected = np.exp(start) * np.exp(hinges / 0.3)
         np.testing.assert_allclose(np.exp(problem.tilt(block, start, weights, 0.3)), expected / expected.sum(), rtol=1e-12)
     # Warm enough, BCPL takes full steps: the two methods walk together.
@@ -416,7 +416,7 @@ def test_edge_cases():
 class Wrong(ThreeClasses):
     """An oracle that sometimes returns a bad output."""
 
-    def loss_augmented(self, x, truth, weights):
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
         return int(np.argmin(weights.reshape(3, -1) @ x))
 
 

@@ -53,7 +53,7 @@ def graphs(seed=0, sizes=(1, 4, 6)):
 
 
 def all_graph_outputs(model, block):
-    graph, truth = model.graphs[block], model.labels[block]
+    graph, truth = model.samples[block].x, model.samples[block].truth
 
     def feature(y):
         total = np.zeros(model.n_features)
@@ -121,7 +121,7 @@ def test_graph_oracle_equals_enumeration(seed):
         for block in range(model.n_blocks):
             psi, loss = all_graph_outputs(model, block)
             assert model.cut(block, weights).hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
-    with pytest.raises(ValueError, match=r"solve with bounds=model.bounds"):
+    with pytest.raises(ValueError, match="solve with the problem's bounds"):
         model.cut(2, np.concatenate([np.zeros(4), [-1.0, -1.0]]))
 
 
@@ -177,9 +177,9 @@ def test_bad_input():
     with pytest.raises(ValueError, match="y must lie between 0 and 1"):
         ChainProblem(X, np.array([0, 1, 2]), np.array([0, 3]), 2)
     edge = Graph(X, np.array([[0, 1]], dtype=np.int32), np.array([[-1.0]]))
-    with pytest.raises(ValueError, match="edge features of graph 0 must not be negative"):
+    with pytest.raises(ValueError, match="sample 0: edge features must not be negative"):
         GraphProblem([edge], [np.zeros(3, int)])
-    with pytest.raises(ValueError, match="labels of graph 0 must be 0 or 1"):
+    with pytest.raises(ValueError, match="sample 0: labels must be 0 or 1"):
         GraphProblem([edge._replace(edge_features=np.ones((1, 1)))], [np.full(3, 2)])
-    with pytest.raises(ValueError, match="graph 0 has 3 nodes and 2 labels"):
-        GraphProblem([edge], [np.zeros(2, int)])
+    with pytest.raises(ValueError, match="sample 0: there are 3 nodes and 2 labels"):
+        GraphProblem([edge._replace(edge_features=np.ones((1, 1)))], [np.zeros(2, int)])

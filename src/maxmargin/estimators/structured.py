@@ -14,6 +14,7 @@ from maxmargin.estimators.training import ListEstimator, check_budgets, train
 from maxmargin.problems import GraphProblem, make_problem
 from maxmargin.solvers import Solver
 from maxmargin.structures import GraphStructure, Structure, predict
+from maxmargin.structures.base import encoded
 
 
 class GraphSVM(ListEstimator):
@@ -156,4 +157,5 @@ class StructuredSVM(ListEstimator):
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """One minus the mean loss of the predictions."""
-        return 1.0 - float(np.mean([self.structure.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]))
+        truths = [encoded(self.structure, k, x, truth)[1] for k, (x, truth) in enumerate(zip(X, y, strict=True))]
+        return 1.0 - float(np.mean([self.structure.loss(*pair) for pair in zip(truths, self.predict(X), strict=True)]))
