@@ -84,12 +84,8 @@ class MulticlassProblem(ArrayProblem):
     def _weight(self, block: int) -> float:
         return 1.0 if self.sample_weight is None else float(self.sample_weight[block])
 
-    def _average(self, block: int, p: Floats) -> Cut:
-        """The average of all cuts under these probabilities, which are changed: ``(e_truth - p) x'``."""
-        weight, truth = self._weight(block), self.y[block]
-        loss = weight * float(p @ self.costs[truth])
-        p[truth] -= 1.0
-        return Cut(np.outer(-weight * p, row_of(self.X, block)).ravel(), loss)
+    def _psi(self, block: int, coefficients: Floats) -> Floats:
+        return np.outer(coefficients, row_of(self.X, block)).ravel()
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The most violating labels, each the first of several, with one matrix product."""
@@ -97,9 +93,10 @@ class MulticlassProblem(ArrayProblem):
         labels = np.argmax(self.structure.augmented(self.X[chosen], weights, self.y[chosen], 1.0, 1.0), axis=1)
         found = []
         for block, label in zip(blocks, labels, strict=True):
-            p = np.zeros(self.n_classes)
-            p[label] = 1.0
-            found.append(self._average(block, p))
+            weight, truth, coefficients = self._weight(block), self.y[block], np.zeros(self.n_classes)
+            coefficients[truth] += weight
+            coefficients[label] -= weight
+            found.append(Cut(self._psi(block, coefficients), weight * float(self.costs[truth, label])))
         return found
 
     def mean_cut(self, weights: Floats) -> Cut:
@@ -128,8 +125,11 @@ class MulticlassProblem(ArrayProblem):
         return log_mix(distribution, other, step)
 
     def average(self, block: int, distribution: Floats) -> Cut:
-        """Average of all cuts."""
-        return self._average(block, np.exp(distribution))
+        """Average of all cuts: ``(e_truth - p) x'``."""
+        p, weight, truth = np.exp(distribution), self._weight(block), self.y[block]
+        loss = weight * float(p @ self.costs[truth])
+        p[truth] -= 1.0
+        return Cut(self._psi(block, -weight * p), loss)
 
     def diameter(self) -> float:
         """``sqrt(2)`` times the largest norm of a sample, times its weight."""

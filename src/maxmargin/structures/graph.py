@@ -94,18 +94,20 @@ class GraphStructure(Structure):
     def joint_feature(self, x: Graph, y: Any) -> Floats:
         """Sums of node features for each label, and those of edges with different labels, negative."""
         ones, (left, right) = np.asarray(y, dtype=np.float64), x.edges.T
-        return np.concatenate([(1.0 - ones) @ x.nodes, ones @ x.nodes, -((ones[left] != ones[right]) @ x.edge_features)])
+        different = np.abs(ones[left] - ones[right])
+        return np.concatenate([(1.0 - ones) @ x.nodes, ones @ x.nodes, -(different @ x.edge_features)])
 
     def loss(self, truth: Any, y: Any) -> float:
         """The share of wrong labels."""
-        return float(np.mean(np.asarray(truth) != np.asarray(y)))
+        return np.count_nonzero(np.asarray(truth) != np.asarray(y)) / len(truth)
 
     def decode(self, x: Graph, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> NDArray[np.int64]:
         """The best labeling, by a minimum cut; of equally good ones that with the fewest ones."""
-        unary = a * (x.nodes @ weights[: 2 * self.n_inputs].reshape(2, -1).T)
+        weights = a * weights
+        unary = x.nodes @ weights[: 2 * self.n_inputs].reshape(2, -1).T
         if truth is not None:
-            unary[np.arange(len(unary)), 1 - np.asarray(truth)] += b / len(unary)
-        penalties = a * (x.edge_features @ weights[2 * self.n_inputs :])
+            unary += (b / len(unary)) * np.column_stack([truth, 1 - np.asarray(truth)])
+        penalties = x.edge_features @ weights[2 * self.n_inputs :]
         if (penalties < 0).any():
             raise ValueError(
                 f"an edge has the penalty {penalties.min():.3g} < 0: it would reward different labels, and a minimum cut cannot "

@@ -104,8 +104,8 @@ class TreeStructure(Structure):
 
     def loss(self, truth: Any, y: Any) -> float:
         """Wrong labels, over the number of nodes if normalized."""
-        wrong = np.asarray(truth) != np.asarray(y)
-        return float(np.mean(wrong) if self.normalize else np.sum(wrong))
+        wrong = np.count_nonzero(np.asarray(truth) != np.asarray(y))
+        return wrong / len(truth) if self.normalize else float(wrong)
 
     def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Ints:
         """The best labeling; of equally good labels the lowest, from the roots down."""

@@ -16,7 +16,7 @@ Vector = Floats | SparseVector
 
 def as_vector(feature: Any) -> tuple[Vector, int]:
     """A joint feature as its user wrote it, and its length; sparse ones stay sparse, with indices in order and none twice."""
-    if not is_sparse(feature):
+    if isinstance(feature, np.ndarray) or not is_sparse(feature):
         dense = np.asarray(feature, dtype=np.float64)
         if dense.ndim != 1:
             raise ValueError(f"joint_feature must be one-dimensional or a sparse row, but has shape {dense.shape}")

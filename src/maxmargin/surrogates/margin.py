@@ -36,12 +36,11 @@ class Margin:
             raise ValueError(f"decode_batch returned {len(answers)} outputs for {len(samples)} samples")
         found = []
         for sample, answer in zip(samples, answers, strict=True):
-            output = answer.output if isinstance(answer, Decoded) else answer
+            bounded = isinstance(answer, Decoded)
+            output = answer.output if bounded else answer
             cut = sample.cut(structure, output)
             sample.remember(cut, output)
-            if isinstance(answer, Decoded):
-                cut = _bounded(sample, cut, answer.upper, weights)
-            found.append(cut)
+            found.append(_bounded(sample, cut, answer.upper, weights) if bounded else cut)
         return found
 
 

@@ -6,9 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, SparseVector
 from maxmargin.structures.base import Structure, encoded
 from maxmargin.structures.vectors import as_vector, difference, entries_of
 
@@ -53,7 +52,7 @@ class Sample:
 
     def _loss(self, structure: Structure, y: Any) -> float:
         loss = structure.loss(self.truth, y)
-        if not isinstance(loss, Real | np.bool_):
+        if type(loss) is not float and not isinstance(loss, Real | np.bool_):
             raise TypeError(f"loss must return a number, but returned {loss!r} for sample {self.number}")
         if not 0 <= loss < np.inf:
             raise ValueError(f"loss must be finite and not negative or NaN, but is {loss} for sample {self.number}")
@@ -73,10 +72,7 @@ class Sample:
         """Keep the output for an audit, if that was asked for and it is new."""
         if self.seen is None:
             return
-        self.seen[cut.loss, hash(b"".join(np.ascontiguousarray(part).tobytes() for part in _parts(cut)))] = y
+        parts = cut.psi if isinstance(cut.psi, SparseVector) else (cut.psi,)
+        self.seen[cut.loss, *(hash(part.tobytes()) for part in parts)] = y
         if len(self.seen) > _KEPT:
             del self.seen[next(iter(self.seen))]
-
-
-def _parts(cut: Cut) -> tuple[NDArray[Any], ...]:
-    return cut.psi if isinstance(cut.psi, tuple) else (cut.psi,)
