@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.datasets import mnist, news20
 from benchmarks.timing import markdown, write_report
-from maxmargin.models import MulticlassModel
+from maxmargin.problems import MulticlassProblem
 from maxmargin.solvers import BCFW
 
 NEAR = 1.001
@@ -38,7 +38,7 @@ def primal(W: Any, X: Any, y: Any, C: float) -> float:
 def ours(X: Any, y: Any, C: float, limit: float) -> tuple[float, float, float]:
     """Processor seconds until the primal is at most ``limit`` (infinite: until a tight gap), and the bounds reached."""
     start = time.thread_time()
-    model = MulticlassModel(X, y, int(y.max()) + 1)
+    model = MulticlassProblem(X, y, int(y.max()) + 1)
     lam = 1.0 / (C * len(y))
     tight = np.isinf(limit)
     solver = BCFW(

@@ -12,17 +12,17 @@ from scipy import sparse
 
 from benchmarks.datasets import ROOT, Sequences, mnist, ocr_words
 from benchmarks.timing import markdown, write_report
-from maxmargin.models import (
-    ChainModel,
-    DecodedModel,
-    MulticlassModel,
+from maxmargin.problems import (
+    ChainProblem,
+    DecodedProblem,
+    MulticlassProblem,
     NativeProblem,
-    StructuredModel,
-    UserProblem,
+    StructuredProblem,
     decoder_signature,
     native_signature,
 )
 from maxmargin.solvers import BCFW
+from maxmargin.structures import Structure
 
 
 # Without the promise that there is no NaN, a maximum is not vectorised.
@@ -128,7 +128,7 @@ def native_problem(X, y, K):
     return NativeProblem(sparse_classes, n, K * p, rows.data, integers, max_entries=most)
 
 
-class Classes(StructuredModel):
+class Classes(Structure):
     """Multi-class in Python, one sample at a time."""
 
     def __init__(self, n_classes):
@@ -140,16 +140,17 @@ class Classes(StructuredModel):
     def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(len(self.eye), -1) @ x + 1.0 - self.eye[truth]))
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        wrong = 0.0 if truth is None else 1.0 - self.eye[truth]
+        return int(np.argmax(a * (weights.reshape(len(self.eye), -1) @ x) + b * wrong))
 
 
 class BatchClasses(Classes):
     """The same with a batch method."""
 
-    def loss_augmented_batch(self, xs, truths, weights):
-        scores = np.stack(xs) @ weights.reshape(len(self.eye), -1).T
-        return np.argmax(scores + 1.0 - self.eye[np.asarray(truths)], axis=1).tolist()
+    def decode_batch(self, xs, weights, truths=None, a=1.0, b=0.0):
+        wrong = 0.0 if truths is None else 1.0 - self.eye[np.asarray(truths)]
+        return np.argmax(a * (np.stack(xs) @ weights.reshape(len(self.eye), -1).T) + b * wrong, axis=1).tolist()
 
 
 def make(n, p, K):
@@ -171,7 +172,7 @@ def compare(name, data, lam, repeats, settings, python_samples):
     """One row: times of built-in and native take turns; ratios are medians over the turns."""
     X, y, K = data
     n = len(y)
-    problems = {"built in": MulticlassModel(X, y, K), "native": native_problem(X, y, K)}
+    problems = {"built in": MulticlassProblem(X, y, K), "native": native_problem(X, y, K)}
     times: dict[str, list[float]] = {label: [] for label in problems}
     duals = {}
     for problem in problems.values():
@@ -185,10 +186,10 @@ def compare(name, data, lam, repeats, settings, python_samples):
     ratio = np.median(np.array(times["native"]) / np.array(times["built in"]))
     row = [name, settings["sampling"], settings["steps"], f"{np.median(times['built in']) / n * 1e9:.0f} ns", f"{ratio:.2f}"]
     some = slice(0, python_samples)
-    small = MulticlassModel(X[some], y[some], K)
+    small = MulticlassProblem(X[some], y[some], K)
     ways = {
-        "batch": UserProblem(BatchClasses(K), list(X[some]), y[some].tolist()),
-        "python": UserProblem(Classes(K), list(X[some]), y[some].tolist()),
+        "batch": StructuredProblem(BatchClasses(K), list(X[some]), y[some].tolist()),
+        "python": StructuredProblem(Classes(K), list(X[some]), y[some].tolist()),
     }
     here = lam * n / len(small.y)
     for problem in ways.values():
@@ -213,8 +214,8 @@ def make_chains(n, length, p, K):
 def compare_decoders(name, data, K, lam, repeats, settings):
     """One row: the built-in chain against the same with Viterbi of one's own."""
     problems = {
-        "built in": ChainModel(data.X, data.y, data.offsets, K),
-        "decoder": DecodedModel(viterbi, data.X, data.y, data.offsets, None, K),
+        "built in": ChainProblem(data.X, data.y, data.offsets, K),
+        "decoder": DecodedProblem(viterbi, data.X, data.y, data.offsets, None, K),
     }
     times: dict[str, list[float]] = {label: [] for label in problems}
     for problem in problems.values():
@@ -256,7 +257,7 @@ def main() -> None:
         "Ten passes of BCFW from zero and one exact check, C = 0.1, one thread, processor time; built-in model and native oracle "
         "take turns with the same seeds, and the ratios are medians. With plain steps (fw) both take the same steps to the same "
         "dual objective. The native oracle is numba code with weights laid out [feature][label]. *Batch* and *Python* are "
-        "`loss_augmented_batch` and `loss_augmented` of a `StructuredModel`, two passes on the first 500 samples; with them the "
+        "`decode_batch` and `decode` of a `Structure`, two passes on the first 500 samples; with them the "
         "loop is Python as well, and the batch method is used by the exact check alone."
     )
     decoders = [
@@ -265,7 +266,7 @@ def main() -> None:
         for steps, cache in (("fw", 0), ("pairwise", 20))
     ]
     second = (
-        "`DecodedModel`: the library keeps scores, features and blocks, the user's function only searches for the best labels. "
+        "`DecodedProblem`: the library keeps scores, features and blocks, the user's function only searches for the best labels. "
         "Chains with Viterbi written in numba against the built-in one, lambda = 0.01; both take the same steps."
     )
     titles = ["data", "sampling", "steps", "built in, per call", "decoder / built in"]

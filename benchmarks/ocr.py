@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.datasets import Sequences, ocr_words
 from benchmarks.timing import markdown, write_report
 from maxmargin import _core
-from maxmargin.models import ChainModel
-from maxmargin.models.forest import Forests, TreeWeights, label_scores
+from maxmargin.problems import ChainProblem
 from maxmargin.solvers import BCFW
+from maxmargin.structures.forest import Forests, TreeWeights, label_scores
 
 GRID = np.logspace(-4, 3, 20)
 EPSILON = 0.1
@@ -52,7 +52,7 @@ def thread_time_of(task) -> float:
     return time.thread_time() - start
 
 
-def speed(model: ChainModel, train: Sequences, lam: float, passes: int, repeats: int) -> list[str]:
+def speed(model: ChainProblem, train: Sequences, lam: float, passes: int, repeats: int) -> list[str]:
     """One row: a pass of BCFW against sweeps that only answer with the best labels."""
     n = model.n_blocks
     settings = _core.BlockSettings.frank_wolfe("gap", "fw", 0, 0)
@@ -71,7 +71,7 @@ def speed(model: ChainModel, train: Sequences, lam: float, passes: int, repeats:
     return row
 
 
-def grid(model: ChainModel, test: Sequences, name: str, seed: int) -> tuple[float, float, float]:
+def grid(model: ChainProblem, test: Sequences, name: str, seed: int) -> tuple[float, float, float]:
     """Total passes, smallest test loss and processor seconds over the grid, every lambda from zero weights."""
     total, best, start = 0.0, np.inf, time.thread_time()
     for lam in GRID:
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9, help="timings per entry; the median counts")
     options = parser.parse_args()
     train, test = ocr_words()
-    model = ChainModel(train.X, train.y, train.offsets, 26)
+    model = ChainProblem(train.X, train.y, train.offsets, 26)
     dense = model.n_blocks * model.n_features * 8 / 2**20
 
     header = ["lambda", "pass, ms", "product + Viterbi, ms", "sparse sweep, ms", "pass / product", "pass / sweep", "blocks, MB"]

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.datasets import mnist, ocr_words
 from benchmarks.timing import markdown, write_report
 from maxmargin import _core
-from maxmargin.models import ChainModel, MulticlassModel
+from maxmargin.problems import ChainProblem, MulticlassProblem
 from maxmargin.solvers import BCFW
 
 matplotlib.use("Agg")
@@ -67,7 +67,7 @@ def reach(curve: Curve, optimum: float, level: float) -> str:
 
 def study(name: str, model: Any, lam: float, seconds: float, ax: Any) -> list[list[str]]:
     """All methods on one problem: rows of the table, and a plot."""
-    steps = "exact" if isinstance(model, MulticlassModel) else "pairwise"
+    steps = "exact" if isinstance(model, MulticlassProblem) else "pairwise"
     cache = 0 if steps == "exact" else 50
     solution = BCFW(steps=steps, cache=cache, tol=1e-5, max_passes=20_000, time_limit=60).solve(model, lam)
     optimum = solution.dual
@@ -109,11 +109,11 @@ def main() -> None:
     options = parser.parse_args()
     X, y = mnist()
     train, test = ocr_words()
-    problems = [("MNIST", MulticlassModel(X, y, 10), lam) for lam in (0.1, 0.01, 0.001)]
+    problems = [("MNIST", MulticlassProblem(X, y, 10), lam) for lam in (0.1, 0.01, 0.001)]
     # The thesis trains on the small fold.
-    small = ChainModel(test.X, test.y, test.offsets, 26)
+    small = ChainProblem(test.X, test.y, test.offsets, 26)
     problems += [("OCR, 626 words", small, lam) for lam in (0.1, 0.01)]
-    problems += [("OCR, 6,251 words", ChainModel(train.X, train.y, train.offsets, 26), 0.01)]
+    problems += [("OCR, 6,251 words", ChainProblem(train.X, train.y, train.offsets, 26), 0.01)]
     figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), sharey=True, layout="constrained")
     rows: list[list[str]] = []
     for (name, model, lam), ax in zip(problems, axes.ravel(), strict=True):

@@ -27,9 +27,9 @@ from benchmarks.datasets import binary, mnist, news20, ocr_words
 from benchmarks.ocr import EPSILON, GRID, test_loss
 from benchmarks.timing import markdown, update_report
 from maxmargin.losses import AveragePrecision
-from maxmargin.models import BinaryModel, ChainModel, MulticlassModel, RankingModel
 from maxmargin.path import TracedPath, trace_path
 from maxmargin.path.tracing import Rule
+from maxmargin.problems import BinaryProblem, ChainProblem, MulticlassProblem, RankingProblem
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane, Solver
 from maxmargin.storage import replacing
 
@@ -79,7 +79,7 @@ PRINTED = {
 def folder() -> Path:
     """Where results are kept; another one after a change of the code that is measured."""
     digest = hashlib.sha256()
-    for part in ("path", "solvers", "models", "inference", "losses", "_core*"):
+    for part in ("path", "solvers", "problems", "structures", "inference", "losses", "_core*"):
         for file in sorted(f for place in PACKAGE.glob(part) for f in ([place] if place.is_file() else place.rglob("*.py"))):
             digest.update(file.read_bytes())
     place = Path(tempfile.gettempdir()) / f"maxmargin-benchmark-path-{digest.hexdigest()[:12]}"
@@ -118,13 +118,13 @@ def timed(task: Callable[[], Any], repeats: int = 1) -> tuple[Any, float, float]
 
 
 @cache
-def words() -> tuple[ChainModel, Any]:
+def words() -> tuple[ChainProblem, Any]:
     """Training words as a model, and the test words."""
     train, test = ocr_words()
-    return ChainModel(train.X, train.y, train.offsets, 26), test
+    return ChainProblem(train.X, train.y, train.offsets, 26), test
 
 
-def true_gaps(path: TracedPath, model: ChainModel) -> tuple[float, float]:
+def true_gaps(path: TracedPath, model: ChainProblem) -> tuple[float, float]:
     """The largest duality gap of a path traced with estimates, from hinges that were looked at, and where it is."""
     worst, place = 0.0, 0.0
     for segment in path.segments:
@@ -233,9 +233,9 @@ class Case:
     repeats: int = 1
 
 
-def ranking_model() -> RankingModel:
+def ranking_model() -> RankingProblem:
     X, relevant = binary("w8a")
-    return RankingModel(X, relevant, AveragePrecision())
+    return RankingProblem(X, relevant, AveragePrecision())
 
 
 CASES = [
@@ -243,8 +243,8 @@ CASES = [
     Case("w8a, ranking by AP", ranking_model, OneSlackCuttingPlane(max_passes=5000), 0.1, 1e-6, 1.0, 3),
     Case("w8a, ranking by AP", ranking_model, OneSlackCuttingPlane(max_passes=5000), 0.01, 1e-6, 1.0, 3),
     Case("w8a, ranking by AP", ranking_model, OneSlackCuttingPlane(max_passes=5000), 0.001, 1e-6, 1.0, 3),
-    Case("MNIST, 10 classes", lambda: MulticlassModel(*mnist(), 10), BCFW(steps="exact"), 0.1, 1e-5, 1e2),
-    Case("MNIST, 10 classes", lambda: MulticlassModel(*mnist(), 10), BCFW(steps="exact"), 0.02, 1e-5, 1e2),
+    Case("MNIST, 10 classes", lambda: MulticlassProblem(*mnist(), 10), BCFW(steps="exact"), 0.1, 1e-5, 1e2),
+    Case("MNIST, 10 classes", lambda: MulticlassProblem(*mnist(), 10), BCFW(steps="exact"), 0.02, 1e-5, 1e2),
 ]
 
 
@@ -340,12 +340,12 @@ def race_section(fresh: bool) -> list[str]:
 LONG_EPSILON = 0.004
 
 
-def memory_model() -> BinaryModel:
+def memory_model() -> BinaryProblem:
     """The last five of twenty newsgroups against the rest; 62,061 terms, rows of norm 1."""
     from sklearn.preprocessing import normalize
 
     counts, label = news20()
-    return BinaryModel(normalize(counts), np.where(label >= 15, 1.0, -1.0))
+    return BinaryProblem(normalize(counts), np.where(label >= 15, 1.0, -1.0))
 
 
 def peak_megabytes() -> float:

@@ -17,7 +17,7 @@ SIGNATURE = """
                                   int32_t *indices, double *values, double *loss)
 """
 
-# Integers: K, p, labels. Weights and features are [label][feature], as in MulticlassModel.
+# Integers: K, p, labels. Weights and features are [label][feature], as in MulticlassProblem.
 C_CODE = (
     SIGNATURE
     + """
@@ -111,7 +111,7 @@ def numba_classes():
     """Multi-class; integers are K, p and the labels."""
     import numba
 
-    from maxmargin.models import native_signature
+    from maxmargin.problems import native_signature
 
     @numba.cfunc(native_signature())
     def classes(reals, integers, block, weights, indices, values, loss):
@@ -137,10 +137,10 @@ def numba_classes():
 
 
 def numba_chains():
-    """Chains with normalised Hamming loss and the features of ChainModel; integers are K, p, offsets and labels."""
+    """Chains with normalised Hamming loss and the features of ChainProblem; integers are K, p, offsets and labels."""
     import numba
 
-    from maxmargin.models import native_signature
+    from maxmargin.problems import native_signature
 
     @numba.cfunc(native_signature())
     def chains(reals, integers, block, weights, indices, values, loss):

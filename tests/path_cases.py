@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 from solver_cases import ThreeClasses, chain, make_model, outputs_of
 
 from maxmargin.losses import ranking_loss
-from maxmargin.models import Graph, GraphModel, MulticlassModel, RankingModel, UserProblem
+from maxmargin.problems import GraphProblem, MulticlassProblem, RankingProblem, StructuredProblem
+from maxmargin.structures import Graph
 
 
 def ranking_outputs(X, relevant, loss):
@@ -36,28 +37,29 @@ def make_case(name):
         offsets = np.array([0, 5]) if name == "ranking" else np.array([0, 3, 5, 9])
         X, relevant, loss = X[: offsets[-1]], relevant[: offsets[-1]], ranking_loss("ap")
         lists = [slice(a, b) for a, b in pairwise(offsets)]
-        return RankingModel(X, relevant, loss, offsets), [ranking_outputs(X[rows], relevant[rows], loss) for rows in lists]
+        return RankingProblem(X, relevant, loss, offsets), [ranking_outputs(X[rows], relevant[rows], loss) for rows in lists]
     if name == "graph":
         edges = np.array([[0, 1], [1, 2], [2, 3], [0, 3]], dtype=np.int32)
         graphs = [Graph(rng.normal(size=(4, 2)), edges, rng.random((4, 1))) for _ in range(4)]
         labels = [rng.integers(0, 2, 4) for _ in graphs]
-        model, blocks = GraphModel(graphs, labels), []
+        model, blocks = GraphProblem(graphs, labels), []
         for graph, truth in zip(graphs, labels, strict=True):
             every = [np.array(y) for y in product((0, 1), repeat=4)]
-            psi = [model.feature(graph, truth) - model.feature(graph, y) for y in every]
+            feature = model.structure.joint_feature
+            psi = [feature(graph, truth) - feature(graph, y) for y in every]
             blocks.append((np.array(psi), np.array([np.mean(y != truth) for y in every])))
         return model, blocks
     if name == "separable":
         X, y = np.array([[2.0, 0.3], [1.5, -0.4], [-1.0, 0.2], [-2.5, -0.6], [0.1, 3.0]]), np.array([0, 0, 1, 1, 2])
-        model = MulticlassModel(X, y, 3)
+        model = MulticlassProblem(X, y, 3)
     elif name in ("multiclass", "user"):
-        model = MulticlassModel(rng.normal(size=(6, 2)), rng.integers(0, 3, 6), 3)
+        model = MulticlassProblem(rng.normal(size=(6, 2)), rng.integers(0, 3, 6), 3)
     elif name == "chain":
         model = chain((1, 2, 2, 1), n_inputs=1)
     else:
         model = make_model(name)
     blocks = [outputs_of(model, block) for block in range(model.n_blocks)]
-    return (UserProblem(ThreeClasses(), list(model.X), model.y.tolist()) if name == "user" else model), blocks
+    return (StructuredProblem(ThreeClasses(), list(model.X), model.y.tolist()) if name == "user" else model), blocks
 
 
 def primal_at(blocks, weights, lam):

@@ -6,8 +6,10 @@ from itertools import pairwise, product
 import numpy as np
 from scipy import sparse
 
-from maxmargin.models import BinaryModel, ChainModel, ChainWeights, EnumeratedModel, MulticlassModel, StructuredModel
+from maxmargin.cuts import Problem
+from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.structures import ChainWeights, Structure
 
 LAM = 0.1
 # None, positivity, a box, and a box that does not contain zero.
@@ -15,7 +17,7 @@ BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "off zer
 MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
 
 
-class ThreeClasses(StructuredModel):
+class ThreeClasses(Structure):
     """Multi-class, as a user would write it."""
 
     def joint_feature(self, x, y):
@@ -24,16 +26,22 @@ class ThreeClasses(StructuredModel):
     def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        return int(np.argmax(a * weights.reshape(3, -1) @ x + b * (np.arange(3) != truth)))
 
 
-class Hidden:
-    """A model without its compiled form: solvers must ask its oracle in Python."""
+class Hidden(Problem):
+    """A problem without its compiled form: solvers must ask its oracle in Python."""
 
-    def __init__(self, model):
-        self.n_blocks, self.n_features, self.exact = model.n_blocks, model.n_features, model.exact
-        self.cut, self.cuts = model.cut, model.cuts
+    def __init__(self, problem):
+        self.n_blocks, self.n_features, self.exact = problem.n_blocks, problem.n_features, problem.exact
+        self.problem = problem
+
+    def cut(self, block, weights):
+        return self.problem.cut(block, weights)
+
+    def cuts(self, blocks, weights):
+        return self.problem.cuts(blocks, weights)
 
 
 def chain(lengths, n_labels=3, n_inputs=2, seed=0, scale=1.0):
@@ -41,7 +49,7 @@ def chain(lengths, n_labels=3, n_inputs=2, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     X = scale * rng.normal(size=(offsets[-1], n_inputs))
-    model = ChainModel(X, rng.integers(0, n_labels, len(X)), offsets, n_labels)
+    model = ChainProblem(X, rng.integers(0, n_labels, len(X)), offsets, n_labels)
     model.cost = model.cost * rng.uniform(0.5, 1.5, len(X))
     return model
 
@@ -52,13 +60,13 @@ def make_model(name):
     X, y = rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
     costs = rng.uniform(0.5, 2.0, (3, 3)) * (1 - np.eye(3))
     if name == "multiclass":
-        return MulticlassModel(X, y, 3)
+        return MulticlassProblem(X, y, 3)
     if name == "sparse":
-        return MulticlassModel(sparse.csr_array(X * (rng.random(X.shape) < 0.5)), y, 3)
+        return MulticlassProblem(sparse.csr_array(X * (rng.random(X.shape) < 0.5)), y, 3)
     if name == "costs":
-        return MulticlassModel(X, y, 3, costs)
+        return MulticlassProblem(X, y, 3, costs)
     if name == "binary":
-        return BinaryModel(X, np.where(y == 0, 1, -1))
+        return BinaryProblem(X, np.where(y == 0, 1, -1))
     return chain((1, 2, 3, 2, 1, 3))
 
 
@@ -77,9 +85,9 @@ def chain_feature(model, block, labels):
 
 def outputs_of(model, block):
     """``psi`` and loss of every output of a block, by definition."""
-    if isinstance(model, EnumeratedModel):
+    if isinstance(model, EnumeratedProblem):
         return model.psi[block], model.loss[block]
-    if isinstance(model, ChainModel):
+    if isinstance(model, ChainProblem):
         rows = slice(model.offsets[block], model.offsets[block + 1])
         truth = model.y[rows]
         labelings = np.array(list(product(range(model.n_labels), repeat=len(truth))))
@@ -87,7 +95,7 @@ def outputs_of(model, block):
         psi = np.array([own - chain_feature(model, block, labels) for labels in labelings])
         return psi, ((labelings != truth) * model.cost[rows]).sum(axis=1)
     x = np.asarray(model.X.toarray() if sparse.issparse(model.X) else model.X)[block]
-    if isinstance(model, BinaryModel):
+    if isinstance(model, BinaryProblem):
         return np.array([0 * x, model.y[block] * x]), np.array([0.0, 1.0])
     eye, truth = np.eye(model.n_classes), model.y[block]
     return np.array([np.outer(eye[truth] - eye[k], x).ravel() for k in range(model.n_classes)]), model.costs[truth]
@@ -95,7 +103,7 @@ def outputs_of(model, block):
 
 def listed(model):
     """The same problem with all outputs in arrays."""
-    return EnumeratedModel(*zip(*(outputs_of(model, block) for block in range(model.n_blocks)), strict=True))
+    return EnumeratedProblem(*zip(*(outputs_of(model, block) for block in range(model.n_blocks)), strict=True))
 
 
 def primal_of(model, weights, lam):

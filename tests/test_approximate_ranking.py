@@ -16,7 +16,7 @@ from test_ranking_svm import of_queries_not_of_samples
 
 from maxmargin import ApproximateRankingSVM, RankingSVM, losses, most_violating_ranking
 from maxmargin.losses import ranking_loss
-from maxmargin.models import RankingModel
+from maxmargin.problems import RankingProblem
 from maxmargin.solvers import ConstrainedCuttingPlane, ConvergenceWarning, Margins, SimplexQP
 
 FRACTIONS = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -284,7 +284,7 @@ def test_duplicates(data):
 
 def test_solver_asks_for_feasible_weights_and_no_bounds(data):
     X, y = data
-    problem = RankingModel(X, y == 1, ranking_loss("ap"))
+    problem = RankingProblem(X, y == 1, ranking_loss("ap"))
     margins = Margins(X[:1], np.ones(1))
     right = X[0] / (X[0] @ X[0])
     for wrong in (0.9 * right, np.full(8, np.nan)):

@@ -12,7 +12,7 @@ from scipy import sparse
 from solver_cases import BOUNDS, LAM, MODELS, chain, make_model, optimum, primal_of
 
 from maxmargin import _core
-from maxmargin.models import BinaryModel, MulticlassModel
+from maxmargin.problems import BinaryProblem, MulticlassProblem
 
 NEVER = 10**9
 
@@ -114,10 +114,10 @@ def test_any_small_problem(seed, shape, log_lam, kind, bounds, steps, cache):
         model.X = model.X.round()
         steps = "all" if steps == "exact" else steps
     elif kind == "binary":
-        model = BinaryModel(X, np.where(y > 0, 1, -1))
+        model = BinaryProblem(X, np.where(y > 0, 1, -1))
     else:
         costs = rng.integers(0, 3, (k, k)) * (1.0 - np.eye(k))
-        model = MulticlassModel(sparse.csr_array(X) if kind == "csr" else X, y, k, costs)
+        model = MulticlassProblem(sparse.csr_array(X) if kind == "csr" else X, y, k, costs)
     lam = 10.0**log_lam
     engine = engine_for(model, lam, BOUNDS[bounds], steps=steps, cache=cache, seed=seed)
     # With little regularization the first steps go far, and rounding is that of what they make.
@@ -132,7 +132,7 @@ def test_a_wide_model_and_many_labels():
     for n_labels, p in ((2, 37), (5, 16), (7, 1), (33, 3)):
         X = rng.normal(size=(12, p)) * (rng.random((12, p)) < 0.7)
         y = rng.integers(0, n_labels, 12)
-        models = [MulticlassModel(X, y, n_labels), MulticlassModel(sparse.csr_array(X), y, n_labels)]
+        models = [MulticlassProblem(X, y, n_labels), MulticlassProblem(sparse.csr_array(X), y, n_labels)]
         duals = []
         for model in models:
             engine = engine_for(model, steps="pairwise")
@@ -166,7 +166,7 @@ def test_gap_sampling_visits_everybody_first_and_rests_when_nothing_is_left():
     for visited in range(1, model.n_blocks + 1):
         engine.run(1, NEVER, NEVER, 0.0, 0.0)
         assert np.isfinite(engine.gaps()).sum() == visited
-    zero = MulticlassModel(model.X, model.y, 3, np.zeros((3, 3)))
+    zero = MulticlassProblem(model.X, model.y, 3, np.zeros((3, 3)))
     engine = engine_for(zero, sampling="gap")
     visits, calls, idle, reached = engine.run(NEVER, NEVER, NEVER, 0.0, 0.0)
     assert (visits, calls, idle, reached) == (zero.n_blocks, zero.n_blocks, True, False)
@@ -198,7 +198,7 @@ def test_the_seed_decides_everything(name, sampling):
 def test_blocks_are_drawn_evenly(sampling):
     """The first block that a new engine visits is the one whose gap is known afterwards."""
     rng = np.random.default_rng(0)
-    model = MulticlassModel(rng.normal(size=(10, 3)), rng.integers(0, 3, 10), 3)
+    model = MulticlassProblem(rng.normal(size=(10, 3)), rng.integers(0, 3, 10), 3)
     firsts = np.zeros(10)
     for seed in range(400):
         engine = engine_for(model, sampling=sampling, seed=seed)
@@ -211,7 +211,7 @@ def test_blocks_are_drawn_evenly(sampling):
 def test_gap_sampling_draws_in_proportion():
     """Blocks without features keep their gaps apart: the costs are the gaps, and a visit takes one away."""
     costs = np.array([[0, 1.0, 0, 0], [0, 0, 2.0, 0], [0, 0, 0, 5.0], [0, 0, 0, 0]])
-    model = MulticlassModel(np.zeros((4, 1)), np.arange(4), 4, costs)
+    model = MulticlassProblem(np.zeros((4, 1)), np.arange(4), 4, costs)
     counts = np.zeros(4)
     for seed in range(800):
         engine = engine_for(model, sampling="gap", seed=seed)
@@ -324,7 +324,7 @@ def test_samples_of_very_different_sizes(bounds):
     for tiny in (1e-6, 1e-9, 1e-12, 1e-100):
         Z = X.copy()
         Z[::2] *= tiny
-        model = MulticlassModel(Z, y, 3)
+        model = MulticlassProblem(Z, y, 3)
         for steps in kinds("multiclass"):
             engine = engine_for(model, LAM, bounds, steps=steps)
             duals = walk(engine, 60)
@@ -336,7 +336,7 @@ def test_samples_of_very_different_sizes(bounds):
 def test_features_of_extreme_sizes(scale):
     """One class against the others by a single feature: separable, so that large features need only small weights."""
     X, y = scale * np.array([[1.0], [2.0], [-1.0], [-3.0]]), np.array([1, 1, -1, -1])
-    for model in (BinaryModel(X, y), MulticlassModel(X, (y > 0).astype(int), 2)):
+    for model in (BinaryProblem(X, y), MulticlassProblem(X, (y > 0).astype(int), 2)):
         for steps in kinds("binary"):
             engine = engine_for(model, 1.0, steps=steps)
             duals = settle(engine, 10, 20)
@@ -347,7 +347,7 @@ def test_features_of_extreme_sizes(scale):
             assert np.isfinite(engine.weights()).all()
             assert primal == pytest.approx(primal_of(model, engine.weights(), 1.0), rel=1e-9)
             # Large: a margin of one costs |w|^2/2 with |w| = 1 / scale, or half of that with two vectors. Small: nothing helps.
-            two = isinstance(model, MulticlassModel)
+            two = isinstance(model, MulticlassProblem)
             best = (0.25 if two else 0.5) / scale**2 if scale > 1 else 1.0
             assert dual <= best * (1 + 1e-9) <= primal * (1 + 2e-9)
             assert gap <= 1e-6 * primal or not fine
@@ -384,7 +384,7 @@ def test_long_chains(lengths, bounds):
 
 def test_one_block_never_leaves_it():
     X, y = few(1)
-    for model in (MulticlassModel(X, y, 3), BinaryModel(X, np.ones(1)), chain((1,)), chain((4,))):
+    for model in (MulticlassProblem(X, y, 3), BinaryProblem(X, np.ones(1)), chain((1,)), chain((4,))):
         for sampling in ("uniform", "permutation", "gap"):
             engine = engine_for(model, steps="pairwise", sampling=sampling)
             settle(engine, 5, 60)
@@ -394,7 +394,7 @@ def test_one_block_never_leaves_it():
 
 def test_one_label_is_always_right():
     X, y = few()
-    for model in (MulticlassModel(X, 0 * y, 1), chain((1, 3, 70), n_labels=1)):
+    for model in (MulticlassProblem(X, 0 * y, 1), chain((1, 3, 70), n_labels=1)):
         for steps in kinds("chain"):
             engine = engine_for(model, steps=steps)
             assert not walk(engine, 20).any() and engine.gap_pass() == (0, 0, 0) and not engine.weights().any()
@@ -403,7 +403,7 @@ def test_one_label_is_always_right():
 @pytest.mark.parametrize("lam", [1e-8, 1e8])
 def test_extreme_regularization(lam):
     X, y = few()
-    for model in (MulticlassModel(X, y, 3), BinaryModel(X, np.where(y > 0, 1, -1)), chain((2, 1, 3))):
+    for model in (MulticlassProblem(X, y, 3), BinaryProblem(X, np.where(y > 0, 1, -1)), chain((2, 1, 3))):
         for steps in ("fw", "pairwise", "away", "all"):
             engine = engine_for(model, lam, steps=steps)
             duals = settle(engine, 5, 40)

@@ -23,7 +23,7 @@ from maxmargin.cli.cv import split
 from maxmargin.data import RankingData, load_svmlight
 from maxmargin.estimators.model_files import read_model
 from maxmargin.estimators.training import _BY_NAME
-from maxmargin.models import RankingModel
+from maxmargin.problems import RankingProblem
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ def test_gap_that_is_not_reached(run):
 def interrupting(monkeypatch, at):
     """Ctrl-C in the middle of inference number ``at``."""
     calls = 0
-    original = RankingModel.tangent
+    original = RankingProblem.tangent
 
     def tangent(self, scores):
         nonlocal calls
@@ -102,7 +102,7 @@ def interrupting(monkeypatch, at):
             signal.raise_signal(signal.SIGINT)
         return original(self, scores)
 
-    monkeypatch.setattr(RankingModel, "tangent", tangent)
+    monkeypatch.setattr(RankingProblem, "tangent", tangent)
 
 
 def test_interruption_saves_what_there_is(run, monkeypatch):

@@ -9,7 +9,7 @@ from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, make_model, optimum
 
 from maxmargin import _core
 from maxmargin.cuts import CheckedProblem
-from maxmargin.models import BinaryModel, ChainModel, EnumeratedModel, MulticlassModel
+from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import BCFW, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import Run, check_bounds
 
@@ -159,7 +159,7 @@ def test_one_block_is_batch_frank_wolfe(name):
     if name == "chain":
         model = chain((5,), seed=2)
     else:
-        model = MulticlassModel(np.array([[1.0, -2.0, 0.5]]), np.array([1]), 3, [[0, 1, 2], [0.5, 0, 1.7], [3, 0.1, 0]])
+        model = MulticlassProblem(np.array([[1.0, -2.0, 0.5]]), np.array([1]), 3, [[0, 1, 2], [0.5, 0, 1.7], [3, 0.1, 0]])
     engine = _core.BlockEngine(model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe("gap", "fw", 0, 0), None)
     duals = [engine.dual]
     for _ in range(30):
@@ -190,7 +190,7 @@ def few(seed=0, n=6, p=3):
 @pytest.mark.parametrize("lam", [1e-2, 1.0, 1e8])
 def test_regularization_of_any_size(lam):
     X, y = few()
-    for model in (MulticlassModel(X, y, 3), BinaryModel(X, np.where(y > 0, 1, -1)), chain((2, 1, 3))):
+    for model in (MulticlassProblem(X, y, 3), BinaryProblem(X, np.where(y > 0, 1, -1)), chain((2, 1, 3))):
         best = OneSlackCuttingPlane(tol=1e-9, max_passes=5000).solve(Hidden(model), lam)
         for solution in both(model, lam):
             assert solution.primal == pytest.approx(best.primal, rel=1e-5)
@@ -201,7 +201,7 @@ def test_almost_no_regularization(steps):
     """At lambda = 1e-8 dual variables are of the size 1e-8 too, next to those of the truth; the certificate must survive."""
     X, y = few()
     for labels in (np.argmax(X, axis=1), y):
-        for model in (MulticlassModel(X, labels, 3), BinaryModel(X, np.where(labels > 0, 1, -1))):
+        for model in (MulticlassProblem(X, labels, 3), BinaryProblem(X, np.where(labels > 0, 1, -1))):
             good = BCFW(steps=steps, tol=1e-3, max_passes=1e5).solve(model, 1e-8)
             better = BCFW(steps=steps, tol=1e-6, max_passes=1e5).solve(model, 1e-8)
             for solution in (good, better):
@@ -213,8 +213,8 @@ def test_almost_no_regularization(steps):
 def test_one_block_one_class_one_node():
     X, y = few()
     for model in (
-        MulticlassModel(X[:1], y[:1], 3),
-        BinaryModel(X[:1], np.array([-1])),
+        MulticlassProblem(X[:1], y[:1], 3),
+        BinaryProblem(X[:1], np.array([-1])),
         chain((1,)),
         chain((4,)),
         chain((1, 1, 1)),
@@ -222,7 +222,7 @@ def test_one_block_one_class_one_node():
     ):
         both(model, LAM)
     # A single label is always right.
-    for model in (MulticlassModel(X, 0 * y, 1), chain((1, 2, 4), n_labels=1)):
+    for model in (MulticlassProblem(X, 0 * y, 1), chain((1, 2, 4), n_labels=1)):
         for solution in both(model, LAM):
             assert solution.primal == solution.dual == 0 and not solution.weights.any()
 
@@ -231,7 +231,7 @@ def test_losses_that_are_all_zero_leave_the_weights_at_zero():
     X, y = few()
     free = chain((2, 3, 1))
     free.cost = 0 * free.cost
-    for model in (MulticlassModel(X, y, 3, np.zeros((3, 3))), free):
+    for model in (MulticlassProblem(X, y, 3, np.zeros((3, 3))), free):
         for lam in (1e-8, 1.0):
             for solution in both(model, lam):
                 assert solution.primal == 0 and not solution.weights.any()
@@ -242,14 +242,14 @@ def test_features_that_are_all_zero():
     X, y = few()
     costs = np.array([[0, 1, 2], [0.5, 0, 1.7], [3, 0.1, 0]])
     for steps in ("fw", "pairwise", "away", "all"):
-        for solution in both(MulticlassModel(0 * X, y, 3, costs), LAM, steps=steps):
+        for solution in both(MulticlassProblem(0 * X, y, 3, costs), LAM, steps=steps):
             assert solution.primal == pytest.approx(costs[y].max(axis=1).mean())
             assert solution.dual == pytest.approx(solution.primal, rel=1e-12) and not solution.weights.any()
-        for solution in both(BinaryModel(0 * X, np.ones(6)), LAM, steps=steps):
+        for solution in both(BinaryProblem(0 * X, np.ones(6)), LAM, steps=steps):
             assert solution.primal == pytest.approx(1) and solution.dual == pytest.approx(1)
     # One such sample among others adds its loss and changes nothing else.
-    mended = MulticlassModel(X[:5], y[:5], 3, costs)
-    spoilt = MulticlassModel(np.vstack([X[:5], np.zeros(3)]), y, 3, costs)
+    mended = MulticlassProblem(X[:5], y[:5], 3, costs)
+    spoilt = MulticlassProblem(np.vstack([X[:5], np.zeros(3)]), y, 3, costs)
     alone = BCFW(steps="pairwise", tol=1e-8, max_passes=5000).solve(mended, 6 / 5 * LAM)
     for solution in both(spoilt, LAM, tol=1e-8):
         assert solution.primal == pytest.approx(5 / 6 * alone.primal + costs[y[5]].max() / 6, rel=1e-6)
@@ -260,8 +260,8 @@ def test_duplicates_change_nothing():
     X, y = few()
     twice = np.repeat(np.arange(6), 2)
     for one, two in [
-        (MulticlassModel(X, y, 3), MulticlassModel(X[twice], y[twice], 3)),
-        (BinaryModel(X, np.where(y > 0, 1, -1)), BinaryModel(X[twice], np.where(y > 0, 1, -1)[twice])),
+        (MulticlassProblem(X, y, 3), MulticlassProblem(X[twice], y[twice], 3)),
+        (BinaryProblem(X, np.where(y > 0, 1, -1)), BinaryProblem(X[twice], np.where(y > 0, 1, -1)[twice])),
     ]:
         expected = both(one, LAM)[0]
         for solution in both(two, LAM):
@@ -279,7 +279,7 @@ def test_units_of_the_features_do_not_matter(steps, power):
     """Features times s and lambda times s^2 is the same problem; with s a power of two it is the same run, bit by bit."""
     X, y = few(n=20)
     s = 2.0**power
-    for make in (lambda X: MulticlassModel(X, y, 3), lambda X: BinaryModel(X, np.where(y > 0, 1, -1))):
+    for make in (lambda X: MulticlassProblem(X, y, 3), lambda X: BinaryProblem(X, np.where(y > 0, 1, -1))):
         plain = BCFW(steps=steps, tol=1e-2).solve(make(X), LAM)
         scaled = BCFW(steps=steps, tol=1e-2).solve(make(s * X), s * s * LAM)
         np.testing.assert_array_equal(s * scaled.weights, plain.weights)
@@ -291,7 +291,7 @@ def test_features_too_small_to_matter(steps):
     """At 1e-150 the hinge cannot be moved by more than 1e-300: the optimum is the mean of the largest losses."""
     X, y = few()
     for lam in (1e-8, 1.0, 1e8):
-        solution = BCFW(steps=steps, tol=1e-9).solve(MulticlassModel(1e-150 * X, y, 3), lam)
+        solution = BCFW(steps=steps, tol=1e-9).solve(MulticlassProblem(1e-150 * X, y, 3), lam)
         assert solution.converged and solution.primal == pytest.approx(1) and solution.dual == pytest.approx(1)
         assert np.isfinite(solution.weights).all()
     if steps != "exact":
@@ -310,12 +310,12 @@ def test_nan_fails_fast(hide):
     chains = chain((2, 1))
     chains.X = chains.X.copy()
     chains.X[0, 0] = np.nan
-    for model in (MulticlassModel(X, y, 3), BinaryModel(X, np.where(y > 0, 1, -1)), chains):
+    for model in (MulticlassProblem(X, y, 3), BinaryProblem(X, np.where(y > 0, 1, -1)), chains):
         with pytest.raises(ValueError, match="NaN"):
             BCFW(max_passes=20).solve(Hidden(model) if hide else model, LAM)
 
 
-@pytest.mark.parametrize("base", [MulticlassModel, BinaryModel, ChainModel])
+@pytest.mark.parametrize("base", [MulticlassProblem, BinaryProblem, ChainProblem])
 def test_a_subclass_with_its_own_oracle_is_asked(base):
     asked = []
 
@@ -324,11 +324,11 @@ def test_a_subclass_with_its_own_oracle_is_asked(base):
             asked.extend(blocks)
             return super().cuts(blocks, weights)
 
-    original = make_model({MulticlassModel: "multiclass", BinaryModel: "binary", ChainModel: "chain"}[base])
-    if base is ChainModel:
+    original = make_model({MulticlassProblem: "multiclass", BinaryProblem: "binary", ChainProblem: "chain"}[base])
+    if base is ChainProblem:
         model = Own(original.X, original.y, original.offsets, 3)
     else:
-        model = Own(original.X, original.y, *([3] if base is MulticlassModel else []))
+        model = Own(original.X, original.y, *([3] if base is MulticlassProblem else []))
     assert BCFW(tol=1e-2).solve(model, LAM).converged and asked
 
 
@@ -352,7 +352,7 @@ def test_a_warm_start_leaves_the_earlier_result_alone(solver, name):
     """The same start twice gives the same run twice, at the same lambda and at another."""
     model = make_model("costs" if name == "enumerated" else name)
     if name == "enumerated":
-        model = EnumeratedModel(*zip(*(outputs_of(model, block) for block in range(model.n_blocks)), strict=True))
+        model = EnumeratedProblem(*zip(*(outputs_of(model, block) for block in range(model.n_blocks)), strict=True))
     first = solver.solve(model, LAM)
     runs = [solver.solve(model, lam, start=first) for lam in (0.3 * LAM, 0.3 * LAM, LAM)]
     np.testing.assert_array_equal(runs[0].weights, runs[1].weights)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from maxmargin.losses import ranking_loss
-from maxmargin.models import RankingModel
+from maxmargin.problems import RankingProblem
 from maxmargin.solvers import OneSlackCuttingPlane, SimplexQP
 
 
@@ -104,7 +104,7 @@ def test_optimum_equals_the_qp_over_all_rankings(name, C):
         options={"ftol": 1e-13, "maxiter": 1000},
     )
     assert reference.success
-    solution = OneSlackCuttingPlane(tol=1e-9).solve(RankingModel(X, relevant, loss), 1 / C)
+    solution = OneSlackCuttingPlane(tol=1e-9).solve(RankingProblem(X, relevant, loss), 1 / C)
     assert solution.converged and solution.certified
     assert solution.primal == pytest.approx(reference.fun, rel=1e-6)
     assert solution.dual <= solution.primal * (1 + 1e-12)
@@ -120,7 +120,7 @@ def test_scores_carry_the_whole_problem():
     """Inference on scores and the transposed map give the same cut as the model as a whole."""
     rng = np.random.default_rng(0)
     X, relevant, offsets = lists(rng)
-    model = RankingModel(X, relevant, ranking_loss("ndcg"), offsets, rng.random(3))
+    model = RankingProblem(X, relevant, ranking_loss("ndcg"), offsets, rng.random(3))
     weights, other = rng.normal(size=(2, 4))
     found = model.tangent(model.scores(weights))
     cut = model.mean_cut(weights)
@@ -145,7 +145,7 @@ class Opaque:
 @pytest.mark.parametrize("lam", [1.0, 1e-3])
 def test_line_search_with_and_without_scores(bounds, lam):
     X, relevant, offsets = lists(np.random.default_rng(1))
-    model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
+    model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
     solver = OneSlackCuttingPlane(tol=1e-6)
     scored, opaque = (solver.solve(problem, lam, bounds=bounds) for problem in (model, Opaque(model)))
     for solution in (scored, opaque):
@@ -161,7 +161,7 @@ def test_line_search_with_and_without_scores(bounds, lam):
 @pytest.mark.parametrize("bounds", [None, (-0.1, 0.5)])
 def test_warm_start_keeps_the_cuts(bounds):
     X, relevant, offsets = lists(np.random.default_rng(2))
-    model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
+    model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
     solver = OneSlackCuttingPlane(tol=1e-5)
     first = solver.solve(model, 1e-2, bounds=bounds)
     cold, warm = (solver.solve(model, 8e-3, bounds=bounds, start=start) for start in (None, first))
@@ -172,6 +172,6 @@ def test_warm_start_keeps_the_cuts(bounds):
 def test_tiny_C_still_ranks():
     """The gap is below the tolerance at once; the weights are small, but not zero."""
     X, relevant, offsets = lists(np.random.default_rng(3))
-    model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
+    model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
     solution = OneSlackCuttingPlane().solve(model, 1e9)
     assert solution.converged and 0 < np.abs(solution.weights).max() < 1e-8

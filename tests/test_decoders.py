@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from maxmargin.models import ChainModel, DecodedModel, EnumeratedModel, TreeModel, decoder_signature
+from maxmargin.problems import ChainProblem, DecodedProblem, EnumeratedProblem, TreeProblem, decoder_signature
 from maxmargin.solvers import BCFW, InexactOracleWarning, OneSlackCuttingPlane, PartialLinearization
 
 numba = pytest.importorskip("numba", reason="numba is not installed")
@@ -79,13 +79,13 @@ def model(kind="search", limit=99, chains=False, **options):
     if chains:
         parent = np.concatenate([np.arange(size) - 1 for size in np.diff(offsets)])
     integers = np.concatenate([[len(offsets) - 1], offsets, parent, [limit]])
-    return DecodedModel(decoder(kind), X, y, offsets, None if chains else parent, 3, integers=integers, **options)
+    return DecodedProblem(decoder(kind), X, y, offsets, None if chains else parent, 3, integers=integers, **options)
 
 
 @pytest.mark.parametrize("chains", [False, True])
 def test_an_own_search_equals_belief_propagation(chains):
     X, y, offsets, parent = forests()
-    builtin = ChainModel(X, y, offsets, 3) if chains else TreeModel(X, y, offsets, parent, 3)
+    builtin = ChainProblem(X, y, offsets, 3) if chains else TreeProblem(X, y, offsets, parent, 3)
     own = model(chains=chains)
     weights = np.random.default_rng(0).normal(size=own.n_features)
     assert own.mean_cut(weights).hinge(weights) == pytest.approx(builtin.mean_cut(weights).hinge(weights), rel=1e-12)
@@ -101,7 +101,7 @@ def test_an_own_search_equals_belief_propagation(chains):
 def test_constraints_hold_in_training(bounds):
     """Label 1 at most twice: the optimum is that of all outputs which obey, written out."""
     X, y, offsets, parent = forests()
-    free = TreeModel(X, y, offsets, parent, 3)
+    free = TreeProblem(X, y, offsets, parent, 3)
     psi, loss = [], []
     for block, (first, last) in enumerate(itertools.pairwise(offsets)):
         children, parents = free.forests.edges(block)
@@ -113,7 +113,7 @@ def test_constraints_hold_in_training(bounds):
     for k in range(len(psi)):
         order = np.argsort(loss[k], kind="stable")
         psi[k], loss[k] = psi[k][order], loss[k][order]
-    reference = BCFW(steps="pairwise", tol=1e-6, max_passes=50_000).solve(EnumeratedModel(psi, loss), LAM, bounds=bounds)
+    reference = BCFW(steps="pairwise", tol=1e-6, max_passes=50_000).solve(EnumeratedProblem(psi, loss), LAM, bounds=bounds)
     solution = BCFW(steps="pairwise", cache=20, tol=1e-6, max_passes=50_000).solve(model(limit=2), LAM, bounds=bounds)
     assert solution.certified and solution.primal == pytest.approx(reference.primal, rel=2e-6)
     unconstrained = BCFW(steps="pairwise", tol=1e-6, max_passes=50_000).solve(free, LAM, bounds=bounds)
@@ -146,7 +146,7 @@ def test_averages_are_refused():
 def test_what_is_not_compiled_is_refused():
     X, y, offsets, parent = forests()
     with pytest.raises(TypeError, match="decoder_signature"):
-        DecodedModel(lambda *_: 0, X, y, offsets, parent, 3)
+        DecodedProblem(lambda *_: 0, X, y, offsets, parent, 3)
     other = numba.cfunc(numba.types.float64(numba.types.float64))(lambda x: x)
     with pytest.raises(TypeError, match="decoder_signature"):
-        DecodedModel(other, X, y, offsets, parent, 3)
+        DecodedProblem(other, X, y, offsets, parent, 3)

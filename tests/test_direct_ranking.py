@@ -17,9 +17,9 @@ from maxmargin import DirectLossMinimizer, RankingSVM, losses, metrics
 from maxmargin.estimators.direct import feature_scale
 from maxmargin.inference.direct import losses_by_score
 from maxmargin.losses import ranking_loss
-from maxmargin.models import RankingModel
-from maxmargin.models.direct import DirectRanking
 from maxmargin.nn import DirectLoss
+from maxmargin.problems import RankingProblem
+from maxmargin.problems.direct import DirectRanking
 from maxmargin.solvers import ConvergenceWarning
 
 NAMES = ["ap", "ndcg", "auc", "mrr"]
@@ -79,7 +79,7 @@ def test_loss_of_the_ranking_by_score(data):
 def test_gradient_is_that_of_the_value(queries, name, sign):
     X, y, qid, weight = queries
     offsets = np.append(np.unique(qid, return_index=True)[1], len(qid))
-    model = RankingModel(X, y > np.array([[0], [1]]), ranking_loss(name), offsets, weight[offsets[:-1]])
+    model = RankingProblem(X, y > np.array([[0], [1]]), ranking_loss(name), offsets, weight[offsets[:-1]])
     problem = DirectRanking(model, sign)
     rng = np.random.default_rng(0)
     for epsilon in (0.1, 2.0):
@@ -90,7 +90,7 @@ def test_gradient_is_that_of_the_value(queries, name, sign):
         np.testing.assert_allclose(problem.at(weights, epsilon).gradient, slope, atol=1e-6)
         at = problem.at(weights, epsilon)
         assert sign * at.value >= sign * at.loss - 1e-12
-        as_sparse = RankingModel(sparse.csr_array(X), model.relevant, model.loss, offsets, weight[offsets[:-1]])
+        as_sparse = RankingProblem(sparse.csr_array(X), model.relevant, model.loss, offsets, weight[offsets[:-1]])
         np.testing.assert_allclose(DirectRanking(as_sparse, sign).at(weights, epsilon).gradient, at.gradient, atol=1e-12)
 
 
@@ -101,7 +101,7 @@ def test_same_as_the_torch_module(queries, sign):
     rows = [slice(b, e) for b, e in pairwise(offsets)]
     mixed = [0 < (y[r] > 0).sum() < r.stop - r.start for r in rows]
     assert not all(mixed)
-    problem = DirectRanking(RankingModel(X, y > 0, ranking_loss("ndcg"), offsets, weight[offsets[:-1]]), sign)
+    problem = DirectRanking(RankingProblem(X, y > 0, ranking_loss("ndcg"), offsets, weight[offsets[:-1]]), sign)
     weights = torch.tensor([1.0, -2, 0.5, 0.1], dtype=torch.float64, requires_grad=True)
     module = DirectLoss("ndcg", 0.3, sign)
     total = sum(weight[r.start] * module(torch.tensor(X[r]) @ weights, torch.tensor(y[r] > 0)) for r in rows)

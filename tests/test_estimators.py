@@ -8,8 +8,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import ChainSVM, GraphSVM, MulticlassSVM, StructuredSVM
-from maxmargin.models import StructuredModel
 from maxmargin.solvers import BCFW, ConvergenceWarning
+from maxmargin.structures import Structure
 
 
 @parametrize_with_checks([MulticlassSVM()])
@@ -120,21 +120,21 @@ def test_graph_uses_the_neighbours():
     single = MulticlassSVM(C=1, fit_intercept=False).fit(np.concatenate([x for x, _ in X]), np.concatenate(y))
     alone = np.mean([np.mean(single.predict(x) == t) for (x, _), t in zip(X_test, y_test, strict=True)])
     assert model.score(X_test, y_test) > alone + 0.03
-    with pytest.raises(ValueError, match="graph 0 must be"):
+    with pytest.raises(ValueError, match="sample 0: a graph must be"):
         GraphSVM().fit([(1,)], [np.zeros(1)])
-    with pytest.raises(ValueError, match="edge features of graph 0"):
+    with pytest.raises(ValueError, match="sample 0: edge features must be"):
         GraphSVM().fit([(*X[0], np.ones(3))], y[:1])
 
 
-class Threshold(StructuredModel):
+class Threshold(Structure):
     def joint_feature(self, x, y):
         return np.array([x * y, y], dtype=float)
 
     def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
-        return max((0, 1), key=lambda y: self.loss(truth, y) + weights @ self.joint_feature(x, y))
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        return max((0, 1), key=lambda y: b * self.loss(truth, y) + a * weights @ self.joint_feature(x, y))
 
 
 def test_structured_svm_with_a_users_model():
@@ -142,7 +142,6 @@ def test_structured_svm_with_a_users_model():
     y = (x > 0.3).astype(int)
     model = StructuredSVM(Threshold(), C=10).fit(x, y)
     assert model.certified_ and -model.coef_[1] / model.coef_[0] == pytest.approx(0.3, abs=0.1)
-    with pytest.raises(TypeError, match="Threshold has no predict"):
-        model.predict(x)
+    assert model.predict(x) == y.tolist() and model.score(x, y) == 1
     positive = StructuredSVM(Threshold(), C=10, bounds=(0, np.inf)).fit(x, y)
     assert (positive.coef_ >= 0).all() and positive.primal_objective_ >= model.primal_objective_ * (1 - 2e-3)

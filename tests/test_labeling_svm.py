@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from maxmargin import ChainSVM, MulticlassSVM, TreeSVM
-from maxmargin.models import Tree
 from maxmargin.solvers import BCFW, ConvergenceWarning, OneSlackCuttingPlane
+from maxmargin.structures import Tree
 
 
 def trees(n, rng, noise=0.7):

@@ -32,9 +32,9 @@ from maxmargin import (
 )
 from maxmargin.estimators.model_files import _HOLDS, read_model
 from maxmargin.losses import NDCG, AveragePrecision
-from maxmargin.models import StructuredModel, Tree
 from maxmargin.solvers import BCFW, ConvergenceWarning, OneSlackCuttingPlane
 from maxmargin.storage import read_archive, replacing, write_archive
+from maxmargin.structures import Structure, Tree
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 5))
@@ -181,7 +181,7 @@ def test_what_cannot_be_saved(tmp_path):
     with pytest.raises(TypeError, match="Own cannot be saved; files hold RankingSVM, "):
         save_model(Own().fit(X, GRADES), path)
     with pytest.raises(TypeError, match="StructuredSVM cannot be saved"):
-        save_model(StructuredSVM(StructuredModel), path)
+        save_model(StructuredSVM(Structure), path)
     model = RankingSVM().fit(X, GRADES)
     model.extra_ = object()
     with pytest.raises(TypeError, match="extra_ is a object, which model files cannot hold"):

@@ -9,7 +9,7 @@ import pytest
 from native_oracles import COMPILER, HAVE_NUMBA, c_library, numba_chains, numba_classes
 
 from maxmargin import _core
-from maxmargin.models import ChainModel, MulticlassModel, NativeProblem, native_signature
+from maxmargin.problems import ChainProblem, MulticlassProblem, NativeProblem, native_signature
 from maxmargin.solvers import BCFW, FrankWolfe, InexactOracleWarning, NSlackCuttingPlane, OneSlackCuttingPlane, Subgradient
 
 LAM = 0.05
@@ -49,7 +49,7 @@ def problem(request):
 
 @lru_cache
 def builtin():
-    return MulticlassModel(*data())
+    return MulticlassProblem(*data())
 
 
 @lru_cache
@@ -175,7 +175,7 @@ def test_many_outputs_are_folded():
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     y = rng.integers(0, K, offsets[-1])
     X = rng.normal(size=(offsets[-1], p)) + 0.5 * rng.normal(size=(K, p))[y]
-    model = ChainModel(X, y, offsets, K)
+    model = ChainProblem(X, y, offsets, K)
     problem = NativeProblem(
         numba_chains(),
         model.n_blocks,

@@ -13,8 +13,8 @@ from scipy.optimize import minimize, minimize_scalar
 from solver_cases import BOUNDS, LAM, MODELS, chain, listed, make_model, outputs_of, primal_of
 
 from maxmargin.cuts import Cut
-from maxmargin.models import MulticlassModel
-from maxmargin.models.distributions import log_mix, log_normalize, tilt
+from maxmargin.problems import MulticlassProblem
+from maxmargin.problems.distributions import log_mix, log_normalize, tilt
 from maxmargin.solvers import BCFW, ExponentiatedGradient, PartialLinearization
 from maxmargin.solvers.base import Run, check_bounds
 from maxmargin.solvers.dual import Dual
@@ -285,16 +285,16 @@ def test_f16_edge_cases(temperature, block):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(5, 2)), rng.integers(0, 3, 5)
     # No features: the whole dual weight goes to the most expensive outputs, by steps that are full.
-    empty = solver.solve(MulticlassModel(0 * X, y, 3), LAM)
+    empty = solver.solve(MulticlassProblem(0 * X, y, 3), LAM)
     assert empty.converged and empty.primal == pytest.approx(1) and not empty.weights.any()
     # One class: nothing to learn.
-    single = solver.solve(MulticlassModel(X, 0 * y, 1), LAM)
+    single = solver.solve(MulticlassProblem(X, 0 * y, 1), LAM)
     assert single.converged and single.primal == 0
     # One sample; a sample without features among others; every sample twice.
     for model in (
-        MulticlassModel(X[:1], y[:1], 3),
-        MulticlassModel(np.vstack([X, 0 * X[:1]]), np.append(y, 0), 3),
-        MulticlassModel(np.vstack([X, X]), np.append(y, y), 3),
+        MulticlassProblem(X[:1], y[:1], 3),
+        MulticlassProblem(np.vstack([X, 0 * X[:1]]), np.append(y, 0), 3),
+        MulticlassProblem(np.vstack([X, X]), np.append(y, y), 3),
     ):
         best = BCFW(steps="pairwise", tol=1e-7, max_passes=1e5).solve(model, LAM)
         solution = solver.solve(model, LAM)

@@ -11,9 +11,9 @@ from path_cases import Reference, make_case, primal_at
 from solver_cases import Hidden, ThreeClasses
 
 from maxmargin.cuts import CheckedProblem
-from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, UserProblem
 from maxmargin.path import trace_path
 from maxmargin.path.start import start_of_path
+from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, StructuredProblem
 from maxmargin.solvers import BCFW, FrankWolfe, InexactOracleWarning, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import check_bounds
 
@@ -120,12 +120,12 @@ def test_item_6_closed_form(case, bounds, exact):
 
 OPPOSITES = np.array([[1.0, 2.0], [-1.0, -2.0], [0.5, -3.0], [-0.5, 3.0]])
 TRIVIAL = {
-    "outputs that cancel": lambda: (BinaryModel(OPPOSITES, np.ones(4)), None),
-    "classes that cancel": lambda: (MulticlassModel(OPPOSITES, np.zeros(4, dtype=int), 2), None),
-    "a direction that is not allowed": lambda: (BinaryModel(-np.abs(OPPOSITES), np.ones(4)), (0.0, np.inf)),
-    "no weight may move": lambda: (BinaryModel(OPPOSITES, np.array([1, 1, -1, 1])), (0.0, 0.0)),
-    "no losses": lambda: (MulticlassModel(OPPOSITES, np.array([0, 1, 2, 0]), 3, np.zeros((3, 3))), None),
-    "only the truth": lambda: (MulticlassModel(OPPOSITES, np.zeros(4, dtype=int), 1), None),
+    "outputs that cancel": lambda: (BinaryProblem(OPPOSITES, np.ones(4)), None),
+    "classes that cancel": lambda: (MulticlassProblem(OPPOSITES, np.zeros(4, dtype=int), 2), None),
+    "a direction that is not allowed": lambda: (BinaryProblem(-np.abs(OPPOSITES), np.ones(4)), (0.0, np.inf)),
+    "no weight may move": lambda: (BinaryProblem(OPPOSITES, np.array([1, 1, -1, 1])), (0.0, 0.0)),
+    "no losses": lambda: (MulticlassProblem(OPPOSITES, np.array([0, 1, 2, 0]), 3, np.zeros((3, 3))), None),
+    "only the truth": lambda: (MulticlassProblem(OPPOSITES, np.zeros(4, dtype=int), 1), None),
 }
 
 
@@ -234,7 +234,7 @@ def test_a_beginning_of_ones_own(rule):
 
 def one_number():
     """One sample, one weight, psi = loss = 1: w = min(1, 1 / lambda)."""
-    return BinaryModel(np.ones((1, 1)), np.ones(1)), EnumeratedModel([np.array([[0.0], [1.0]])], [np.array([0.0, 1.0])])
+    return BinaryProblem(np.ones((1, 1)), np.ones(1)), EnumeratedProblem([np.array([[0.0], [1.0]])], [np.array([0.0, 1.0])])
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_item_10_oracles_that_are_not_exact():
         exact = False
 
     model, _ = make_case("multiclass")
-    problem = UserProblem(Modest(), list(model.X), model.y.tolist())
+    problem = StructuredProblem(Modest(), list(model.X), model.y.tolist())
     with pytest.raises(ValueError, match="the oracle is not exact, so that no path can be certified; pass certified=False"):
         trace_path(problem, epsilon=0.1, lambda_min=0.05, solver=BCFW())
     path = trace_path(problem, epsilon=0.1, lambda_min=0.05, solver=BCFW(), certified=False)
@@ -296,10 +296,10 @@ def test_item_10_oracles_that_are_not_exact():
     class Wrong(ThreeClasses):
         """Says that it is exact, and is caught."""
 
-        def loss_augmented(self, x, truth, weights):
-            return int(np.argmin(weights.reshape(3, -1) @ x)) if weights.any() else super().loss_augmented(x, truth, weights)
+        def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+            return int(np.argmin(weights.reshape(3, -1) @ x)) if weights.any() else super().decode(x, weights, truth, a, b)
 
-    problem = UserProblem(Wrong(), list(model.X), model.y.tolist())
+    problem = StructuredProblem(Wrong(), list(model.X), model.y.tolist())
     with pytest.warns(InexactOracleWarning):
         assert not trace_path(problem, epsilon=0.1, lambda_min=0.05, solver=BCFW(max_passes=50)).certified
 
@@ -311,7 +311,7 @@ def test_item_12_gap_sampling_needs_no_more_passes():
     """On blocks of very different difficulty, over ten seeds."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)) * np.where(np.arange(60) < 6, 5.0, 0.2)[:, None]
-    model = MulticlassModel(X, rng.integers(0, 3, 60), 3)
+    model = MulticlassProblem(X, rng.integers(0, 3, 60), 3)
     passes = {
         sampling: sum(
             trace_path(model, epsilon=0.05, lambda_min=0.02, solver=BCFW(sampling=sampling, random_state=100 * seed)).total_passes

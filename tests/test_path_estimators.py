@@ -22,28 +22,26 @@ from maxmargin import (
     regularization_path,
 )
 from maxmargin.losses import AveragePrecision
-from maxmargin.models import RankingModel, StructuredModel, Tree
 from maxmargin.path.checkpoint import Checkpoint
+from maxmargin.problems import RankingProblem
 from maxmargin.solvers import BCFW, ConvergenceWarning
 from maxmargin.storage import read_archive, write_archive
+from maxmargin.structures import Structure, Tree
 
 rng = np.random.default_rng(0)
 EPSILON = 0.05
 
 
-class Matching(StructuredModel):
+class Matching(Structure):
     def joint_feature(self, x, y):
         return x[np.arange(len(y)), y].sum(axis=0)
 
     def loss(self, truth, y):
         return float(np.mean(truth != y))
 
-    def loss_augmented(self, x, truth, weights):
-        wrong = (np.arange(len(truth)) != truth[:, None]) / len(truth)
-        return linear_sum_assignment(x @ weights + wrong, maximize=True)[1]
-
-    def predict(self, x, weights):
-        return linear_sum_assignment(x @ weights, maximize=True)[1]
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        wrong = 0.0 if truth is None else (np.arange(len(truth)) != truth[:, None]) / len(truth)
+        return linear_sum_assignment(a * (x @ weights) + b * wrong, maximize=True)[1]
 
 
 def cases():
@@ -99,7 +97,7 @@ def test_every_lambda_against_a_fit_of_its_own(name, rule):
 def test_the_objective_is_that_of_the_weights():
     X, y, _ = CASES["ranking"][1:]
     path = trace("ranking")
-    model = RankingModel(X, y > 0, AveragePrecision())
+    model = RankingProblem(X, y > 0, AveragePrecision())
     for lam in np.logspace(-3, 3, 15):
         w = path.weights(lam)
         np.testing.assert_array_equal(path.estimator(lam).coef_, w)
@@ -168,7 +166,7 @@ def test_files_that_are_no_paths(tmp_path):
 
 def test_problems_without_an_estimator(tmp_path):
     X, y, _ = CASES["ranking"][1:]
-    problem = RankingModel(X, y > 0, AveragePrecision())
+    problem = RankingProblem(X, y > 0, AveragePrecision())
     path = regularization_path(problem, epsilon=EPSILON, lambda_min=1e-2)
     np.testing.assert_allclose(path.weights(0.1), trace("ranking", lambda_min=1e-2).weights(0.1), rtol=1e-9)
     with pytest.raises(ValueError, match="bare problem"):
@@ -304,7 +302,7 @@ def test_damaged_checkpoints(tmp_path, column, value):
 
 def test_checkpoint_is_written_at_the_end_whatever_the_pause(tmp_path):
     X, y, _ = CASES["ranking"][1:]
-    problem = RankingModel(X, y > 0, AveragePrecision())
+    problem = RankingProblem(X, y > 0, AveragePrecision())
     trace("ranking", checkpoint=tmp_path / "c")
     points = Checkpoint(tmp_path / "c", problem, EPSILON, 0.9, "interpolate").points()
     np.testing.assert_array_equal([p.lam for p in points], trace("ranking").lambdas)

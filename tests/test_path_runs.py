@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 from path_cases import Reference, make_case, primal_at
 from solver_cases import Hidden, ThreeClasses, chain, outputs_of
 
-from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, UserProblem
 from maxmargin.path import trace_path
 from maxmargin.path.tracing import Point
 from maxmargin.path.weights import WeightStore
+from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, StructuredProblem
 from maxmargin.solvers import BCFW, FrankWolfe, OneSlackCuttingPlane
 
 RULES = ("interpolate", "transport")
@@ -97,11 +97,11 @@ class Interrupted(ThreeClasses):
     def __init__(self, most):
         self.most = most
 
-    def loss_augmented(self, x, truth, weights):
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
         self.most -= 1
         if self.most < 0:
             raise KeyboardInterrupt
-        return super().loss_augmented(x, truth, weights)
+        return super().decode(x, weights, truth, a, b)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -109,16 +109,16 @@ def test_interruption_keeps_what_was_found(rule):
     model = make_case("multiclass")[0]
     ends = []
     for most in (18, 19, 24, 31, 60, 100, 150, 222, 300, 450, 10**9):
-        problem = UserProblem(Interrupted(most), list(model.X), model.y.tolist())
+        problem = StructuredProblem(Interrupted(most), list(model.X), model.y.tolist())
         path = trace(problem, rule)
-        assert path.complete == (problem.model.most >= 0) and path.certified
+        assert path.complete == (problem.structure.most >= 0) and path.certified
         check_covered(path, count=8)
         ends.append(path.lambda_end)
     assert (np.diff(ends) <= 0).all() and len(set(ends)) > 3
     # Nothing at all to keep.
     for settings_ in ({}, {"lambda_max": 1.0}):
         with pytest.raises(KeyboardInterrupt):
-            trace(UserProblem(Interrupted(5), list(model.X), model.y.tolist()), rule, **settings_)
+            trace(StructuredProblem(Interrupted(5), list(model.X), model.y.tolist()), rule, **settings_)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -370,11 +370,11 @@ def test_bad_input(arguments, message):
 def test_one_block(rule):
     rng = np.random.default_rng(1)
     for problem in (
-        MulticlassModel(np.array([[1.0, -2.0]]), np.array([1]), 3, [[0, 1, 2], [0.5, 0, 1.7], [3, 0.1, 0]]),
-        BinaryModel(np.ones((1, 1)), np.ones(1)),
+        MulticlassProblem(np.array([[1.0, -2.0]]), np.array([1]), 3, [[0, 1, 2], [0.5, 0, 1.7], [3, 0.1, 0]]),
+        BinaryProblem(np.ones((1, 1)), np.ones(1)),
         chain((3,), n_inputs=1),
         # A single block that no weights can mend.
-        EnumeratedModel([np.array([[0.0, 0], [0, 0], *rng.normal(size=(4, 2))])], [np.array([0, 0.7, 1, 1, 0.5, 1])]),
+        EnumeratedProblem([np.array([[0.0, 0], [0, 0], *rng.normal(size=(4, 2))])], [np.array([0, 0.7, 1, 1, 0.5, 1])]),
     ):
         for solver in (PAIRWISE, FrankWolfe(max_passes=1e4), OneSlackCuttingPlane()):
             path = trace(problem, rule, solver=solver)
@@ -389,7 +389,7 @@ def test_blocks_without_a_choice(rule):
     zero = np.zeros(3)
     psi = [np.zeros((1, 3)), np.vstack([zero, rng.normal(size=(3, 3))]), np.zeros((2, 3)), np.vstack([zero, zero + 1])]
     loss = [np.zeros(1), np.array([0, 1.0, 0.5, 2.0]), np.array([0, 1.0]), np.zeros(2)]
-    path = trace(EnumeratedModel(psi, loss), rule)
+    path = trace(EnumeratedProblem(psi, loss), rule)
     assert path.complete and not path.reached_zero
     check_covered(path, list(zip(psi, loss, strict=True)))
 
@@ -411,7 +411,7 @@ def test_only_the_closed_form_is_needed(rule):
 def test_features_of_any_size(scale, rule):
     """With features times s and lambda times s^2 it is the same problem with weights over s."""
     model, blocks = make_case("multiclass")
-    scaled = MulticlassModel(scale * model.X, model.y, 3)
+    scaled = MulticlassProblem(scale * model.X, model.y, 3)
     path, other = trace(rule=rule), trace(scaled, rule, lambda_min=0.02 * scale**2)
     assert other.complete and other.lambdas[0] == pytest.approx(scale**2 * path.lambdas[0], rel=1e-9)
     reference = Reference(blocks)
@@ -424,19 +424,19 @@ def test_features_of_any_size(scale, rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_duplicate_data_are_the_same_problem(rule):
     model, blocks = make_case("multiclass")
-    twice = MulticlassModel(np.repeat(model.X, 3, axis=0), np.repeat(model.y, 3), 3)
+    twice = MulticlassProblem(np.repeat(model.X, 3, axis=0), np.repeat(model.y, 3), 3)
     path = trace(twice, rule)
     assert path.complete and path.lambdas[0] == pytest.approx(trace(rule=rule).lambdas[0], rel=1e-9)
     check_covered(path, blocks)
     # Features that are twice there halve the weights of each.
-    wide = MulticlassModel(np.repeat(model.X, 2, axis=1), model.y, 3)
+    wide = MulticlassProblem(np.repeat(model.X, 2, axis=1), model.y, 3)
     check_covered(trace(wide, rule), [outputs_of(wide, block) for block in range(6)], count=12)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_small_epsilon_and_extreme_kappa(rule):
     """Hardly any room for the solver, or for the path."""
-    binary = BinaryModel(make_case("binary")[0].X, make_case("binary")[0].y)
+    binary = BinaryProblem(make_case("binary")[0].X, make_case("binary")[0].y)
     for epsilon, kappa, end in ((0.05, 0.999, 0.3), (0.05, 1e-3, 0.05), (1e-3, 0.5, 0.5)):
         path = trace(binary, rule, epsilon=epsilon, kappa=kappa, lambda_min=end, solver=BCFW(steps="pairwise", max_passes=1e5))
         assert path.complete

@@ -16,7 +16,7 @@ from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, make_model, optimum
 
 from maxmargin import _core
 from maxmargin.cuts import Cut
-from maxmargin.models import ChainModel, DecodedModel, MulticlassModel, NativeProblem, TreeModel
+from maxmargin.problems import ChainProblem, DecodedProblem, MulticlassProblem, NativeProblem, TreeProblem
 from maxmargin.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import Run, check_bounds
 from maxmargin.solvers.compiled import SoftState, make_engine
@@ -41,15 +41,15 @@ def compiled_models(tmp_path_factory):
     rng = np.random.default_rng(2)
     parent = np.array([-1, 0, 0, 1, -1, -1, 0, -1, -1, 1])
     offsets = np.array([0, 4, 5, 7, 10])
-    models["tree"] = TreeModel(rng.normal(size=(10, 2)), rng.integers(0, 3, 10), offsets, parent, 3)
+    models["tree"] = TreeProblem(rng.normal(size=(10, 2)), rng.integers(0, 3, 10), offsets, parent, 3)
     models["long chain"] = chain((70, 3), seed=3)
     if COMPILER is not None:
         library = c_library(tmp_path_factory.mktemp("oracles"))
         for name, n_labels in (("native", 3), ("many outputs", 40)):
             X, y, K = labelled(n_labels)
             models[name] = NativeProblem(library.classes, len(y), K * X.shape[1], X, [K, X.shape[1], *y], max_entries=6)
-        chains = ChainModel(rng.normal(size=(9, 2)), rng.integers(0, 3, 9), np.array([0, 3, 4, 9]), 3)
-        models["decoder"] = DecodedModel(library.viterbi, chains.X, chains.y, chains.offsets, None, 3)
+        chains = ChainProblem(rng.normal(size=(9, 2)), rng.integers(0, 3, 9), np.array([0, 3, 4, 9]), 3)
+        models["decoder"] = DecodedProblem(library.viterbi, chains.X, chains.y, chains.offsets, None, 3)
     return models
 
 
@@ -307,7 +307,7 @@ def test_solvers_in_the_interior_begin_where_they_ended(solver):
 def test_a_chain_of_starts_ends_at_the_optimum(solver, hide):
     """One lambda after another, each from the one before, against the quadratic program."""
     rng = np.random.default_rng(4)
-    model = MulticlassModel(rng.normal(size=(6, 2)), rng.integers(0, 3, 6), 3)
+    model = MulticlassProblem(rng.normal(size=(6, 2)), rng.integers(0, 3, 6), 3)
     blocks = [outputs_of(model, block) for block in range(6)]
     for bounds in (None, (-0.4, 0.2)):
         reference, solution = Reference(blocks, bounds), None

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import LatentRankingSVM, RankingSVM, losses, metrics, most_violating_ranking
 from maxmargin.losses import ranking_loss
-from maxmargin.models.ranking import RankingModel, gain_shares
+from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning, OneSlackCuttingPlane
 
 
@@ -201,7 +201,7 @@ def test_a_dual_above_the_primal_is_no_certificate(queries):
     """The last line of defence against inference that is not exact."""
     X, y, qid = queries
 
-    class Trusted(RankingModel):
+    class Trusted(RankingProblem):
         def __init__(self, *args):
             super().__init__(*args)
             self.exact = True
@@ -421,7 +421,7 @@ def test_graded_ndcg_is_a_sum_over_thresholds(seed, gains, lowest):
         binary = [metrics.ndcg(y[rows] > t, scores[rows]) if (y[rows] > t).any() else 1.0 for t in thresholds]
         if (y[rows] > 0).any():
             assert shares[:, q] @ (1 - np.array(binary)) == pytest.approx(1 - graded[q], abs=1e-12)
-    model = RankingModel(scores[:, None], y > thresholds[:, None], ranking_loss("ndcg"), offsets, shares=shares)
+    model = RankingProblem(scores[:, None], y > thresholds[:, None], ranking_loss("ndcg"), offsets, shares=shares)
     bound = model.n_blocks * model.mean_cut(np.ones(1)).hinge(np.ones(1))
     useful = np.maximum.reduceat(y, offsets[:-1]) > 0
     assert bound >= np.sum(1 - graded[useful]) - 1e-9

@@ -7,11 +7,11 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
-from solver_cases import ThreeClasses
+from solver_cases import ThreeClasses, outputs_of
 
 from maxmargin.cuts import Cut
 from maxmargin.losses import ranking_loss
-from maxmargin.models import BinaryModel, EnumeratedModel, MulticlassModel, RankingModel, UserProblem
+from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, RankingProblem, StructuredProblem
 from maxmargin.solvers import (
     BCFW,
     ExponentiatedGradient,
@@ -35,19 +35,20 @@ def data():
 def make_model(name):
     X, y = data()
     if name == "multiclass":
-        return MulticlassModel(X, y, 3)
+        return MulticlassProblem(X, y, 3)
     if name == "costs":
-        return MulticlassModel(sparse.csr_array(X), y, 3, [[0, 1, 2], [0.5, 0, 1], [3, 0.1, 0]])
+        return MulticlassProblem(sparse.csr_array(X), y, 3, [[0, 1, 2], [0.5, 0, 1], [3, 0.1, 0]])
     if name == "binary":
-        return BinaryModel(X, np.where(y == 0, 1, -1))
+        return BinaryProblem(X, np.where(y == 0, 1, -1))
     if name == "user":
-        return UserProblem(ThreeClasses(), list(X), list(y))
+        return StructuredProblem(ThreeClasses(), list(X), list(y))
     if name == "ranking":
-        return RankingModel(X, np.array([1, 0, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool), ranking_loss("ap"), np.array([0, 3, 6, 10]))
+        relevant = np.array([1, 0, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool)
+        return RankingProblem(X, relevant, ranking_loss("ap"), np.array([0, 3, 6, 10]))
     rng = np.random.default_rng(1)
     psi = [np.vstack([np.zeros(5), rng.normal(size=(c, 5))]) for c in (1, 4, 2, 6, 3)]
     loss = [np.concatenate([[0.0], rng.random(len(p) - 1)]) for p in psi]
-    return EnumeratedModel(psi, loss)
+    return EnumeratedProblem(psi, loss)
 
 
 MODELS = ["enumerated", "multiclass", "costs", "binary", "user", "ranking"]
@@ -243,11 +244,11 @@ def test_binary_equals_liblinear():
     X = rng.normal(size=(80, 5))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=80) > 0, 1, -1)
     lam = 0.05
-    ours = BCFW(steps="pairwise", tol=1e-7, max_passes=5000).solve(BinaryModel(X, y), lam)
+    ours = BCFW(steps="pairwise", tol=1e-7, max_passes=5000).solve(BinaryProblem(X, y), lam)
     svc = LinearSVC(loss="hinge", C=1 / (lam * 80), fit_intercept=False, tol=1e-10, max_iter=1_000_000).fit(X, y)
     np.testing.assert_allclose(ours.weights, svc.coef_.ravel(), atol=1e-4)
     # Two classes of the multi-class model: W_1 = -W_2, and the difference is the binary solution at lambda / 2.
-    two = BCFW(steps="pairwise", tol=1e-7, max_passes=5000).solve(MulticlassModel(X, (y > 0).astype(int), 2), 2 * lam)
+    two = BCFW(steps="pairwise", tol=1e-7, max_passes=5000).solve(MulticlassProblem(X, (y > 0).astype(int), 2), 2 * lam)
     W = two.weights.reshape(2, -1)
     np.testing.assert_allclose(W[0], -W[1], atol=1e-8)
     np.testing.assert_allclose(W[1] - W[0], ours.weights, atol=1e-3)
@@ -273,7 +274,7 @@ def test_zero_temperature_is_bcfw_and_full_steps_are_exponentiated_gradients():
         exact = problem.average(block, problem.tilt(block, start, weights, 0))
         np.testing.assert_array_equal(exact.psi, corner.psi)
         # alpha exp(H / tau) / Z
-        hinges = problem._hinges([block], weights)[0]
+        hinges = outputs_of(problem, block)[1] - outputs_of(problem, block)[0] @ weights
         expected = np.exp(start) * np.exp(hinges / 0.3)
         np.testing.assert_allclose(np.exp(problem.tilt(block, start, weights, 0.3)), expected / expected.sum(), rtol=1e-12)
     # Warm enough, BCPL takes full steps: the two methods walk together.
@@ -291,7 +292,7 @@ def test_zero_temperature_is_bcfw_and_full_steps_are_exponentiated_gradients():
 def test_direction_identity_and_worked_example():
     """<alpha - s, gradient> = tau (KL(s, alpha) + KL(alpha, s)), and the numbers of the thesis' example."""
     psi = np.vstack([np.zeros(3), np.diag([2.0, 1.0, 3.0])])
-    model = EnumeratedModel([psi], [np.array([0.0, 1.0, 1.0, 0.0])])
+    model = EnumeratedProblem([psi], [np.array([0.0, 1.0, 1.0, 0.0])])
     rng = np.random.default_rng(0)
     for temperature in (0.01, 0.3, 5.0):
         alpha = rng.dirichlet(np.ones(4))
@@ -312,7 +313,7 @@ def test_direction_identity_and_worked_example():
         (0.0, [1, 0, 0], 0.31741, 0.23062),
         (1.0, [0.1975, 0.7902, 0.0123], 1.0, 0.76086),
     ]:
-        from maxmargin.models.distributions import tilt
+        from maxmargin.problems.distributions import tilt
 
         s = np.exp(tilt(np.log(alpha), hinges, temperature))
         np.testing.assert_allclose(s, expected, atol=1e-4)
@@ -361,7 +362,7 @@ def test_budgets_callbacks_and_interruption():
         stopped = solver(tol=1e-12, callback=lambda history: len(history) >= 2).solve(problem, 1e-3)
         assert stopped.status == "callback" and len(stopped.history) == 2
 
-    class Interrupted(MulticlassModel):
+    class Interrupted(MulticlassProblem):
         calls = 0
 
         def cuts(self, blocks, weights):
@@ -387,7 +388,7 @@ def test_gap_sampling_needs_no_more_passes_than_uniform():
     """On blocks of very different difficulty, summed over ten seeds."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8)) * np.concatenate([np.full(50, 0.05), np.full(10, 3.0)])[:, None]
-    problem = MulticlassModel(X, rng.integers(0, 3, 60), 3)
+    problem = MulticlassProblem(X, rng.integers(0, 3, 60), 3)
     passes = {
         sampling: sum(BCFW(sampling=sampling, tol=1e-2, random_state=seed).solve(problem, 0.01).passes for seed in range(10))
         for sampling in ("gap", "uniform")
@@ -398,37 +399,37 @@ def test_gap_sampling_needs_no_more_passes_than_uniform():
 def test_edge_cases():
     # One block; one output only; all losses zero; a violation no weights can mend; zero features; duplicates.
     zero = np.zeros((1, 2))
-    trivial = EnumeratedModel([zero], [np.zeros(1)])
-    stuck = EnumeratedModel([np.zeros((2, 2))], [np.array([0.0, 1.0])])
+    trivial = EnumeratedProblem([zero], [np.zeros(1)])
+    stuck = EnumeratedProblem([np.zeros((2, 2))], [np.array([0.0, 1.0])])
     X, y = data()
-    twins = MulticlassModel(np.vstack([X, X, 0 * X]), np.concatenate([y, y, y]), 3)
+    twins = MulticlassProblem(np.vstack([X, X, 0 * X]), np.concatenate([y, y, y]), 3)
     for solver in (BCFW(), BCFW(steps="all", cache=3), FrankWolfe(max_passes=5000), OneSlackCuttingPlane(), NSlackCuttingPlane(),
                    PartialLinearization()):  # fmt: skip
         done = solver.solve(trivial, 1.0)
         assert done.converged and done.primal == 0 and not done.weights.any()
         assert solver.solve(stuck, 1.0).primal == pytest.approx(1.0)
         assert solver.solve(twins, LAM).converged
-    single = MulticlassModel(X, np.zeros(10, dtype=int), 1)
+    single = MulticlassProblem(X, np.zeros(10, dtype=int), 1)
     assert BCFW().solve(single, 1.0).primal == 0
 
 
 class Wrong(ThreeClasses):
     """An oracle that sometimes returns a bad output."""
 
-    def loss_augmented(self, x, truth, weights):
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
         return int(np.argmin(weights.reshape(3, -1) @ x))
 
 
 def test_a_wrong_oracle_is_noticed():
     X, y = data()
     with pytest.warns(InexactOracleWarning, match="violate the margin less than the truth"):
-        solution = BCFW(max_passes=30).solve(UserProblem(Wrong(), list(X), list(y)), 0.01)
+        solution = BCFW(max_passes=30).solve(StructuredProblem(Wrong(), list(X), list(y)), 0.01)
     assert not solution.certified
 
     class Modest(ThreeClasses):
         exact = False
 
-    assert not BCFW().solve(UserProblem(Modest(), list(X), list(y)), LAM).certified
+    assert not BCFW().solve(StructuredProblem(Modest(), list(X), list(y)), LAM).certified
 
 
 @pytest.mark.parametrize(
@@ -447,14 +448,14 @@ def test_a_wrong_oracle_is_noticed():
         (lambda p: ExponentiatedGradient(temperature=0).solve(p, 1), "temperature=0 must be positive"),
         (lambda p: ExponentiatedGradient(step="none").solve(p, 1), "step='none' is unknown"),
         (lambda p: Subgradient(batch_size=0).solve(p, 1), "batch_size=0 must be positive"),
-        (lambda p: MulticlassModel(np.ones((3, 2)), np.zeros(2, int), 2), "X has 3 samples, but y has 2"),
-        (lambda p: MulticlassModel(np.ones((2, 2)), np.array([0, 2]), 2), "y must lie between 0 and 1"),
-        (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, [[1, 1], [1, 0]]), r"costs\[0, 0\]=1 must be zero"),
-        (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, [[0, -1], [1, 0]]), "costs must be finite and not neg"),
-        (lambda p: MulticlassModel(np.ones((1, 2)), np.zeros(1, int), 2, np.zeros((3, 3))), r"costs has shape \(3, 3\)"),
-        (lambda p: BinaryModel(np.ones((1, 2)), np.array([0])), "only -1 and"),
-        (lambda p: EnumeratedModel([np.ones((2, 2))], [np.ones(2)]), "truth must be among the outputs"),
-        (lambda p: UserProblem(ThreeClasses(), [np.ones(2)], []), "X has 1 samples, but Y has 0"),
+        (lambda p: MulticlassProblem(np.ones((3, 2)), np.zeros(2, int), 2), "X has 3 samples, but y has 2"),
+        (lambda p: MulticlassProblem(np.ones((2, 2)), np.array([0, 2]), 2), "y must lie between 0 and 1"),
+        (lambda p: MulticlassProblem(np.ones((1, 2)), np.zeros(1, int), 2, [[1, 1], [1, 0]]), r"costs\[0, 0\]=1 must be zero"),
+        (lambda p: MulticlassProblem(np.ones((1, 2)), np.zeros(1, int), 2, [[0, -1], [1, 0]]), "costs must be finite and not"),
+        (lambda p: MulticlassProblem(np.ones((1, 2)), np.zeros(1, int), 2, np.zeros((3, 3))), r"costs has shape \(3, 3\)"),
+        (lambda p: BinaryProblem(np.ones((1, 2)), np.array([0])), "only -1 and"),
+        (lambda p: EnumeratedProblem([np.ones((2, 2))], [np.ones(2)]), "truth must be among the outputs"),
+        (lambda p: StructuredProblem(ThreeClasses(), [np.ones(2)], []), "X has 1 samples, but Y has 0"),
     ],
 )
 def test_bad_input(call, message):

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from maxmargin.cuts import CheckedProblem
-from maxmargin.models import ChainModel, ChainWeights, EnumeratedModel, Graph, GraphModel
+from maxmargin.problems import ChainProblem, EnumeratedProblem, GraphProblem
 from maxmargin.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
+from maxmargin.structures import ChainWeights, Graph
 
 
 def chains(seed=0, n_labels=3, lengths=(1, 2, 4, 3), normalize=True):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     X = rng.normal(size=(offsets[-1], 2))
-    return ChainModel(X, rng.integers(0, n_labels, len(X)), offsets, n_labels, normalize=normalize)
+    return ChainProblem(X, rng.integers(0, n_labels, len(X)), offsets, n_labels, normalize=normalize)
 
 
 def chain_feature(model, block, labels):
@@ -48,11 +49,11 @@ def graphs(seed=0, sizes=(1, 4, 6)):
         edges = np.array([(a, b) for a in range(size) for b in range(a) if rng.random() < 0.6], dtype=np.int32).reshape(-1, 2)
         result.append(Graph(rng.normal(size=(size, 2)), edges, rng.random((len(edges), 2))))
         labels.append(rng.integers(0, 2, size))
-    return GraphModel(result, labels)
+    return GraphProblem(result, labels)
 
 
 def all_graph_outputs(model, block):
-    graph, truth = model.graphs[block], model.labels[block]
+    graph, truth = model.samples[block].x, model.samples[block].truth
 
     def feature(y):
         total = np.zeros(model.n_features)
@@ -120,7 +121,7 @@ def test_graph_oracle_equals_enumeration(seed):
         for block in range(model.n_blocks):
             psi, loss = all_graph_outputs(model, block)
             assert model.cut(block, weights).hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
-    with pytest.raises(ValueError, match=r"solve with bounds=model.bounds"):
+    with pytest.raises(ValueError, match="solve with the problem's bounds"):
         model.cut(2, np.concatenate([np.zeros(4), [-1.0, -1.0]]))
 
 
@@ -140,7 +141,7 @@ def test_graph_oracle_equals_enumeration(seed):
 @pytest.mark.parametrize("bounded", [False, True])
 def test_training_reaches_the_optimum_of_the_enumerated_problem(solver, bounded):
     chain = chains(lengths=(1, 2, 3, 2))
-    listed = EnumeratedModel(*zip(*(all_chain_outputs(chain, b) for b in range(4)), strict=True))
+    listed = EnumeratedProblem(*zip(*(all_chain_outputs(chain, b) for b in range(4)), strict=True))
     bounds = (-0.2, 0.3) if bounded else None
     optimum = OneSlackCuttingPlane(tol=1e-7).solve(listed, 0.2, bounds=bounds)
     solution = solver.solve(chain, 0.2, bounds=bounds)
@@ -149,7 +150,7 @@ def test_training_reaches_the_optimum_of_the_enumerated_problem(solver, bounded)
     if isinstance(solver, PartialLinearization | ExponentiatedGradient):
         return
     graph = graphs()
-    listed = EnumeratedModel(*zip(*(all_graph_outputs(graph, b) for b in range(3)), strict=True))
+    listed = EnumeratedProblem(*zip(*(all_graph_outputs(graph, b) for b in range(3)), strict=True))
     optimum = OneSlackCuttingPlane(tol=1e-7).solve(listed, 0.2, bounds=graph.bounds)
     solution = solver.solve(graph, 0.2, bounds=graph.bounds)
     assert solution.converged and (solution.weights[4:] >= 0).all()
@@ -170,15 +171,15 @@ def test_oracle_calls_are_counted():
 def test_bad_input():
     X = np.ones((3, 2))
     with pytest.raises(ValueError, match="sequence 1 is empty"):
-        ChainModel(X, np.zeros(3, int), np.array([0, 2, 2, 3]), 2)
+        ChainProblem(X, np.zeros(3, int), np.array([0, 2, 2, 3]), 2)
     with pytest.raises(ValueError, match="X has 3 positions, y has 2"):
-        ChainModel(X, np.zeros(2, int), np.array([0, 2]), 2)
+        ChainProblem(X, np.zeros(2, int), np.array([0, 2]), 2)
     with pytest.raises(ValueError, match="y must lie between 0 and 1"):
-        ChainModel(X, np.array([0, 1, 2]), np.array([0, 3]), 2)
+        ChainProblem(X, np.array([0, 1, 2]), np.array([0, 3]), 2)
     edge = Graph(X, np.array([[0, 1]], dtype=np.int32), np.array([[-1.0]]))
-    with pytest.raises(ValueError, match="edge features of graph 0 must not be negative"):
-        GraphModel([edge], [np.zeros(3, int)])
-    with pytest.raises(ValueError, match="labels of graph 0 must be 0 or 1"):
-        GraphModel([edge._replace(edge_features=np.ones((1, 1)))], [np.full(3, 2)])
-    with pytest.raises(ValueError, match="graph 0 has 3 nodes and 2 labels"):
-        GraphModel([edge], [np.zeros(2, int)])
+    with pytest.raises(ValueError, match="sample 0: edge features must not be negative"):
+        GraphProblem([edge], [np.zeros(3, int)])
+    with pytest.raises(ValueError, match="sample 0: labels must be 0 or 1"):
+        GraphProblem([edge._replace(edge_features=np.ones((1, 1)))], [np.full(3, 2)])
+    with pytest.raises(ValueError, match="sample 0: there are 3 nodes and 2 labels"):
+        GraphProblem([edge._replace(edge_features=np.ones((1, 1)))], [np.zeros(2, int)])

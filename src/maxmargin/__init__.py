@@ -35,7 +35,10 @@ _HOMES = {
     "save_model": "maxmargin.estimators",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
-_MODULES = ("data", "estimators", "inference", "losses", "metrics", "models", "nn", "path", "report", "solvers")
+_MODULES = (
+    "data", "estimators", "inference", "losses", "metrics", "models", "nn", "path", "problems", "report", "solvers", "structures",
+    "surrogates",
+)
 
 __all__ = [
     "ApproximateRankingSVM",
@@ -64,14 +67,30 @@ __all__ = [
     "most_violating_ranking",
     "most_violating_rankings",
     "path",
+    "problems",
     "regularization_path",
     "report",
     "save_model",
     "solvers",
+    "structures",
+    "surrogates",
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, losses, metrics, models, path, report, solvers
+    from maxmargin import (
+        data,
+        estimators,
+        inference,
+        losses,
+        metrics,
+        models,
+        path,
+        problems,
+        report,
+        solvers,
+        structures,
+        surrogates,
+    )
     from maxmargin import nn as nn
     from maxmargin.estimators import (
         ApproximateRankingSVM,

@@ -74,6 +74,24 @@ class Cut:
 Capability = Literal["whole passes", "scores", "expectations", "exact steps"]
 
 
+class Audit(NamedTuple):
+    """What became of the claim that an oracle finds the maximum, or bounds it.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Blocks that were looked at.
+    n_wrong : int
+        Blocks with an output that is better than what the oracle found, or claimed to be possible: it is not exact.
+    excess : float
+        The largest difference of their hinges.
+    """
+
+    n_blocks: int
+    n_wrong: int
+    excess: float
+
+
 class Problem(ABC):
     """A sum of convex hinges over d weights, one per block (sample, sequence, query), known through its cuts.
 
@@ -83,13 +101,26 @@ class Problem(ABC):
     exact : bool
         Whether `cut` finds the maximum, or bounds it (``Cut.bound``); only then is a duality gap a certificate.
     offers : frozenset of Capability
-        Declared by the class.
+        Declared by the class, which vouches for its own methods: a subclass that replaces one of them declares anew.
     """
 
     n_blocks: int
     n_features: int
     exact: bool = True
     offers: ClassVar[frozenset[Capability]] = frozenset()
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        # Whoever replaces one of the three methods is asked by the others too, however fast those were before.
+        super().__init_subclass__(**settings)
+        own = vars(cls)
+        if "cut" in own and "cuts" not in own:
+            one = own["cut"]
+            cls.cuts = lambda self, blocks, weights: [one(self, block, weights) for block in blocks]  # type: ignore[method-assign]
+        elif "cuts" in own and "cut" not in own:
+            many = own["cuts"]
+            cls.cut = lambda self, block, weights: many(self, [block], weights)[0]  # type: ignore[method-assign]
+        if "cuts" in vars(cls) and "mean_cut" not in own:
+            cls.mean_cut = Problem.mean_cut  # type: ignore[method-assign]
 
     @abstractmethod
     def cut(self, block: int, weights: Floats) -> Cut:
@@ -115,11 +146,11 @@ class Problem(ABC):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What is offered, less what a subclass with hooks of its own has taken away."""
-        return self.offers if self.block_data is not None else self.offers - {"exact steps"}
+        """What is offered, unless a subclass has methods of its own that the fast ways do not know."""
+        return self.offers if vouches(self, "offers") else frozenset()
 
-    def audit(self, weights: Floats) -> Any:
-        """Something true, with words for it, if a better output than the oracle's is found at ``weights``; None otherwise."""
+    def audit(self, weights: Floats) -> Audit | None:
+        """Look for outputs at ``weights`` that the oracle should have found, at the cost of about a pass; None if it cannot."""
         return None
 
     def fingerprint(self) -> bytes | None:
@@ -152,7 +183,7 @@ def average_of(problem: Problem | CheckedProblem, weights: Floats) -> Cut:
 
 
 def overrides(instance: object, base: type) -> bool:
-    """Whether a subclass of ``base``, or the object itself, has a method of its own in place of one of ``base``.
+    """Whether a subclass of ``base``, or the object itself, has a method of its own in place of one that ``base`` has.
 
     Compiled forms know the methods of ``base`` only, so they must not stand in for such an object.
     """
@@ -162,9 +193,14 @@ def overrides(instance: object, base: type) -> bool:
         for name, value in vars(cls).items()
         if not name.startswith("__") and (callable(value) or hasattr(value, "__get__"))
     }
-    subclasses = type(instance).__mro__[: type(instance).__mro__.index(base)]
-    own = {name for name, value in vars(instance).items() if callable(value)}
-    return any(not hooks.isdisjoint(names) for names in (*map(vars, subclasses), own))
+    below = type(instance).__mro__[: type(instance).__mro__.index(base)]
+    own = getattr(instance, "__dict__", {})
+    return any(not hooks.isdisjoint(vars(cls)) for cls in below) or any(callable(own.get(name)) for name in hooks)
+
+
+def vouches(instance: object, name: str) -> bool:
+    """Whether the class that has written ``name`` knows all methods of the object: none was replaced since."""
+    return not overrides(instance, next(cls for cls in type(instance).__mro__ if name in vars(cls)))
 
 
 @runtime_checkable
@@ -274,6 +310,7 @@ class CheckedProblem:
         self.exact = problem.exact
         self.calls = 0
         self.worse_than_truth = 0
+        self._scored: Any = problem if "scores" in problem.capabilities else None
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """One checked cut."""
@@ -286,28 +323,29 @@ class CheckedProblem:
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average of all blocks' cuts, in one pass; every one is checked unless the problem averages by itself."""
-        if "whole passes" not in self.problem.offers:
+        if "whole passes" not in self.problem.capabilities:
             return average_of(self, weights)
         self.calls += self.n_blocks
         return self._check(self.problem.mean_cut(weights), weights)
 
     def scores(self, weights: Floats) -> Any:
         """Those of the problem; if it has none, the weights themselves."""
-        return self.problem.scores(weights) if isinstance(self.problem, ScoredProblem) else weights
+        return weights if self._scored is None else self._scored.scores(weights)
 
     def tangent(self, scores: Any) -> Tangent:
         """The mean hinge at these scores, in one pass."""
-        if not isinstance(self.problem, ScoredProblem):
+        if self._scored is None:
             cut = self.mean_cut(scores)
             return Tangent(cut.hinge(scores), cut.loss, -cut.dense(self.n_features), cut.bound)
         self.calls += self.n_blocks
-        found = self.problem.tangent(scores)
+        found: Tangent = self._scored.tangent(scores)
         _refuse_nan(found.hinge)
         return found
 
     def features(self, coefficients: Any) -> Floats:
         """Back from scores to weights."""
-        return self.problem.features(coefficients) if isinstance(self.problem, ScoredProblem) else coefficients
+        found: Floats = coefficients if self._scored is None else self._scored.features(coefficients)
+        return found
 
     def _check(self, cut: Cut, weights: Floats) -> Cut:
         hinge = cut.hinge(weights)

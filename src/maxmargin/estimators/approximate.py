@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.cuts import Cut, Problem
 from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.multiclass import with_constant
-from maxmargin.estimators.training import check_budgets, check_positive, fingerprint, train
+from maxmargin.estimators.training import check_budgets, check_positive, train
+from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import RankingLoss
-from maxmargin.models import BinaryModel, RankingModel
+from maxmargin.problems import BinaryProblem, RankingProblem
 from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
 
 Floats = NDArray[np.float64]
@@ -186,7 +187,7 @@ class ApproximateRankingSVM(LinearRanker):
     def _binary_weights(self, rows: Any, signs: Floats) -> Floats:
         """The ordinary SVM. Whether it is optimal matters little, so that nobody is warned if it is not."""
         solver = BCFW(steps="exact", tol=self.tol, time_limit=self.time_limit, random_state=self.random_state or 0)
-        return solver.solve(BinaryModel(rows, signs), 1.0 / (self.binary_C * len(signs))).weights
+        return solver.solve(BinaryProblem(rows, signs), 1.0 / (self.binary_C * len(signs))).weights
 
     def _easy_samples(self, margins: Floats, counts: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The given share of those with a margin of at least 1, the largest margins first."""
@@ -198,7 +199,7 @@ class ApproximateRankingSVM(LinearRanker):
         return easy
 
 
-def _difficult(lists: RankingModel, rows: Any, difficult: NDArray[np.bool_]) -> RankingModel | _NoHinge:
+def _difficult(lists: RankingProblem, rows: Any, difficult: NDArray[np.bool_]) -> RankingProblem | _NoHinge:
     """The lists of the difficult samples."""
     sizes = np.add.reduceat(difficult, lists.offsets[:-1], dtype=np.int64)
     left = sizes > 0
@@ -206,7 +207,7 @@ def _difficult(lists: RankingModel, rows: Any, difficult: NDArray[np.bool_]) -> 
         return _NoHinge(rows.shape[1])
     offsets = np.concatenate([[0], np.cumsum(sizes[left])])
     relevant = lists.relevant[:, difficult] > 0
-    model = RankingModel(rows[difficult], relevant, lists.loss, offsets, lists.weights[0, left])
+    model = RankingProblem(rows[difficult], relevant, lists.loss, offsets, lists.weights[0, left])
     return model if model.n_blocks else _NoHinge(rows.shape[1])
 
 

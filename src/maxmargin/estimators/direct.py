@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.training import check_budgets, check_positive
 from maxmargin.losses import RankingLoss
-from maxmargin.models import RankingModel
-from maxmargin.models.direct import DirectRanking
-from maxmargin.models.rows import is_sparse
+from maxmargin.problems import RankingProblem
+from maxmargin.problems.direct import DirectRanking
 from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
+from maxmargin.structures.rows import is_sparse
 
 Floats = NDArray[np.float64]
 
@@ -283,7 +283,7 @@ class DirectLossMinimizer(LinearRanker):
         if isinstance(self.start, str) and self.start not in ("hinge", "zeros"):
             raise ValueError(f"start={self.start!r} is unknown; use 'hinge', 'zeros' or an array of weights")
 
-    def _first_weights(self, model: RankingModel, scale: Floats) -> Floats:
+    def _first_weights(self, model: RankingProblem, scale: Floats) -> Floats:
         if isinstance(self.start, str):
             if self.start == "zeros":
                 return np.zeros(len(scale))

@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import ListEstimator, check_budgets, train
-from maxmargin.models import TreeModel, TreeWeights
-from maxmargin.models.forest import Forests, Words, best_labels, label_scores
-from maxmargin.models.rows import bad_row, is_sparse
+from maxmargin.problems import TreeProblem
 from maxmargin.solvers import Solver
+from maxmargin.structures import TreeWeights
+from maxmargin.structures.forest import Forests, Words, best_labels, label_scores
+from maxmargin.structures.rows import bad_row, is_sparse
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ class LabelingSVM(ListEstimator, ABC):
         """Features and parents of every block; no parents if blocks are chains."""
 
     @abstractmethod
-    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeModel:
+    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeProblem:
         """The model to train."""
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
@@ -78,7 +79,7 @@ class LabelingSVM(ListEstimator, ABC):
         self._keep(train(self, problem).weights)
         return self
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> tuple[TreeModel, None]:
+    def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> tuple[TreeProblem, None]:
         """The problem to solve; its weights have no bounds."""
         stack = self._stack(X, fitting=True)
         labels = self._labels_of(y, np.diff(stack.offsets))

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.training import ListEstimator, check_budgets, train
-from maxmargin.models import ImputedModel, LatentModel, UserProblem
+from maxmargin.models import ImputedModel, LatentModel
+from maxmargin.problems import StructuredProblem
 from maxmargin.solvers import Solver
 
 
@@ -97,7 +98,7 @@ class LatentStructuredSVM(ListEstimator):
         hidden = [self.model.start(x, truth, rng) for x, truth in zip(X, y, strict=True)]
         self.objectives_: list[float] = []
         for _ in range(self.max_rounds):
-            problem = UserProblem(ImputedModel(self.model), X, list(zip(y, hidden, strict=True)))
+            problem = StructuredProblem(ImputedModel(self.model), X, list(zip(y, hidden, strict=True)))
             weights = train(self, problem, self.bounds).weights
             hidden = [self.model.impute(x, truth, weights) for x, truth in zip(X, y, strict=True)]
             objective = self._objective(X, y, hidden, weights)

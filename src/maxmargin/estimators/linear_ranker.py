@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from maxmargin import metrics
 from maxmargin._validation import query_offsets
 from maxmargin.estimators.reporting import ReportMixin
-from maxmargin.estimators.training import check_list_weights, fingerprint
+from maxmargin.estimators.training import check_list_weights
+from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
-from maxmargin.models import RankingModel
-from maxmargin.models.ranking import gain_shares
+from maxmargin.problems import RankingProblem
+from maxmargin.problems.ranking import gain_shares
 from maxmargin.solvers import InexactOracleWarning
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
@@ -65,7 +66,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
 
     def _lists(
         self, X: Any, y: NDArray[np.float64], qid: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> tuple[RankingModel, NDArray[np.intp] | None]:
+    ) -> tuple[RankingProblem, NDArray[np.intp] | None]:
         """The lists of checked samples, one per query, and the order of the samples in them (None if it is that of X)."""
         relevant = y > self.relevance_thresholds_[:, None]
         loss = ranking_loss(self.loss)
@@ -85,7 +86,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
                 self.relevance_thresholds_,
                 "linear" if self.grades == "linear" else "exponential",
             )
-        model = RankingModel(X, relevant, loss, offsets, weights, shares)
+        model = RankingProblem(X, relevant, loss, offsets, weights, shares)
         if model.n_blocks == 0:
             raise ValueError(self._one_class(y, relevant))
         if not model.weights.any():
@@ -176,7 +177,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
         return tags
 
 
-def mark_of(model: RankingModel) -> bytes:
+def mark_of(model: RankingProblem) -> bytes:
     """A short summary of lists and loss, by which a warm start knows its own data."""
     loss = model.loss
     settings = [part for item in sorted(getattr(loss, "__dict__", {}).items()) for part in item]

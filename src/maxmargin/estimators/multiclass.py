@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.estimators.training import check_budgets, train
-from maxmargin.models import MulticlassModel
+from maxmargin.problems import MulticlassProblem
 from maxmargin.solvers import Solver
 
 
@@ -89,7 +89,7 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
         self._keep(train(self, problem).weights)
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[MulticlassModel, None]:
+    def _prepare(self, X: Any, y: Any) -> tuple[MulticlassProblem, None]:
         """The problem to solve; its weights have no bounds."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False)
         check_classification_targets(y)
@@ -97,7 +97,7 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError("y holds only one class; at least two are needed")
         inputs = with_constant(X) if self.fit_intercept else X
-        return MulticlassModel(inputs, labels.astype(np.int64), len(self.classes_), self.costs), None
+        return MulticlassProblem(inputs, labels.astype(np.int64), len(self.classes_), self.costs), None
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
         """Weights of the problem as fitted attributes."""

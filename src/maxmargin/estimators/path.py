@@ -21,7 +21,6 @@ from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
 from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.estimators.structured import StructuredSVM
 from maxmargin.estimators.training import choose_solver
-from maxmargin.models import StructuredModel
 from maxmargin.path import Segment, TracedPath, trace_path
 from maxmargin.path.checkpoint import Checkpoint
 from maxmargin.path.tracing import Progress, Rule, check_settings
@@ -29,6 +28,7 @@ from maxmargin.path.weights import WeightStore
 from maxmargin.solvers import ConvergenceWarning, History, Solver
 from maxmargin.solvers.base import check_bounds
 from maxmargin.storage import SavedFileError, read_archive, write_archive
+from maxmargin.structures import Structure
 
 Floats = NDArray[np.float64]
 _KIND = "path"
@@ -279,10 +279,10 @@ def regularization_path(
 
     Parameters
     ----------
-    model : estimator, StructuredModel or problem
+    model : estimator, Structure or problem
         ``RankingSVM``, ``MulticlassSVM``, ``ChainSVM``, ``TreeSVM``, ``GraphSVM`` or ``StructuredSVM``. Its ``C``, ``solver``,
         ``tol``, ``max_iter``, ``time_limit``, ``random_state`` and ``verbose`` do not matter: what there is of them here counts.
-        Or a user's :class:`maxmargin.models.StructuredModel`, or anything that hands out cuts, without X and y.
+        Or a user's :class:`maxmargin.structures.Structure`, or anything that hands out cuts, without X and y.
     X, y
         Training data as in ``fit``.
     epsilon : float
@@ -384,7 +384,7 @@ def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple
     """The problem, bounds that belong to it, and an estimator to put weights into."""
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class; pass an object, {model.__name__}(...)")
-    if isinstance(model, StructuredModel):
+    if isinstance(model, Structure):
         model = StructuredSVM(model)
     if hasattr(model, "_prepare"):
         if X is None or y is None:
@@ -401,7 +401,7 @@ def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple
         return model, None, None
     raise TypeError(
         f"{type(model).__name__} has no regularization path; pass one of RankingSVM, MulticlassSVM, ChainSVM, TreeSVM, GraphSVM, "
-        "StructuredSVM, a StructuredModel, or a problem that hands out cuts"
+        "StructuredSVM, a Structure, or a problem that hands out cuts"
     )
 
 

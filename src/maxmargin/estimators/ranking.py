@@ -12,7 +12,7 @@ from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import check_budgets, train
 from maxmargin.losses import RankingLoss
-from maxmargin.models import BinaryModel, RankingModel
+from maxmargin.problems import BinaryProblem, RankingProblem
 from maxmargin.solvers import Solver
 
 
@@ -138,7 +138,7 @@ class RankingSVM(LinearRanker):
         """
         check_budgets(self)
         problem, _ = self._prepare(X, y, qid, sample_weight)
-        mark = mark_of(problem) if self.warm_start and isinstance(problem, RankingModel) else None
+        mark = mark_of(problem) if self.warm_start and isinstance(problem, RankingProblem) else None
         solution = train(self, problem, start=self._recalled(mark))
         self._remember(mark, solution)
         self._keep(solution.weights)
@@ -146,7 +146,7 @@ class RankingSVM(LinearRanker):
 
     def _prepare(
         self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> tuple[RankingModel | BinaryModel, None]:
+    ) -> tuple[RankingProblem | BinaryProblem, None]:
         """The problem to solve; its weights have no bounds."""
         X, y = self._check_samples(X, y)
         if not (isinstance(self.loss, str) and self.loss == "accuracy"):
@@ -159,7 +159,7 @@ class RankingSVM(LinearRanker):
         if qid is not None:
             query_offsets(qid, len(y))
         self.n_skipped_queries_ = 0
-        return BinaryModel(with_constant(X), np.where(relevant, 1, -1)), None
+        return BinaryProblem(with_constant(X), np.where(relevant, 1, -1)), None
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
         """Weights of the problem as fitted attributes."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.estimators.labelings import LabelingSVM, Stack
-from maxmargin.models import ChainModel
-from maxmargin.models.forest import CHAINS
+from maxmargin.problems import ChainProblem
+from maxmargin.structures.forest import CHAINS
 
 
 class ChainSVM(LabelingSVM):
@@ -61,5 +61,5 @@ class ChainSVM(LabelingSVM):
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         return list(X), None
 
-    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> ChainModel:
-        return ChainModel(stack.X, labels, stack.offsets, n_labels, normalize=self.normalize)
+    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> ChainProblem:
+        return ChainProblem(stack.X, labels, stack.offsets, n_labels, normalize=self.normalize)

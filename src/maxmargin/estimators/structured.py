@@ -1,4 +1,4 @@
-"""Structured SVMs on graphs, and on whatever a user's model describes."""
+"""Structured SVMs on graphs, and on whatever a user's structure describes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.cuts import Problem
 from maxmargin.estimators.training import ListEstimator, check_budgets, train
-from maxmargin.models import Graph, GraphModel, StructuredModel, UserProblem
+from maxmargin.problems import GraphProblem, make_problem
 from maxmargin.solvers import Solver
+from maxmargin.structures import GraphStructure, Structure, predict
+from maxmargin.structures.base import encoded
 
 
 class GraphSVM(ListEstimator):
@@ -65,10 +68,10 @@ class GraphSVM(ListEstimator):
         self._keep(train(self, problem, bounds).weights)
         return self
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> tuple[GraphModel, tuple[ArrayLike, ArrayLike]]:
+    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> tuple[GraphProblem, tuple[ArrayLike, ArrayLike] | None]:
         """The problem to solve, and the bounds of its weights."""
-        problem = GraphModel([_graph(k, x) for k, x in enumerate(X)], [np.asarray(labels).astype(np.int64) for labels in y])
-        self.n_features_in_ = problem.n_inputs
+        problem = GraphProblem(X, y)
+        self.n_features_in_ = problem.structure.n_inputs
         return problem, problem.bounds
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
@@ -80,34 +83,20 @@ class GraphSVM(ListEstimator):
         """The best labels of every graph."""
         check_is_fitted(self)
         weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
-        graphs = [_graph(k, x) for k, x in enumerate(X)]
-        problem = GraphModel(graphs, [np.zeros(len(graph.nodes), dtype=np.int64) for graph in graphs])
-        return [problem.best(k, graph, np.zeros((len(graph.nodes), 2)), weights) for k, graph in enumerate(graphs)]
+        return predict(GraphStructure(self.n_features_in_, len(self.edge_coef_)), X, weights)
 
     def score(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> float:
         """Mean over the graphs of the fraction of right labels."""
         return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
 
 
-def _graph(k: int, x: Any) -> Graph:
-    if len(x) not in (2, 3):
-        raise ValueError(f"graph {k} must be (features, edges) or (features, edges, edge_features), but has {len(x)} parts")
-    nodes, edges = np.asarray(x[0], dtype=np.float64), np.asarray(x[1], dtype=np.int32).reshape(-1, 2)
-    if nodes.ndim != 2 or not np.isfinite(nodes).all():
-        raise ValueError(f"features of graph {k} must be a finite array of shape (nodes, features), but have shape {nodes.shape}")
-    features = np.asarray(x[2], dtype=np.float64) if len(x) == 3 else np.ones((len(edges), 1))
-    if features.shape[:1] != (len(edges),) or features.ndim != 2 or not np.isfinite(features).all():
-        raise ValueError(f"edge features of graph {k} must be a finite array of shape ({len(edges)}, q)")
-    return Graph(nodes, edges, features)
-
-
 class StructuredSVM(ListEstimator):
-    """Train any :class:`maxmargin.models.StructuredModel` by any solver.
+    """Train any :class:`maxmargin.structures.Structure` by any solver.
 
     Parameters
     ----------
-    model : StructuredModel
-        Joint features, loss and loss-augmented inference.
+    structure : Structure
+        Joint features, loss and decoder.
     C : float, default=1.0
         Weight of the hinges, one per sample.
     bounds : pair of arrays or numbers, optional
@@ -124,7 +113,7 @@ class StructuredSVM(ListEstimator):
 
     def __init__(
         self,
-        model: StructuredModel,
+        structure: Structure,
         C: float = 1.0,
         *,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
@@ -135,7 +124,7 @@ class StructuredSVM(ListEstimator):
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.model = model
+        self.structure = structure
         self.C = C
         self.bounds = bounds
         self.solver = solver
@@ -146,25 +135,27 @@ class StructuredSVM(ListEstimator):
         self.verbose = verbose
 
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
-        """Train on inputs X with true outputs y, both as the model understands them."""
+        """Train on inputs X with true outputs y, both as the structure understands them."""
         check_budgets(self)
         problem, bounds = self._prepare(X, y)
         self._keep(train(self, problem, bounds).weights)
         return self
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[Any]) -> tuple[UserProblem, tuple[ArrayLike, ArrayLike] | None]:
+    def _prepare(self, X: Sequence[Any], y: Sequence[Any]) -> tuple[Problem, tuple[ArrayLike, ArrayLike] | None]:
         """The problem to solve, and the bounds of its weights."""
-        return UserProblem(self.model, X, y), self.bounds
+        problem = make_problem(self.structure, X, y)
+        return problem, problem.bounds if self.bounds is None else self.bounds
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
         """Weights of the problem as fitted attributes."""
         self.coef_ = weights.copy()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """The model's best output for every input."""
+        """The best output for every input."""
         check_is_fitted(self)
-        return [self.model.predict(x, self.coef_) for x in X]
+        return predict(self.structure, X, self.coef_)
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """One minus the mean loss of the predictions."""
-        return 1.0 - float(np.mean([self.model.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]))
+        truths = [encoded(self.structure, k, x, truth)[1] for k, (x, truth) in enumerate(zip(X, y, strict=True))]
+        return 1.0 - float(np.mean([self.structure.loss(*pair) for pair in zip(truths, self.predict(X), strict=True)]))

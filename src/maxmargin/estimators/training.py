@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import numbers
 import sys
 import warnings
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from maxmargin._validation import query_offsets
-from maxmargin.cuts import ExpectationProblem, Problem
+from maxmargin.cuts import Problem
 from maxmargin.solvers import (
     BCFW,
     ConvergenceWarning,
@@ -50,19 +49,20 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
         return solver
     if solver == "auto":
         data = problem.block_data
-        whole_passes = "whole passes" in problem.offers
+        whole_passes = "whole passes" in problem.capabilities
         # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.
         few = problem.n_features <= 100 and (data is None or whole_passes)
         if problem.n_blocks == 1 or few or (data is None and whole_passes):
             return OneSlackCuttingPlane()
-        return BCFW(steps="exact") if "exact steps" in problem.capabilities else BCFW(steps="pairwise", cache=20)
+        exact_steps = data is not None and "exact steps" in problem.capabilities
+        return BCFW(steps="exact") if exact_steps else BCFW(steps="pairwise", cache=20)
     try:
         chosen = _BY_NAME[solver]()
     except (KeyError, TypeError):
         known = ", ".join(map(repr, ["auto", *sorted(_BY_NAME)]))
         raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
     averaging = (ExponentiatedGradient, PartialLinearization)
-    if isinstance(chosen, averaging) and not isinstance(problem, ExpectationProblem):
+    if isinstance(chosen, averaging) and "expectations" not in problem.capabilities:
         others = ", ".join(repr(name) for name, kind in sorted(_BY_NAME.items()) if not issubclass(kind, averaging))
         raise ValueError(f"solver={solver!r} averages over outputs, which cannot be done for this model; choose one of {others}")
     return chosen
@@ -106,20 +106,6 @@ def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> NDArr
     if not first.any():
         raise ValueError("sample_weight is zero everywhere; at least one query must count")
     return np.asarray(first)
-
-
-def fingerprint(*parts: Any) -> bytes:
-    """A short summary of data: equal for equal data, and different for different ones as far as anybody knows."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        arrays = [part.data, part.indices, part.indptr] if hasattr(part, "indptr") else [part]
-        for array in arrays:
-            if isinstance(array, np.ndarray) and array.dtype != object:
-                digest.update(f"{array.dtype}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-            else:
-                digest.update(repr(array).encode())
-    return digest.digest()
 
 
 def train(

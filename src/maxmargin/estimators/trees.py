@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.estimators.labelings import LabelingSVM, Stack
-from maxmargin.models import TreeModel
-from maxmargin.models.forest import TREES
+from maxmargin.problems import TreeProblem
+from maxmargin.structures.forest import TREES
 
 
 class TreeSVM(LabelingSVM):
     """Structured SVM for trees: emissions, labels of roots and leaves, pairs of parent and child; Hamming loss per node.
 
-    A data set is a list of :class:`maxmargin.models.Tree`, or of pairs ``(features, parent)``: an array or a sparse matrix
+    A data set is a list of :class:`maxmargin.structures.Tree`, or of pairs ``(features, parent)``: an array or a sparse matrix
     of shape (L, p), or a list of L dictionaries, and for every node the number of its parent, which comes before it, or -1
     for a root; there may be several roots. Labels are a list of sequences of length L, of numbers or strings.
 
@@ -49,7 +49,7 @@ class TreeSVM(LabelingSVM):
     Children that agree with their parent, unless the input says otherwise:
 
     >>> import numpy as np
-    >>> from maxmargin.models import Tree
+    >>> from maxmargin.structures import Tree
     >>> X = [Tree(np.array([[1.0], [0.8], [-0.1]]), [-1, 0, 0]), Tree(np.array([[-1.0], [0.1], [1.0], [-0.9]]), [-1, 0, 0, 1])]
     >>> y = [["yes", "yes", "yes"], ["no", "no", "yes", "no"]]
     >>> model = TreeSVM(C=10).fit(X, y)
@@ -64,7 +64,7 @@ class TreeSVM(LabelingSVM):
         features, parents = [], []
         for k, tree in enumerate(X):
             if not isinstance(tree, tuple | list) or len(tree) != 2:
-                raise ValueError(f"tree {k} of X must be a pair (features, parent), such as maxmargin.models.Tree")
+                raise ValueError(f"tree {k} of X must be a pair (features, parent), such as maxmargin.structures.Tree")
             parent = np.asarray(tree[1])
             if parent.size and parent.dtype.kind not in "iu":
                 raise TypeError(f"parents of tree {k} of X must be integers, -1 for a root, but have dtype {parent.dtype}")
@@ -72,5 +72,5 @@ class TreeSVM(LabelingSVM):
             parents.append(parent)
         return features, parents
 
-    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeModel:
-        return TreeModel(stack.X, labels, stack.offsets, stack.parent, n_labels, normalize=self.normalize)
+    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeProblem:
+        return TreeProblem(stack.X, labels, stack.offsets, stack.parent, n_labels, normalize=self.normalize)

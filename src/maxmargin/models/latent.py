@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.models.user import StructuredModel
+from maxmargin.structures.base import Structure
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class LatentModel(ABC):
         """A first guess of ``h``, before there are weights; it may be random, for several starts."""
 
 
-class ImputedModel(StructuredModel):
+class ImputedModel(Structure):
     """A latent model whose truth has been completed: outputs are pairs ``(y, h)``."""
 
     def __init__(self, model: LatentModel) -> None:
@@ -58,9 +58,11 @@ class ImputedModel(StructuredModel):
         """Of the pair against the true first part."""
         return self.model.loss(truth[0], *y)
 
-    def loss_augmented(self, x: Any, truth: Any, weights: Floats) -> Any:
-        """The most violating pair."""
-        return self.model.loss_augmented(x, truth[0], weights)
+    def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
+        """The best pair."""
+        if b == 0:
+            return self.model.predict(x, a * weights)
+        return self.model.loss_augmented(x, truth[0], (a / b) * weights)
 
 
 class LatentMulticlass(LatentModel):

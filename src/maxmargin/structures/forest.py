@@ -55,6 +55,23 @@ class TreeWeights:
         return n_labels * n_inputs + 2 * n_labels + n_labels * n_labels
 
 
+class ChainWeights(TreeWeights):
+    """The parts of a weight vector of a chain, as views: ``emission`` (K, p), ``first`` and ``last`` (K,), ``transition`` (K, K).
+
+    Transitions go from the row's label to the column's.
+    """
+
+    @property
+    def first(self) -> Floats:
+        """Weights of the label of the first position: the root of the chain."""
+        return self.root
+
+    @property
+    def last(self) -> Floats:
+        """Weights of the label of the last position: its leaf."""
+        return self.leaf
+
+
 class Forests:
     """Blocks of nodes that lie one after the other, and the parent of every node.
 
@@ -120,10 +137,31 @@ def label_scores(weights: TreeWeights, X: Any, is_root: NDArray[np.bool_], is_le
     return scores
 
 
+def node_costs(lengths: Ints, normalize: bool) -> Floats:
+    """What a wrong label costs at every node of blocks of these lengths: one over the length, or one."""
+    return np.repeat(1.0 / lengths if normalize else np.ones(len(lengths)), lengths)
+
+
+def add_losses(scores: Floats, truth: Ints, costs: Floats) -> None:
+    """Add to the scores (N, K) what every label costs where it is wrong."""
+    scores += costs[:, None]
+    scores[np.arange(len(scores)), truth] -= costs
+
+
 def best_labels(scores: Floats, weights: TreeWeights, offsets: Ints, parent: NDArray[np.int32] | None) -> Ints:
     """The best labeling of every block, all in one array; of equally good labels the lowest, from the roots down."""
     labels, _ = _core.forest_best_many(scores, np.ascontiguousarray(weights.transition), offsets, parent)
     return labels.astype(np.int64)
+
+
+def check_labels(y: ArrayLike, n_labels: int) -> Ints:
+    """Labels of nodes, between 0 and K - 1, as int64."""
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise ValueError(f"y must be a one-dimensional array of integers, but has shape {labels.shape}, dtype {labels.dtype}")
+    if len(labels) and (labels.min() < 0 or labels.max() >= n_labels):
+        raise ValueError(f"y must lie between 0 and {n_labels - 1}, but ranges from {labels.min()} to {labels.max()}")
+    return labels.astype(np.int64, copy=False)
 
 
 def _check_offsets(offsets: ArrayLike, words: Words) -> Ints:

@@ -1,19 +1,19 @@
-"""One label out of K: weights are a K x p matrix, the score of label k is ``W[k] . x`` (spec A1)."""
+"""Samples that have one label out of K, or one of two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, Problem, overrides
-from maxmargin.models.compiled import compiled_features
-from maxmargin.models.distributions import log_mix, near_vertex, tilt
-from maxmargin.models.rows import row_norms
+from maxmargin.cuts import Cut
+from maxmargin.problems.arrays import ArrayProblem, compiled_features
+from maxmargin.problems.distributions import log_mix, near_vertex, tilt
+from maxmargin.structures.classes import ClassStructure
+from maxmargin.structures.rows import row_norms
 
 Floats = NDArray[np.float64]
 
@@ -24,27 +24,18 @@ def row_of(X: Any, index: int) -> Floats:
     return np.asarray(row.toarray().ravel() if hasattr(row, "toarray") else row)
 
 
-def largest_norm(X: Any) -> float:
-    """Largest Euclidean norm of a row."""
-    return float(row_norms(X).max(initial=0.0))
+def _check_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, but one weight for each of the {n} samples is needed")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be finite and not negative, and not zero everywhere")
+    return weights
 
 
-def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:
-    """The (K, K) matrix of ``costs[truth, answer]``; 0-1 by default."""
-    if costs is None:
-        return 1.0 - np.eye(n_classes)
-    matrix = np.asarray(costs, dtype=np.float64)
-    if matrix.shape != (n_classes, n_classes):
-        raise ValueError(f"costs has shape {matrix.shape}, but {n_classes} classes need ({n_classes}, {n_classes})")
-    if not np.isfinite(matrix).all() or (matrix < 0).any():
-        raise ValueError("costs must be finite and not negative")
-    if np.diagonal(matrix).any():
-        k = int(np.flatnonzero(np.diagonal(matrix))[0])
-        raise ValueError(f"costs[{k}, {k}]={matrix[k, k]:g} must be zero: the right answer costs nothing")
-    return matrix
-
-
-class MulticlassModel(Problem):
+class MulticlassProblem(ArrayProblem):
     """The multi-class hinge of Crammer and Singer, with any cost matrix.
 
     Parameters
@@ -57,62 +48,67 @@ class MulticlassModel(Problem):
         K.
     costs : array of shape (K, K), optional
         ``costs[truth, answer]``; 0-1 by default.
+    sample_weight : array of shape (n,), optional
+        The hinge of every sample is multiplied by its weight; by one if not given.
     """
 
     offers = frozenset({"whole passes", "expectations", "exact steps"})
 
-    def __init__(self, X: Any, y: NDArray[np.int64], n_classes: int, costs: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: NDArray[np.int64],
+        n_classes: int,
+        costs: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")
         if len(y) and (y.min() < 0 or y.max() >= n_classes):
             raise ValueError(f"y must lie between 0 and {n_classes - 1}, but ranges from {y.min()} to {y.max()}")
-        self.X = X
-        self.y = y
-        self.n_classes = n_classes
-        self.costs = check_costs(costs, n_classes)
+        self.X, self.y = X, y
+        self.structure = ClassStructure(n_classes, X.shape[1], costs)
+        self.n_classes, self.costs = n_classes, self.structure.costs
+        self.sample_weight = _check_weights(sample_weight, len(y))
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
 
-    @cached_property
-    def block_data(self) -> _core.BlockData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if overrides(self, MulticlassModel):
+    def _contents(self) -> tuple[Any, ...]:
+        return self.X, self.y, self.costs, self.sample_weight
+
+    def _compiled(self) -> _core.BlockData | None:
+        if self.sample_weight is not None:
             return None
         return _core.ClassData(compiled_features(self.X), self.y.astype(np.int32), self.costs, self.n_classes)
 
-    def _hinges(self, blocks: Sequence[int], weights: Floats) -> Floats:
-        scores = np.asarray(self.X[list(blocks)] @ weights.reshape(self.n_classes, -1).T)
-        truth = self.y[list(blocks)]
-        return np.asarray(self.costs[truth] + scores - scores[np.arange(len(truth)), truth][:, None])
+    def _weight(self, block: int) -> float:
+        return 1.0 if self.sample_weight is None else float(self.sample_weight[block])
 
     def _psi(self, block: int, coefficients: Floats) -> Floats:
         return np.outer(coefficients, row_of(self.X, block)).ravel()
 
-    def _corner(self, block: int, label: int) -> Cut:
-        coefficients = np.zeros(self.n_classes)
-        coefficients[self.y[block]] += 1.0
-        coefficients[label] -= 1.0
-        return Cut(self._psi(block, coefficients), float(self.costs[self.y[block], label]))
-
-    def cut(self, block: int, weights: Floats) -> Cut:
-        """The most violating label, the first of several."""
-        return self.cuts([block], weights)[0]
-
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several samples, with one matrix product."""
-        labels = np.argmax(self._hinges(blocks, weights), axis=1)
-        return [self._corner(block, int(label)) for block, label in zip(blocks, labels, strict=True)]
+        """The most violating labels, each the first of several, with one matrix product."""
+        chosen = list(blocks)
+        labels = np.argmax(self.structure.augmented(self.X[chosen], weights, self.y[chosen], 1.0, 1.0), axis=1)
+        found = []
+        for block, label in zip(blocks, labels, strict=True):
+            weight, truth, coefficients = self._weight(block), self.y[block], np.zeros(self.n_classes)
+            coefficients[truth] += weight
+            coefficients[label] -= weight
+            found.append(Cut(self._psi(block, coefficients), weight * float(self.costs[truth, label])))
+        return found
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all samples, by two matrix products."""
         everyone = np.arange(self.n_blocks)
-        scores = np.asarray(self.X @ weights.reshape(self.n_classes, -1).T)
-        answer = np.argmax(self.costs[self.y] + scores, axis=1)
+        answer = np.argmax(self.structure.augmented(self.X, weights, self.y, 1.0, 1.0), axis=1)
+        counts = np.ones(self.n_blocks) if self.sample_weight is None else self.sample_weight
         coefficients = np.zeros((self.n_blocks, self.n_classes))
-        coefficients[everyone, self.y] += 1.0
-        coefficients[everyone, answer] -= 1.0
+        coefficients[everyone, self.y] += counts
+        coefficients[everyone, answer] -= counts
         psi = np.asarray((self.X.T @ coefficients).T).ravel() / self.n_blocks
-        return Cut(psi, float(self.costs[self.y, answer].mean()))
+        return Cut(psi, float(np.mean(counts * self.costs[self.y, answer])))
 
     def interior(self, block: int, mass: float) -> Floats:
         """Log-probabilities close to the truth."""
@@ -120,7 +116,9 @@ class MulticlassModel(Problem):
 
     def tilt(self, block: int, distribution: Floats, weights: Floats, temperature: float) -> Floats:
         """Log-probabilities moved toward violating labels."""
-        return tilt(distribution, self._hinges([block], weights)[0], temperature)
+        truth = int(self.y[block])
+        values = self.structure.augmented(self.X[[block]], weights, [truth], 1.0, 1.0)[0]
+        return tilt(distribution, self._weight(block) * (values - values[truth]), temperature)
 
     def mix(self, distribution: Floats, other: Floats, step: float) -> Floats:
         """Mixture of two distributions."""
@@ -128,17 +126,18 @@ class MulticlassModel(Problem):
 
     def average(self, block: int, distribution: Floats) -> Cut:
         """Average of all cuts: ``(e_truth - p) x'``."""
-        p = np.exp(distribution)
-        loss = float(p @ self.costs[self.y[block]])
-        p[self.y[block]] -= 1.0
-        return Cut(self._psi(block, -p), loss)
+        p, weight, truth = np.exp(distribution), self._weight(block), self.y[block]
+        loss = weight * float(p @ self.costs[truth])
+        p[truth] -= 1.0
+        return Cut(self._psi(block, -weight * p), loss)
 
     def diameter(self) -> float:
-        """``sqrt(2)`` times the largest norm of a sample."""
-        return float(np.sqrt(2.0) * largest_norm(self.X))
+        """``sqrt(2)`` times the largest norm of a sample, times its weight."""
+        norms = row_norms(self.X) * (1.0 if self.sample_weight is None else self.sample_weight)
+        return float(np.sqrt(2.0) * norms.max(initial=0.0))
 
 
-class BinaryModel(Problem):
+class BinaryProblem(ArrayProblem):
     """Two classes and one weight vector: the ordinary hinge ``max(0, 1 - y w.x)``.
 
     Parameters
@@ -160,19 +159,14 @@ class BinaryModel(Problem):
         self.y = np.asarray(y, dtype=np.float64)
         self.n_blocks, self.n_features = X.shape
 
-    @cached_property
-    def block_data(self) -> _core.BlockData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if overrides(self, BinaryModel):
-            return None
+    def _contents(self) -> tuple[Any, ...]:
+        return self.X, self.y
+
+    def _compiled(self) -> _core.BlockData:
         return _core.ClassData(compiled_features(self.X), (self.y > 0).astype(np.int32), None, 2)
 
-    def cut(self, block: int, weights: Floats) -> Cut:
-        """The other label, unless the margin is met."""
-        return self.cuts([block], weights)[0]
-
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several samples."""
+        """The other labels, unless the margins are met."""
         margins = self.y[list(blocks)] * np.asarray(self.X[list(blocks)] @ weights)
         # psi of the other label is y x: half of it would be the joint feature y x / 2 on either side. A margin that is not a
         # number goes the same way, for the solver to see.
@@ -208,4 +202,4 @@ class BinaryModel(Problem):
 
     def diameter(self) -> float:
         """Largest norm of a sample."""
-        return largest_norm(self.X)
+        return float(row_norms(self.X).max(initial=0.0))

@@ -41,3 +41,18 @@ def row_norms(X: Any) -> Floats:
     """Euclidean norm of every row."""
     squares: Any = X.multiply(X) if is_sparse(X) else X * X
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
+
+
+def as_rows(x: Any) -> Any:
+    """A row of numbers as a matrix; what is one already, dense or sparse, stays as it is."""
+    return x if is_sparse(x) else np.atleast_2d(x)
+
+
+def stack(parts: Any) -> Any:
+    """Rows or matrices below each other; one matrix stays as it is."""
+    if is_sparse(parts) or isinstance(parts, np.ndarray):
+        return parts
+    matrices = [as_rows(part) for part in parts]
+    if any(map(is_sparse, matrices)):
+        return sparse.vstack([sparse.csr_array(part) for part in matrices], format="csr")
+    return np.concatenate(matrices)

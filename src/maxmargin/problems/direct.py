@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from maxmargin._validation import thread_count
 from maxmargin.inference.direct import direct_losses, losses_by_score
-from maxmargin.models.ranking import RankingModel, weighted_rows
+from maxmargin.problems.ranking import RankingProblem, weighted_rows
 
 Floats = NDArray[np.float64]
 
@@ -23,20 +23,20 @@ class DirectPoint(NamedTuple):
 
 
 class DirectRanking:
-    """Mean loss and mean direct loss of the lists of a :class:`RankingModel`, as functions of the weights.
+    """Mean loss and mean direct loss of the lists of a :class:`RankingProblem`, as functions of the weights.
 
     Neither is convex, and there are no cuts to be had: this is for descent methods. Lists count by their weights, and where
     a list has several notions of relevance, each has its share.
 
     Parameters
     ----------
-    model : RankingModel
+    model : RankingProblem
         The lists.
     sign : {1, -1}
         Side from which the direct loss approaches the loss; see :func:`maxmargin.inference.direct.direct_losses`.
     """
 
-    def __init__(self, model: RankingModel, sign: int = 1) -> None:
+    def __init__(self, model: RankingProblem, sign: int = 1) -> None:
         self.model = model
         self.sign = sign
         # All weights may be zero: then nothing counts, and every mean is zero.

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._validation import thread_count
-from maxmargin.cuts import Cut, Problem, Tangent
+from maxmargin.cuts import Cut, Tangent
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.suitability import is_suitable_for
+from maxmargin.problems.arrays import ArrayProblem
 
 Floats = NDArray[np.float64]
 
 
-class RankingModel(Problem):
+class RankingProblem(ArrayProblem):
     """The hinges ``J(X w)`` of one or more lists, each perhaps for several notions of relevance.
 
     Parameters
@@ -73,6 +73,11 @@ class RankingModel(Problem):
         self.n_blocks = len(self._blocks)
         self.n_features: int = X.shape[1]
 
+    def _contents(self) -> tuple[Any, ...] | None:
+        name = self.loss.native_name()
+        # What a loss written in Python does cannot be told from its arrays.
+        return None if name is None else (self.X, self.relevant, self.offsets, self.weights, name)
+
     def cut(self, block: int, weights: Floats) -> Cut:
         """The tangent cut at ``weights``: the most violating ranking of the scores."""
         level, which = self._blocks[block]
@@ -81,10 +86,6 @@ class RankingModel(Problem):
         found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.loss)
         weight = self.weights[level, which]
         return Cut(weight * weighted_rows(-found.gradient, X), weight * found.loss)
-
-    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several lists."""
-        return [self.cut(block, weights) for block in blocks]
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all blocks, on all cores."""

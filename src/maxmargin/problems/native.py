@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, Problem, overrides
-from maxmargin.models.compiled import compiled_features
-from maxmargin.models.forest import TreeWeights
-from maxmargin.models.tree import LabelingModel
+from maxmargin.cuts import Cut
+from maxmargin.problems.arrays import ArrayProblem
+from maxmargin.problems.labelings import LabelingProblem
+from maxmargin.structures.forest import TreeWeights
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def _numba_types(name: str) -> Any:
         raise ImportError(f"{name}() needs numba; install it with `pip install numba`") from None
 
 
-class NativeProblem(Problem):
+class NativeProblem(ArrayProblem):
     """Blocks whose most violating outputs a compiled function finds.
 
     Parameters
@@ -102,14 +102,18 @@ class NativeProblem(Problem):
         self.reals = _numbers("reals", reals, np.float64, "fiub")
         self.integers = _numbers("integers", integers, np.int64, "iub")
         self.exact = bool(exact)
-        self._data = _core.CompiledOracle(
-            _address(function, native_signature), self.reals, self.integers, self.n_blocks, self.n_features, self.max_entries
-        )
+        _address(function, native_signature)
 
     @cached_property
-    def block_data(self) -> _core.BlockData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        return None if overrides(self, NativeProblem) else self._data
+    def _data(self) -> _core.CompiledOracle:
+        address = _address(self.function, native_signature)
+        return _core.CompiledOracle(address, self.reals, self.integers, self.n_blocks, self.n_features, self.max_entries)
+
+    def _compiled(self) -> _core.CompiledOracle:
+        return self._data
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _portable(self.function, super().__getstate__())
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating output."""
@@ -120,15 +124,11 @@ class NativeProblem(Problem):
             raise ValueError(f"weights have shape {weights.shape}, but must have shape ({self.n_features},)")
         return Cut(*self._data.ask(block, weights))
 
-    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several blocks, one by one."""
-        return [self.cut(block, weights) for block in blocks]
 
-
-class DecodedModel(LabelingModel):
+class DecodedProblem(LabelingProblem):
     """Labels on the nodes of forests, whose best labeling a compiled function finds: with constraints, say.
 
-    The library forms the scores, counts features and losses and keeps the blocks, as it does for :class:`TreeModel`; the
+    The library forms the scores, counts features and losses and keeps the blocks, as it does for :class:`TreeProblem`; the
     function only searches. That is much faster than a :class:`NativeProblem` with the same answers.
 
     Parameters
@@ -136,7 +136,7 @@ class DecodedModel(LabelingModel):
     decoder : int, ctypes function or object with an ``address``
         An address, a function of a shared library, or what ``@numba.cfunc(decoder_signature())`` returns; see docs/native.md.
     X, y, offsets, parent, n_labels
-        As for :class:`TreeModel`; ``parent`` says which pairs of nodes count for the transition weights.
+        As for :class:`TreeProblem`; ``parent`` says which pairs of nodes count for the transition weights.
     reals, integers : arrays of any shape, optional
         The function's data, handed to it as C-contiguous float64 and int64.
     normalize : bool, default=True
@@ -145,6 +145,8 @@ class DecodedModel(LabelingModel):
         Whether the function always finds the best of the labelings it allows; if not, results are not certified. The true
         labelings must be among them.
     """
+
+    offers = frozenset({"whole passes"})
 
     def __init__(
         self,
@@ -165,26 +167,35 @@ class DecodedModel(LabelingModel):
         self.exact = bool(exact)
         self.reals = _numbers("reals", reals, np.float64, "fiub")
         self.integers = _numbers("integers", integers, np.int64, "iub")
-        self._address = _address(decoder, decoder_signature)
+        _address(decoder, decoder_signature)
 
     @cached_property
     def _data(self) -> _core.LabelingData:
-        features = compiled_features(self.X)
-        labels = self.y.astype(np.int32)
-        data = _core.LabelingData(features, labels, self.cost, self.offsets, self.forests.parent, self.n_labels)
-        data.set_decoder(self._address, self.reals, self.integers)
+        data = self._forest_data()
+        data.set_decoder(_address(self.decoder, decoder_signature), self.reals, self.integers)
         return data
 
-    @cached_property
-    def block_data(self) -> _core.LabelingData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        return None if overrides(self, DecodedModel) else self._data
+    def _compiled(self) -> _core.LabelingData:
+        return self._data
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _portable(self.decoder, super().__getstate__())
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: NDArray[np.int64]) -> Any:
         table = np.ascontiguousarray(parts.transition)
         parts_of = np.split(np.ascontiguousarray(scores), offsets[1:-1])
         labels = [self._data.decode(block, own, table) for block, own in zip(blocks, parts_of, strict=True)]
         return np.concatenate(labels).astype(np.int64)
+
+
+def _portable(function: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a problem for pickling, which a bare address forbids: elsewhere there is other code in its place."""
+    if not hasattr(function, "address"):
+        raise TypeError(
+            "a problem with a compiled function is pickled only if the function is an object that has an `address` and can be "
+            "pickled itself; or make the problem anew where it is needed"
+        )
+    return state
 
 
 def _positive(name: str, value: int) -> int:
@@ -224,7 +235,7 @@ def _address(function: Any, signature: Callable[[], Any]) -> int:
     if callable(address) or isinstance(address, bool):
         raise TypeError(
             f"function={function!r} is not compiled; compile it with @numba.cfunc({signature.__name__}()), load it with "
-            "ctypes.CDLL, or write a StructuredModel in Python"
+            "ctypes.CDLL, or write a Structure in Python"
         )
     try:
         number = index(address)  # type: ignore[arg-type]

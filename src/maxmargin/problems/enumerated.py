@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut, Problem
-from maxmargin.models.distributions import log_mix, near_vertex, tilt
+from maxmargin.cuts import Cut
+from maxmargin.problems.arrays import ArrayProblem
+from maxmargin.problems.distributions import log_mix, near_vertex, tilt
 
 Floats = NDArray[np.float64]
 
 
-class EnumeratedModel(Problem):
+class EnumeratedProblem(ArrayProblem):
     """Blocks given by the features and losses of all their outputs.
 
     Parameters
@@ -44,6 +46,9 @@ class EnumeratedModel(Problem):
                 raise ValueError(f"block {block} has no output with zero psi and zero loss; the truth must be among the outputs")
             self._truth.append(int(truth[0]))
 
+    def _contents(self) -> tuple[Any, ...]:
+        return *self.psi, *self.loss
+
     def hinges(self, block: int, weights: Floats) -> Floats:
         """Hinge of every output of a block."""
         return np.asarray(self.loss[block] - self.psi[block] @ weights)
@@ -52,10 +57,6 @@ class EnumeratedModel(Problem):
         """The most violating output, the first of several."""
         y = int(np.argmax(self.hinges(block, weights)))
         return Cut(self.psi[block][y], float(self.loss[block][y]))
-
-    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several blocks."""
-        return [self.cut(block, weights) for block in blocks]
 
     def interior(self, block: int, mass: float) -> Floats:
         """Log-probabilities close to the truth."""

@@ -10,31 +10,34 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, Problem, overrides
-from maxmargin.models.compiled import compiled_features
-from maxmargin.models.distributions import log_mix, near_vertex
-from maxmargin.models.forest import TREES, Forests, TreeWeights, Words, best_labels, label_scores
-from maxmargin.models.rows import check_rows, row_norms
+from maxmargin.cuts import Cut
+from maxmargin.problems.arrays import ArrayProblem, compiled_features
+from maxmargin.problems.distributions import log_mix, near_vertex
+from maxmargin.structures.forest import (
+    CHAINS,
+    TREES,
+    Forests,
+    TreeWeights,
+    Words,
+    add_losses,
+    best_labels,
+    check_labels,
+    label_scores,
+    node_costs,
+)
+from maxmargin.structures.rows import check_rows, row_norms
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Tree(NamedTuple):
-    """Features of nodes (L, p) and the parent (L,) of each: a node before it, or -1 for a root; several roots are fine."""
-
-    features: Any
-    parent: ArrayLike
-
-
-class LabelingModel(Problem, ABC):
+class LabelingProblem(ArrayProblem, ABC):
     """Labels on the nodes of forests, Hamming loss, and somebody who finds the best labeling from the scores.
 
     Parameters
@@ -54,13 +57,12 @@ class LabelingModel(Problem, ABC):
         Divide the Hamming loss by the number of nodes of the forest.
     """
 
-    offers = frozenset({"whole passes"})
     words: ClassVar[Words] = TREES
 
     def __init__(
         self, X: Any, y: ArrayLike, offsets: ArrayLike, parent: ArrayLike | None, n_labels: int, *, normalize: bool = True
     ) -> None:
-        self.X, self.y = check_rows(X), _check_labels(y, n_labels)
+        self.X, self.y = check_rows(X), check_labels(y, n_labels)
         n, end = self.X.shape[0], int(np.asarray(offsets)[-1])
         if not n == len(self.y) == end:
             raise ValueError(f"X has {n} {self.words.node}s, y has {len(self.y)} and offsets end at {end}; they must be equal")
@@ -70,8 +72,11 @@ class LabelingModel(Problem, ABC):
         self.n_blocks = len(self.forests.lengths)
         self.n_features = TreeWeights.size(n_labels, self.n_inputs)
         # What a wrong label costs at every node.
-        lengths = self.forests.lengths
-        self.cost = np.repeat(1.0 / lengths if normalize else np.ones(self.n_blocks), lengths)
+        self.cost = node_costs(self.forests.lengths, normalize)
+
+    def _forest_data(self) -> _core.LabelingData:
+        features, labels = compiled_features(self.X), self.y.astype(np.int32)
+        return _core.LabelingData(features, labels, self.cost, self.offsets, self.forests.parent, self.n_labels)
 
     @abstractmethod
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
@@ -83,8 +88,7 @@ class LabelingModel(Problem, ABC):
     def _augmented(self, rows: slice | Ints, weights: TreeWeights) -> Floats:
         """Scores of the labels of some nodes, plus what they cost."""
         scores = label_scores(weights, self.X[rows], self.forests.is_root[rows], self.forests.is_leaf[rows])
-        scores += self.cost[rows][:, None]
-        scores[np.arange(len(scores)), self.y[rows]] -= self.cost[rows]
+        add_losses(scores, self.y[rows], self.cost[rows])
         return scores
 
     def _counts(self, parents: Ints, children: Ints) -> Floats:
@@ -106,12 +110,8 @@ class LabelingModel(Problem, ABC):
         pairs = self._counts(truth[parents], truth[children]) - self._counts(labels[parents], labels[children])
         return self._features(rows, nodes, pairs), float(np.sum(self.cost[rows][truth != labels]))
 
-    def cut(self, block: int, weights: Floats) -> Cut:
-        """The most violating labeling."""
-        return self.cuts([block], weights)[0]
-
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Those of several forests."""
+        """The most violating labelings."""
         if len(blocks) == 0:
             return []
         parts, forests = self._parts(weights), self.forests
@@ -131,24 +131,22 @@ class LabelingModel(Problem, ABC):
         return Cut(psi / self.n_blocks, loss / self.n_blocks)
 
 
-class TreeModel(LabelingModel):
+class TreeProblem(LabelingProblem):
     """Forests with Hamming loss; the best labeling is found by belief propagation (Viterbi), and averages as well.
 
     Parameters
     ----------
     X, y, offsets, parent, n_labels, normalize
-        As for :class:`LabelingModel`.
+        As for :class:`LabelingProblem`.
     """
 
     offers = frozenset({"whole passes", "expectations"})
 
-    @cached_property
-    def block_data(self) -> _core.LabelingData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if overrides(self, TreeModel):
-            return None
-        features = compiled_features(self.X)
-        return _core.LabelingData(features, self.y.astype(np.int32), self.cost, self.offsets, self.forests.parent, self.n_labels)
+    def _compiled(self) -> _core.LabelingData:
+        return self._forest_data()
+
+    def _contents(self) -> tuple[Any, ...]:
+        return self.X, self.y, self.cost, self.offsets, self.forests.parent, self.n_labels
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:
         parent = self.forests.parent
@@ -206,10 +204,24 @@ class TreeModel(LabelingModel):
         return float(np.sqrt(2.0 * np.max(norms**2 + roots**2 + leaves**2 + np.diff(forests.edge_offsets) ** 2)))
 
 
-def _check_labels(y: ArrayLike, n_labels: int) -> Ints:
-    labels = np.asarray(y)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise ValueError(f"y must be a one-dimensional array of integers, but has shape {labels.shape}, dtype {labels.dtype}")
-    if len(labels) and (labels.min() < 0 or labels.max() >= n_labels):
-        raise ValueError(f"y must lie between 0 and {n_labels - 1}, but ranges from {labels.min()} to {labels.max()}")
-    return labels.astype(np.int64, copy=False)
+class ChainProblem(TreeProblem):
+    """Sequences of labels with Hamming loss: trees in which every position is the parent of the next.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (N, p)
+        Features of all positions of all sequences, one sequence after the other.
+    y : int array of shape (N,)
+        Labels 0 to K - 1.
+    offsets : int array of shape (n + 1,)
+        Sequence i has the rows ``offsets[i]:offsets[i + 1]``; none is empty.
+    n_labels : int
+        K.
+    normalize : bool
+        Divide the Hamming loss by the length of the sequence.
+    """
+
+    words = CHAINS
+
+    def __init__(self, X: Any, y: ArrayLike, offsets: ArrayLike, n_labels: int, *, normalize: bool = True) -> None:
+        super().__init__(X, y, offsets, None, n_labels, normalize=normalize)

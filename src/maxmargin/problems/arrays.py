@@ -1,0 +1,73 @@
+"""Problems that are what their arrays say: these have a compiled form and a fingerprint, unless a subclass has its own way."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin import _core
+from maxmargin.cuts import Cut, Floats, Problem, vouches
+from maxmargin.fingerprint import fingerprint
+from maxmargin.structures.base import built_in
+
+# Rows with fewer entries than this are worth storing without their zeros.
+_SPARSE = 0.4
+
+
+class ArrayProblem(Problem):
+    """A problem of this package. Its compiled form and its fingerprint know the methods of the class that has written them.
+
+    A subclass that replaces a method is neither bypassed by the one nor taken for its base by the other.
+    """
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The tangent cut of one block."""
+        return self.cuts([block], weights)[0]
+
+    def _compiled(self) -> Any:
+        """The problem in the form of the compiled block engine, if it has one."""
+        return None
+
+    def _contents(self) -> tuple[Any, ...] | None:
+        """All arrays and settings the hinges depend on; None if there is more to it."""
+        return None
+
+    def _vouched(self, name: str) -> bool:
+        structure = getattr(self, "structure", None)
+        return vouches(self, name) and (structure is None or built_in(structure) is not None)
+
+    @cached_property
+    def block_data(self) -> Any:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        return self._compiled() if self._vouched("_compiled") else None
+
+    @cached_property
+    def _fingerprint(self) -> bytes | None:
+        contents = self._contents() if self._vouched("_contents") else None
+        writer = next(cls for cls in type(self).__mro__ if "_contents" in vars(cls))
+        return None if contents is None else fingerprint(writer.__qualname__, *contents)
+
+    def fingerprint(self) -> bytes | None:
+        """A digest of all arrays and settings; None if a subclass has methods of its own."""
+        return self._fingerprint
+
+
+def compiled_features(X: Any) -> _core.Features:
+    """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse."""
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        # A look at some of the entries; a wrong guess costs time, nothing else.
+        if np.count_nonzero(X.ravel()[:: max(1, X.size // 100_000)]) > _SPARSE * min(X.size, 100_000):
+            return _core.Features(X, None, None, X.shape[1])
+        return _core.Features(*_core.compress_rows(X), X.shape[1])
+    matrix: Any = X
+    rows = matrix.tocsr().astype(np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return _core.Features(
+        np.ascontiguousarray(rows.data), rows.indices.astype(np.int32), rows.indptr.astype(np.int64), int(rows.shape[1])
+    )

@@ -1,0 +1,87 @@
+"""A structure with its data: the general problem. Built-in structures have faster ones of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.cuts import Audit, Bounds, Cut
+from maxmargin.problems.arrays import ArrayProblem
+from maxmargin.problems.audit import N_AUDITED, audit
+from maxmargin.structures.base import Decoded, Structure
+from maxmargin.surrogates import Margin, Sample
+
+Floats = NDArray[np.float64]
+
+
+class StructuredProblem(ArrayProblem):
+    """A :class:`maxmargin.structures.Structure` with its data. Sparse joint features stay sparse.
+
+    Parameters
+    ----------
+    structure : Structure
+        Joint features, loss and decoder.
+    X, Y : sequences of equal length
+        Inputs and true outputs.
+    surrogate : Margin, optional
+        Which hinge; margin rescaling by default.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether the decoder finds the maximum, or knows an upper bound of it.
+
+    Examples
+    --------
+    >>> from maxmargin.structures import ClassStructure
+    >>> problem = StructuredProblem(ClassStructure(2, 1), np.array([[1.0], [-1.0]]), [1, 0])
+    >>> problem.cut(0, np.zeros(2))
+    Cut(psi=SparseVector(indices=array([0, 1], dtype=int32), values=array([-1.,  1.])), loss=1.0, bound=None)
+    """
+
+    def __init__(self, structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: Margin | None = None) -> None:
+        if not isinstance(structure, Structure):
+            raise TypeError(f"structure must be an object of a subclass of maxmargin.structures.Structure, not {structure!r}")
+        if len(X) != len(Y):
+            raise ValueError(f"X has {len(X)} samples, but Y has {len(Y)}; they must be equal")
+        if len(X) == 0:
+            raise ValueError("X is empty; at least one sample is needed")
+        self.structure = structure
+        self.surrogate = Margin() if surrogate is None else surrogate
+        self.samples = [Sample(structure, k, x, y) for k, (x, y) in enumerate(zip(X, Y, strict=True))]
+        self.n_blocks = len(self.samples)
+        self.n_features = self.samples[0].n_features
+        for sample in self.samples:
+            if sample.n_features != self.n_features:
+                raise ValueError(
+                    f"joint_feature has length {sample.n_features} for sample {sample.number}, but {self.n_features} for sample 0"
+                )
+        self.audited = [self.samples[k] for k in np.unique(np.linspace(0, self.n_blocks - 1, N_AUDITED).astype(int))]
+        for sample in self.audited:
+            sample.seen = {}
+        self.exact = structure.exact or self._knows_bounds()
+
+    def _knows_bounds(self) -> bool:
+        first = self.samples[0]
+        return isinstance(self.structure.decode(first.x, np.zeros(self.n_features), first.truth, 1.0, 1.0), Decoded)
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Those of the structure."""
+        return self.structure.bounds
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """The tangent cuts of several samples; more than one are asked for in a batch."""
+        found = self.surrogate.search(self.structure, [self.samples[block] for block in blocks], weights)
+        if self.exact and not self.structure.exact:
+            # A decoder that knows bounds elsewhere, but none here.
+            found = [replace(cut, bound=np.inf) if cut.bound is None else cut for cut in found]
+        return found
+
+    def audit(self, weights: Floats) -> Audit | None:
+        """Whether the decoder missed an output that it finds for other questions; None if it claims nothing."""
+        return audit(self, weights) if self.exact else None

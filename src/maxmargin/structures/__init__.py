@@ -1,0 +1,24 @@
+"""Structures: spaces of outputs with features, a loss and a search for the best of them. They know no training data."""
+
+from maxmargin.structures.base import Decoded, Structure, predict
+from maxmargin.structures.classes import ClassStructure
+from maxmargin.structures.forest import ChainWeights, TreeWeights
+from maxmargin.structures.graph import Graph, GraphStructure
+from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
+from maxmargin.structures.ranking import Interleaving, RankingStructure
+
+__all__ = [
+    "ChainStructure",
+    "ChainWeights",
+    "ClassStructure",
+    "Decoded",
+    "Graph",
+    "GraphStructure",
+    "Interleaving",
+    "RankingStructure",
+    "Structure",
+    "Tree",
+    "TreeStructure",
+    "TreeWeights",
+    "predict",
+]

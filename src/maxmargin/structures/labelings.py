@@ -1,0 +1,140 @@
+"""Labels on the nodes of trees, and of sequences: trees in which every position is the parent of the next.
+
+The joint feature of a labeling has four parts: for every label the sum of the features of its nodes, how many roots and how
+many leaves have it (the first and the last position), and the counts of pairs (parent's label, own label); for the OCR data of
+the literature 26 x 129 + 26 + 26 + 26 x 26 = 4082 numbers (spec A9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from maxmargin.structures.base import Structure
+from maxmargin.structures.forest import (
+    CHAINS,
+    TREES,
+    Forests,
+    TreeWeights,
+    Words,
+    add_losses,
+    best_labels,
+    check_labels,
+    label_scores,
+    node_costs,
+)
+from maxmargin.structures.rows import check_rows, stack
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Tree(NamedTuple):
+    """Features of nodes (L, p) and the parent (L,) of each: a node before it, or -1 for a root; several roots are fine."""
+
+    features: Any
+    parent: ArrayLike
+
+
+class TreeStructure(Structure):
+    """Labelings of a :class:`Tree` with Hamming loss; the best one is found by belief propagation (Viterbi).
+
+    Parameters
+    ----------
+    n_labels, n_inputs : int
+        K and p; outputs are arrays of shape (L,) of labels 0 to K - 1.
+    normalize : bool
+        Divide the Hamming loss by the number of nodes.
+
+    Examples
+    --------
+    >>> tree = Tree(np.array([[1.0], [0.1], [-2.0]]), [-1, 0, 0])
+    >>> TreeStructure(2, 1).decode(tree, np.array([-1.0, 1.0, 0, 0, 0, 0, 0.5, 0, 0, 0.5]))
+    array([1, 1, 0])
+    """
+
+    words: ClassVar[Words] = TREES
+
+    def __init__(self, n_labels: int, n_inputs: int, normalize: bool = True) -> None:
+        self.n_labels, self.n_inputs, self.normalize = n_labels, n_inputs, normalize
+
+    def parts(self, x: Any) -> tuple[Any, ArrayLike | None]:
+        """Features and parents; no parents if the nodes form a chain."""
+        if not isinstance(x, tuple | list) or len(x) != 2:
+            raise ValueError(f"x must be a pair (features, parent), such as maxmargin.structures.Tree, not {type(x).__name__}")
+        return x[0], x[1]
+
+    def gather(self, xs: Sequence[Any]) -> tuple[Any, Forests]:
+        """Features of all nodes below each other, and who is whose parent."""
+        features, parents = zip(*map(self.parts, xs), strict=True)
+        offsets = np.concatenate([[0], np.cumsum([rows.shape[0] for rows in features])])
+        return stack(features), Forests(offsets, None if parents[0] is None else np.concatenate(parents), self.words)
+
+    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
+        """Rows of numbers, and one label for each."""
+        features, parent = self.parts(x)
+        rows = check_rows(features, "x")
+        forest = Forests([0, rows.shape[0]], parent, self.words)
+        if rows.shape[1] != self.n_inputs:
+            raise ValueError(f"x has {rows.shape[1]} features, but {self.n_inputs} are needed")
+        labels = None if y is None else check_labels(y, self.n_labels)
+        if labels is not None and len(labels) != rows.shape[0]:
+            raise ValueError(f"x has {rows.shape[0]} {self.words.node}s, but y has {len(labels)}; they must be equal")
+        return (rows if forest.parent is None else Tree(rows, forest.parent)), labels
+
+    def joint_feature(self, x: Any, y: Any) -> Any:
+        """Counts of everything that has a weight, as a sparse row."""
+        X, forest = self.gather([x])
+        labels, K, p = np.asarray(y, dtype=np.int64), self.n_labels, self.n_inputs
+        if labels.shape != (X.shape[0],):
+            raise ValueError(f"y has shape {labels.shape}, but x has {X.shape[0]} {self.words.node}s")
+        rows: Any = sparse.coo_array(X)
+        counted = [
+            K * p + labels[forest.is_root],
+            K * p + K + labels[forest.is_leaf],
+            K * p + 2 * K + K * labels[forest.above] + labels[forest.child],
+        ]
+        at = np.concatenate([labels[rows.row] * p + rows.col, *counted])
+        values = np.concatenate([rows.data, np.ones(len(at) - len(rows.data))])
+        return sparse.coo_array((values, (np.zeros_like(at), at)), shape=(1, TreeWeights.size(K, p)))
+
+    def loss(self, truth: Any, y: Any) -> float:
+        """Wrong labels, over the number of nodes if normalized."""
+        wrong = np.count_nonzero(np.asarray(truth) != np.asarray(y))
+        return wrong / len(truth) if self.normalize else float(wrong)
+
+    def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Ints:
+        """The best labeling; of equally good labels the lowest, from the roots down."""
+        return TreeStructure.decode_batch(self, [x], weights, None if truth is None else [truth], a, b)[0]
+
+    def decode_batch(
+        self, xs: Sequence[Any], weights: Floats, truths: Sequence[Any] | None = None, a: float = 1.0, b: float = 0.0
+    ) -> list[Ints]:
+        """Those of several trees."""
+        X, forests = self.gather(xs)
+        parts = TreeWeights(a * weights, self.n_labels, self.n_inputs)
+        scores = label_scores(parts, X, forests.is_root, forests.is_leaf)
+        if truths is not None:
+            add_losses(scores, np.concatenate(truths), b * node_costs(forests.lengths, self.normalize))
+        labels = best_labels(scores, parts, forests.offsets, forests.parent)
+        return np.split(labels, forests.offsets[1:-1])
+
+
+class ChainStructure(TreeStructure):
+    """Labelings of sequences with Hamming loss; inputs are arrays or CSR matrices of shape (L, p).
+
+    Parameters
+    ----------
+    n_labels, n_inputs, normalize
+        As for :class:`TreeStructure`.
+    """
+
+    words = CHAINS
+
+    def parts(self, x: Any) -> tuple[Any, None]:
+        """Features alone."""
+        return x, None

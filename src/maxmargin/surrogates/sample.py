@@ -1,0 +1,78 @@
+"""A sample as surrogates see it: what an output means for it, with a check of everything a user's code returns."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from maxmargin.cuts import Cut, SparseVector
+from maxmargin.structures.base import Structure, encoded
+from maxmargin.structures.vectors import as_vector, difference, entries_of
+
+# Outputs that are kept for an audit, the latest ones.
+_KEPT = 8
+
+
+class Sample:
+    """An input with its true output and the joint feature of both.
+
+    Parameters
+    ----------
+    structure : Structure
+        What it is an input of.
+    number : int
+        For messages.
+    x, y : object
+        Input and true output, as users give them.
+
+    Attributes
+    ----------
+    x, truth : object
+        As the structure codes them.
+    feature : array of shape (d,) or SparseVector
+        ``Phi(x, truth)``.
+    n_features : int
+        d.
+    seen : dict or None
+        Outputs that were found for it, if they are to be kept.
+    """
+
+    def __init__(self, structure: Structure, number: int, x: Any, y: Any) -> None:
+        self.x, self.truth = encoded(structure, number, x, y)
+        self.number = number
+        self.feature, self.n_features = as_vector(structure.joint_feature(self.x, self.truth))
+        if not np.isfinite(entries_of(self.feature)).all():
+            raise ValueError(f"joint_feature of the truth of sample {number} has entries that are NaN or infinite")
+        self.seen: dict[Any, Any] | None = None
+        own = self._loss(structure, self.truth)
+        if own != 0:
+            raise ValueError(f"loss(y, y) must be zero, but is {own} for sample {number}")
+
+    def _loss(self, structure: Structure, y: Any) -> float:
+        loss = structure.loss(self.truth, y)
+        if type(loss) is not float and not isinstance(loss, Real | np.bool_):
+            raise TypeError(f"loss must return a number, but returned {loss!r} for sample {self.number}")
+        if not 0 <= loss < np.inf:
+            raise ValueError(f"loss must be finite and not negative or NaN, but is {loss} for sample {self.number}")
+        return float(loss)
+
+    def cut(self, structure: Structure, y: Any) -> Cut:
+        """Features and loss of an output against the truth."""
+        loss = self._loss(structure, y)
+        feature, length = as_vector(structure.joint_feature(self.x, y))
+        if length != self.n_features:
+            raise ValueError(
+                f"joint_feature has length {length} for an output of sample {self.number}, but {self.n_features} for its truth"
+            )
+        return Cut(difference(self.feature, feature), loss)
+
+    def remember(self, cut: Cut, y: Any) -> None:
+        """Keep the output for an audit, if that was asked for and it is new."""
+        if self.seen is None:
+            return
+        parts = cut.psi if isinstance(cut.psi, SparseVector) else (cut.psi,)
+        self.seen[cut.loss, *(hash(part.tobytes()) for part in parts)] = y
+        if len(self.seen) > _KEPT:
+            del self.seen[next(iter(self.seen))]
