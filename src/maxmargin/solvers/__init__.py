@@ -3,7 +3,7 @@
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.bcfw import BCFW
 from maxmargin.solvers.constrained import ConstrainedCuttingPlane, Margins
-from maxmargin.solvers.cutting_plane import NSlackCuttingPlane, OneSlackCuttingPlane
+from maxmargin.solvers.cutting_plane import KnownCuts, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.solvers.frank_wolfe import FrankWolfe, Subgradient
 from maxmargin.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from maxmargin.solvers.simplex_qp import SimplexQP
@@ -17,6 +17,7 @@ __all__ = [
     "FrankWolfe",
     "History",
     "InexactOracleWarning",
+    "KnownCuts",
     "Margins",
     "NSlackCuttingPlane",
     "OneSlackCuttingPlane",

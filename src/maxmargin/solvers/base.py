@@ -7,13 +7,16 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.cuts import CheckedProblem, Problem
 from maxmargin.solvers.solution import History, InexactOracleWarning, Solution
+
+if TYPE_CHECKING:
+    from maxmargin.solvers.cutting_plane import KnownCuts
 
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats]
@@ -46,13 +49,21 @@ class Solver(ABC):
     callback: Callable[[History], bool | None] | None = None
     random_state: int = 0
 
+    # Whether a run may begin with known cuts.
+    _takes_cuts: ClassVar[bool] = False
+
+    @property
+    def certifies(self) -> bool:
+        """Whether it stops on proved bounds, not on estimates."""
+        return True
+
     def solve(
         self,
         problem: Problem,
         regularization: float,
         *,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        start: Solution | None = None,
+        start: Solution | KnownCuts | None = None,
     ) -> Solution:
         """Run to the tolerance or to the end of a budget; Ctrl-C returns the best certified state so far.
 
@@ -64,12 +75,15 @@ class Solver(ABC):
             Lambda, positive. ``C`` of the form ``1/2 ||w||^2 + C * sum of hinges`` is ``1 / (lambda * n_blocks)``.
         bounds : pair of arrays or numbers, optional
             ``lower <= w <= upper``, elementwise; infinite entries are free.
-        start : Solution, optional
-            Result of an earlier run of the same solver on the same problem, perhaps at another lambda.
+        start : Solution or KnownCuts, optional
+            Result of an earlier run of the same solver on the same problem, perhaps at another lambda; for cutting planes also
+            cuts that are known to hold.
         """
         if not 0 < regularization < np.inf:
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
-        if start is not None and start.state is not None and len(start.weights) != problem.n_features:
+        if start is not None and not isinstance(start, Solution) and not self._takes_cuts:
+            raise TypeError(f"start must be a Solution, since {type(self).__name__} cannot begin with cuts")
+        if isinstance(start, Solution) and start.state is not None and len(start.weights) != problem.n_features:
             raise ValueError(f"start has {len(start.weights)} weights, but the problem has {problem.n_features} features")
         run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
         try:
@@ -81,7 +95,7 @@ class Solver(ABC):
         return run.solution()
 
     @abstractmethod
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Any) -> None:
         """Improve ``run`` until it says stop."""
 
 
@@ -117,7 +131,7 @@ class Run:
         self.history = History()
         self.status = ""
         self.best_weights: Floats | None = None
-        self.primal, self.dual = np.inf, -np.inf
+        self.primal, self.dual, self.oracle_gap = np.inf, -np.inf, 0.0
         self.certified = True
         self.state: Any = None
 
@@ -130,10 +144,10 @@ class Run:
         """Nearest weights within the bounds."""
         return weights if self.bounds is None else np.clip(weights, *self.bounds)
 
-    def check(self, weights: Floats, primal: float, dual: float) -> bool:
+    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0) -> bool:
         """Record a certified pair of bounds; True if the run is over."""
         if primal < self.primal or self.best_weights is None:
-            self.primal, self.best_weights = primal, weights.copy()
+            self.primal, self.best_weights, self.oracle_gap = primal, weights.copy(), oracle_gap
         self.dual = max(self.dual, dual)
         return self._over(self.primal, self.dual)
 
@@ -147,6 +161,8 @@ class Run:
         target = solver.epsilon if solver.epsilon is not None else solver.tol * abs(self.primal)
         if self.best_weights is not None and self.primal - self.dual <= target:
             self.status = "converged"
+        elif self.best_weights is not None and self.primal - self.dual - self.oracle_gap <= target:
+            self.status = "oracle"
         elif self.passes >= solver.max_passes:
             self.status = "max_passes"
         elif solver.time_limit is not None and self.history.seconds[-1] >= solver.time_limit:
@@ -198,4 +214,5 @@ class Run:
             history=self.history,
             regularization=self.lam,
             state=self.state,
+            oracle_gap=float(self.oracle_gap),
         )

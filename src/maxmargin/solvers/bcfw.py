@@ -66,6 +66,11 @@ class BCFW(Solver):
         if self.hybrid and self.steps != "fw":
             raise ValueError("hybrid=True needs steps='fw': a batch step mixes the outputs of all blocks at once")
 
+    @property
+    def certifies(self) -> bool:
+        """Not if it stops on estimates."""
+        return self.stop == "exact"
+
     def _iterate(self, run: Run, start: Solution | None) -> None:
         data = compiled.block_data(run)
         if data is not None:

@@ -75,7 +75,8 @@ class Solution:
     converged : bool
         Whether the gap reached the tolerance.
     status : str
-        Why the solver stopped: "converged", "max_passes", "time_limit", "callback" or "interrupted".
+        Why the solver stopped: "converged", "oracle" (the rest of the gap is the oracle's), "max_passes", "time_limit",
+        "callback" or "interrupted".
     passes : float
         Oracle calls divided by the number of blocks.
     oracle_calls : int
@@ -88,6 +89,8 @@ class Solution:
         Lambda.
     state : object
         What a solver of the same kind needs for a warm start.
+    oracle_gap : float
+        The part of the gap that is the oracle's.
     """
 
     weights: NDArray[np.float64]
@@ -102,6 +105,7 @@ class Solution:
     history: History
     regularization: float
     state: Any = None
+    oracle_gap: float = 0.0
 
     @property
     def gap(self) -> float:
