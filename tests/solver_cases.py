@@ -6,6 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 from scipy import sparse
 
+from maxmargin.cuts import Problem
 from maxmargin.models import BinaryModel, ChainModel, ChainWeights, EnumeratedModel, MulticlassModel, StructuredModel
 from maxmargin.solvers import OneSlackCuttingPlane
 
@@ -28,8 +29,10 @@ class ThreeClasses(StructuredModel):
         return int(np.argmax(weights.reshape(3, -1) @ x + (np.arange(3) != truth)))
 
 
-class Hidden:
+class Hidden(Problem):
     """A model without its compiled form: solvers must ask its oracle in Python."""
+
+    cut = None
 
     def __init__(self, model):
         self.n_blocks, self.n_features, self.exact = model.n_blocks, model.n_features, model.exact
