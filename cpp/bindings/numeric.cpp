@@ -25,10 +25,12 @@ nb::ndarray<nb::numpy, double> copied(const std::vector<double>& values) {
 void bind_numeric(nb::module_& m) {
     nb::class_<SimplexQP>(m, "SimplexQP")
         .def(nb::init<double>(), "total"_a)
+        .def(nb::init<const SimplexQP&>(), "other"_a)
         .def("__len__", &SimplexQP::size)
         .def_prop_ro("total", &SimplexQP::total)
         .def_prop_ro("linear", [](const SimplexQP& qp) { return copied(qp.linear()); }, nb::rv_policy::automatic)
         .def_prop_ro("solution", [](const SimplexQP& qp) { return copied(qp.solution()); }, nb::rv_policy::automatic)
+        .def_prop_ro("in_sum", [](const SimplexQP& qp) { return copied(std::vector<double>(qp.in_sum().begin(), qp.in_sum().end())); }, nb::rv_policy::automatic)
         .def_prop_ro("value", &SimplexQP::value)
         .def_prop_ro("gram", [](const SimplexQP& qp) {
             auto output = zeros<double>({qp.size(), qp.size()});
@@ -41,6 +43,10 @@ void bind_numeric(nb::module_& m) {
             if (qp.size() == 0 && !in_sum) throw nb::value_error("the first variable must be in the sum");
             qp.add(products.data(), linear, in_sum);
         }, "products"_a, "linear"_a, "in_sum"_a = true)
+        .def("set_linear", [](SimplexQP& qp, const Doubles& values) {
+            if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
+            qp.set_linear(values.data());
+        }, "values"_a)
         .def("set_solution", [](SimplexQP& qp, const Doubles& values) {
             if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
             qp.set_solution(values.data());

@@ -25,6 +25,7 @@ class SimplexQP {
     double total() const { return total_; }
     const std::vector<double>& linear() const { return linear_; }
     const std::vector<double>& solution() const { return solution_; }
+    const std::vector<char>& in_sum() const { return in_sum_; }
     double gram(std::size_t i, std::size_t j) const { return gram_[i * capacity_ + j]; }
 
     // One more variable: its row of H, its own entry last, and its entry of b. It starts at zero, the first one, which must be
@@ -38,6 +39,9 @@ class SimplexQP {
         solution_.push_back(m == 0 ? total_ : 0.0);
         if (m == 0) stale_ = true;
     }
+
+    // Another linear term: the factor of the support still holds.
+    void set_linear(const double* values) { linear_.assign(values, values + size()); }
 
     // Another point to start from; not negative, and of the right sum.
     void set_solution(const double* values) {

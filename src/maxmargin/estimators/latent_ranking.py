@@ -16,16 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
-from maxmargin.certificate import Certificate
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.linear_ranker import loss_of_ranking, warn_of_unsuitable
 from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.models.bags import Bags
 from maxmargin.models.latent_ranking import ImputedBags, JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
-from maxmargin.solvers import ConvergenceWarning, History, OneSlackCuttingPlane, Solution
-from maxmargin.solvers.base import Run
-from maxmargin.solvers.cutting_plane import WorkingSet
+from maxmargin.solvers import ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution
 
 Floats = NDArray[np.float64]
 
@@ -43,15 +40,6 @@ class _Run:
     objectives: list[float]
     histories: list[History]
     settled: bool = False
-
-
-class _Known(WorkingSet):
-    """Cuts to begin with, made for the regularization they are used with."""
-
-    def rescaled(self, run: Run) -> WorkingSet:
-        """As they are."""
-        assert run.lam == self.lam
-        return self
 
 
 class LatentRankingSVM(ListEstimator):
@@ -360,13 +348,8 @@ class LatentRankingSVM(ListEstimator):
         """The convex problem; it begins with the cuts of earlier rounds."""
         limit = None if seconds is None else max(seconds, 1e-9)
         solver = OneSlackCuttingPlane(tol=self.tol, max_passes=self.max_iter, time_limit=limit)
-        known = _Known(problem.n_features, 1.0 / self.C)
         cuts = problem.known_cuts()
-        for cut in cuts:
-            known.append(cut)
-        known.settle(len(cuts))
-        warm = Solution(known.weights, Certificate(np.inf, -np.inf, False), False, "", 0.0, 0, 0.0, History(), 1.0 / self.C, known, problem)
-        solution = solver.solve(problem, 1.0 / self.C, start=warm if cuts else None)
+        solution = solver.solve(problem, 1.0 / self.C, start=KnownCuts(cuts) if cuts else None)
         if not solution.converged:
             budget = "max_iter" if solution.status == "max_passes" else solution.status
             warnings.warn(

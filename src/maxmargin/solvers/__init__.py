@@ -3,7 +3,7 @@
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.bcfw import BCFW
 from maxmargin.solvers.constrained import ConstrainedCuttingPlane, Margins
-from maxmargin.solvers.cutting_plane import OneSlackCuttingPlane
+from maxmargin.solvers.cutting_plane import KnownCuts, OneSlackCuttingPlane
 from maxmargin.solvers.frank_wolfe import FrankWolfe, Subgradient
 from maxmargin.solvers.n_slack import NSlackCuttingPlane
 from maxmargin.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
@@ -18,6 +18,7 @@ __all__ = [
     "FrankWolfe",
     "History",
     "InexactOracleWarning",
+    "KnownCuts",
     "Margins",
     "NSlackCuttingPlane",
     "OneSlackCuttingPlane",

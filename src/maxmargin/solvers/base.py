@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Capability, CheckedProblem, Floats, Problem
 from maxmargin.solvers.solution import History, InexactOracleWarning, Solution
+
+if TYPE_CHECKING:
+    from maxmargin.solvers.cutting_plane import KnownCuts
 
 # What would do where a capability is missing.
 _REMEDIES: dict[Capability, str] = {
@@ -51,6 +54,9 @@ class Solver(ABC):
     callback: Callable[[History], bool | None] | None = None
     random_state: int = 0
 
+    # Whether a run may begin with known cuts.
+    _takes_cuts: ClassVar[bool] = False
+
     @property
     def needs(self) -> frozenset[Capability]:
         """What a problem must offer."""
@@ -67,7 +73,7 @@ class Solver(ABC):
         regularization: float,
         *,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        start: Solution | None = None,
+        start: Solution | KnownCuts | None = None,
     ) -> Solution:
         """Run to the tolerance or to the end of a budget; Ctrl-C returns the best certified state so far.
 
@@ -79,14 +85,17 @@ class Solver(ABC):
             Lambda, positive. ``C`` of the form ``1/2 ||w||^2 + C * sum of hinges`` is ``1 / (lambda * n_blocks)``.
         bounds : pair of arrays or numbers, optional
             ``lower <= w <= upper``, elementwise; infinite entries are free.
-        start : Solution, optional
-            Result of an earlier run on the same problem (the same object, or one with equal data), perhaps at another lambda.
+        start : Solution or KnownCuts, optional
+            Result of an earlier run on the same problem (the same object, or one with equal data), perhaps at another lambda; for
+            cutting planes also cuts that are known to hold.
         """
         if not 0 < regularization < np.inf:
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
         for missing in sorted(self.needs - problem.capabilities):
             raise TypeError(f"{type(problem).__name__} has no {missing}, {_REMEDIES[missing]}")
-        if start is not None and not start.belongs_to(problem):
+        if start is not None and not isinstance(start, Solution) and not self._takes_cuts:
+            raise TypeError(f"start must be a Solution, since {type(self).__name__} cannot begin with cuts")
+        if isinstance(start, Solution) and not start.belongs_to(problem):
             raise ValueError(
                 "start belongs to other data: what was learned there proves nothing here; leave it out, or pass a solution of this "
                 "very problem"
@@ -101,7 +110,7 @@ class Solver(ABC):
         return run.solution()
 
     @abstractmethod
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Any) -> None:
         """Improve ``run`` until it says stop."""
 
 

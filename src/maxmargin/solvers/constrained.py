@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maxmargin.cuts import Cut
 from maxmargin.solvers.base import Run, Solver
-from maxmargin.solvers.cutting_plane import Point, WorkingSet, advance
+from maxmargin.solvers.cutting_plane import Bundle, KnownCuts, WorkingSet
 from maxmargin.solvers.solution import Solution
 
 Floats = NDArray[np.float64]
@@ -85,27 +85,21 @@ class ConstrainedCuttingPlane(Solver):
             raise ValueError("ConstrainedCuttingPlane knows no bounds; leave them out")
         if not self.margins.violation(self.feasible) <= 1e-6:
             raise ValueError("feasible violates a constraint; give weights with all margins at least 1")
-        master = WorkingSet(run.problem.n_features, run.lam)
-        if start is not None and isinstance(start.state, WorkingSet):
-            master = start.state.rescaled(run)
-        run.state = master
         # Without constraints there is no better place to begin than zero.
-        weights = self._grown(self.feasible) if len(self.margins) else np.zeros(run.problem.n_features)
-        best = Point.at(run, weights, run.problem.scores(weights), 0.0)
-        cut = best.cut(run)
-        master.append(cut)
-        norm, reach = float(np.linalg.norm(cut.psi)) or 1.0, 1.0
+        feasible = self._grown(self.feasible) if len(self.margins) else np.zeros(run.problem.n_features)
+        bundle = run.state = Bundle.of(run, start or KnownCuts([], feasible))
+        norm = float(np.linalg.norm(bundle.best.cut(run).psi)) or 1.0
         while True:
-            target = self._feasible_minimiser(run, master, norm)
-            if run.check(best.weights, best.primal, master.value):
+            target = self._feasible_minimiser(run, bundle.cuts, norm)
+            if bundle.check(run):
                 return
             # What lies between feasible weights is feasible.
-            best, reach = advance(run, master, best, target, reach)
+            bundle.advance(run, target)
 
     def _feasible_minimiser(self, run: Run, master: WorkingSet, norm: float) -> Floats:
         """Solve the small problem, adding constraints until none is violated; feasible weights in any case."""
         for _ in range(self._ROUNDS):
-            master.settle(self._PATIENCE)
+            master.settle(self._PATIENCE, run.out_of_time)
             weights = master.weights
             margins = self.margins.at(weights)
             missed = np.where(margins < 1.0 - self._SLACK, (1.0 - margins) / self.margins.norms, 0.0)

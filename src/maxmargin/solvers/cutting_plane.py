@@ -6,19 +6,36 @@ upper bound (Joachims, Finley and Yu 2009).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut, Tangent
+from maxmargin.cuts import Bounds, Cut, Tangent
 from maxmargin.solvers.base import Run, Solver
-from maxmargin.solvers.corners import Corners, solve_on_corners
-from maxmargin.solvers.dual import Dual
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import Solution
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KnownCuts:
+    """Cuts of the mean hinge that are known before a run, to begin with in place of an earlier solution.
+
+    Parameters
+    ----------
+    cuts : sequence of Cut
+        Lower bounds of the mean hinge of the problem to be solved; nobody checks that they are.
+    weights : array of shape (d,), optional
+        Where to begin; the minimiser of what the cuts make of the problem by default.
+    """
+
+    cuts: Sequence[Cut]
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,46 +48,45 @@ class OneSlackCuttingPlane(Solver):
     at the features.
     """
 
+    _takes_cuts = True
     # A cut that was not needed for so many rounds is dropped.
     _PATIENCE = 50
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
-        master = self._master(run, start)
-        run.state = master
-        weights = master.weights
-        best = Point.at(run, weights, run.problem.scores(weights), 0.0)
-        master.append(best.cut(run))
-        master.settle(self._PATIENCE)
-        reach = 1.0
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
+        bundle = run.state = Bundle.of(run, start)
+        # Not before the first search: weights of zero may be optimal to the tolerance, but rank nothing.
+        if bundle.best.weights.any() and bundle.check(run):
+            return
         while True:
-            best, reach = advance(run, master, best, master.weights, reach)
-            master.settle(self._PATIENCE)
-            # Not before the first search: weights of zero may be optimal to the tolerance, but rank nothing.
-            if run.check(best.weights, best.primal, master.value):
+            bundle.advance(run, bundle.cuts.weights)
+            bundle.cuts.settle(self._PATIENCE, run.out_of_time)
+            if bundle.check(run):
                 return
-
-    def _master(self, run: Run, start: Solution | None) -> WorkingSet | BoundedWorkingSet:
-        kind = WorkingSet if run.bounds is None else BoundedWorkingSet
-        if start is not None and isinstance(start.state, kind):
-            return start.state.rescaled(run)
-        return kind.of(run)
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class LinePoint:
     """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched."""
 
     weights: Floats
-    scores: Floats
+    scores: Any
     tangent: Tangent
     primal: float
     place: float
 
     @classmethod
-    def at(cls, run: Run, weights: Floats, scores: Floats, place: float) -> Point:
+    def at(cls, run: Run, weights: Floats, scores: Any, place: float) -> LinePoint:
         """By one pass."""
-        tangent = run.problem.tangent(scores)
-        return cls(weights, scores, tangent, 0.5 * run.lam * float(weights @ weights) + tangent.hinge, place)
+        return cls(weights, scores, run.problem.tangent(scores), np.inf, place).under(run)
+
+    def under(self, run: Run) -> LinePoint:
+        """The same weights with the objective of another run on the same problem."""
+        return replace(self, primal=0.5 * run.lam * float(self.weights @ self.weights) + self.tangent.hinge + self.oracle_gap)
+
+    @property
+    def oracle_gap(self) -> float:
+        """What the oracle may have missed here."""
+        return 0.0 if self.tangent.bound is None else self.tangent.bound - self.tangent.hinge
 
     def cut(self, run: Run) -> Cut:
         """The tangent as a cut."""
@@ -84,23 +100,24 @@ class _Line:
     _FLAT = 0.1
     _LOOKS = 5
 
-    def __init__(self, run: Run, origin: Point, target: Floats) -> None:
+    def __init__(self, run: Run, origin: LinePoint, target: Floats) -> None:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
         self.change = run.problem.scores(target) - origin.scores
-    def _look(self, place: float) -> Point:
-        origin = self.origin
-        return Point.at(self.run, origin.weights + place * self.direction, origin.scores + place * self.change, place)
 
-    def _slope(self, point: Point) -> float:
+    def _look(self, place: float) -> LinePoint:
+        origin = self.origin
+        return LinePoint.at(self.run, origin.weights + place * self.direction, origin.scores + self.change * place, place)
+
+    def _slope(self, point: LinePoint) -> float:
         ridge = self.run.lam * float(point.weights @ self.direction)
         return ridge + float(point.tangent.gradient.ravel() @ self.change.ravel())
 
-    def search(self, first: float) -> tuple[Point, Point | None]:
+    def search(self, first: float) -> tuple[LinePoint, LinePoint | None]:
         """The last point seen where the objective still falls, and the first where it does not (None if there is none)."""
         low = self.origin
-        high: Point | None = None
+        high: LinePoint | None = None
         fall = at_low = self._slope(low)
         if fall >= 0:
             # Rounding says that the objective rises at once; the target's own cut is the way on.
@@ -117,7 +134,7 @@ class _Line:
                 low, at_low = point, slope
             if abs(slope) <= self._FLAT * abs(fall) or (high is None and place == 1.0):
                 break
-            if self.run.passes >= self.run.solver.max_passes:
+            if self.run.passes >= self.run.solver.max_passes or self.run.out_of_time():
                 break
             if high is None:
                 place = min(1.0, 3 * place)
@@ -128,97 +145,55 @@ class _Line:
         return low, high
 
 
-def advance(
-    run: Run, master: WorkingSet | BoundedWorkingSet, best: Point, target: Floats, reach: float
-) -> tuple[Point, float]:
-    """Search the line from the best weights to a target, and append the cuts where the search ends.
+@dataclass(eq=False)
+class Bundle:
+    """What a run knows: the cuts, the best weights with their tangent, and where on a line the next search should begin."""
 
-    Returns the best weights now, and where the next search should begin: a little beyond the place where this one ended.
-    """
-    low, high = _Line(run, best, target).search(reach)
-    for point in (low, high):
-        if point is not None and point is not best:
-            master.append(point.cut(run))
-    # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them all the same.
-    rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)
-    found = low if high is None or low.primal <= high.primal - rounding else high
-    return found, 0.3 * reach if found is best else 1.2 * found.place
-
-
-class BoundedWorkingSet:
-    """The same as :class:`WorkingSet` for weights within bounds."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._dual = Dual(1, run.problem.n_features, run.lam, run.bounds)
-        self._corners = Corners(run.problem.n_features)
+    cuts: WorkingSet
+    best: LinePoint
+    reach: float
 
     @classmethod
-    def of(cls, run: Run) -> BoundedWorkingSet:
-        """No cuts yet."""
-        return cls(run)
+    def of(cls, run: Run, start: Solution | KnownCuts | None) -> Bundle:
+        """What an earlier run on the same problem has left; else known cuts, or nothing."""
+        earlier = start.state if isinstance(start, Solution) and isinstance(start.state, Bundle) else None
+        if earlier is None:
+            cuts = WorkingSet(run.problem.n_features, run.lam, run.bounds)
+            for cut in start.cuts if isinstance(start, KnownCuts) else ():
+                cuts.append(cut)
+            cuts.settle()
+        else:
+            cuts = earlier.cuts.at(run.lam, run.bounds)
+        weights = cuts.weights if start is None or start.weights is None else run.project(start.weights)
+        best = None if earlier is None else earlier.best
+        # A tangent that no exact oracle made would be believed in.
+        if best is not None and start.certified and np.array_equal(best.weights, weights):
+            return cls(cuts, best.under(run), earlier.reach)
+        best = LinePoint.at(run, weights, run.problem.scores(weights), 0.0)
+        cuts.append(best.cut(run))
+        cuts.settle()
+        return cls(cuts, best, 1.0 if earlier is None else earlier.reach)
 
-    @property
-    def weights(self) -> Floats:
-        """Minimiser."""
-        return self._dual.weights
+    def check(self, run: Run) -> bool:
+        """Record what is known; True if the run is over."""
+        return run.check(self.best.weights, self.best.primal, self.cuts.value, oracle_gap=self.best.oracle_gap)
 
-    @property
-    def value(self) -> float:
-        """Minimum, or a lower bound of it."""
-        return self._dual.value
+    def advance(self, run: Run, target: Floats) -> None:
+        """Search the line from the best weights to a target, and append the cuts where the search ends."""
+        best = self.best
+        low, high = _Line(run, best, target).search(self.reach)
+        for point in (low, high):
+            if point is not None and point is not best:
+                self.cuts.append(point.cut(run))
+        # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them all the same.
+        rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)
+        self.best = low if high is None or low.primal <= high.primal - rounding else high
+        # The next search begins a little beyond the place where this one ended.
+        self.reach = 0.3 * self.reach if self.best is best else 1.2 * self.best.place
 
-    def append(self, cut: Cut) -> None:
-        """One more cut."""
-        self._corners.add(cut)
-
-    def settle(self, patience: int = 0) -> None:
-        """Solve for all that was appended; nothing is dropped."""
-        solve_within_bounds(self._dual, self._corners)
-        # Usually there is nothing left to do.
-        gap = 0.01 * max(self._run.target(), 1e-12 * abs(self._dual.value))
-        solve_on_corners(self._dual, [self._corners], gap, most_rounds=1000)
-        self._corners.restore(self._dual, 0)
-        self._dual.refresh()
-
-    def rescaled(self, run: Run) -> BoundedWorkingSet:
-        """The same cuts at another regularization."""
-        other = BoundedWorkingSet(run)
-        other._corners = self._corners.copy()
-        other._corners.restore(other._dual, 0)
-        other._dual.refresh()
-        other.settle()
-        return other
-
-
-def solve_within_bounds(dual: Dual, corners: Corners, most_rounds: int = 50) -> None:
-    """Maximise the dual of one block over its known outputs, guessing which weights are at their bounds.
-
-    With these fixed the problem is a quadratic on the simplex; its solution gives the next guess, and a guess that repeats
-    is right. The best point seen is kept, so that a guess that wanders does no harm.
-    """
-    assert dual.bounds is not None
-    lower, upper = dual.bounds
-    best, alpha = (-np.inf, corners.alpha.copy()), corners.alpha.copy()
-    seen: set[bytes] = set()
-    for _ in range(most_rounds):
-        corners.alpha[:] = alpha
-        corners.restore(dual, 0)
-        dual.refresh()
-        if dual.value > best[0]:
-            best = (dual.value, alpha)
-        free = (dual.v > lower) & (dual.v < upper)
-        if free.tobytes() in seen:
-            break
-        seen.add(free.tobytes())
-        fixed = dual.weights[~free]
-        inside = corners.psi[:, free]
-        qp = SimplexQP.of(inside @ inside.T / dual.lam, corners.loss - corners.psi[:, ~free] @ fixed, alpha)
-        qp.solve()
-        alpha = qp.solution
-    corners.alpha[:] = best[1]
-    corners.restore(dual, 0)
-    dual.refresh()
+    def __getstate__(self) -> dict[str, Any]:
+        # Scores belong to the process; one pass makes them anew.
+        return {"cuts": self.cuts, "best": None, "reach": self.reach}
 
 
 class WorkingSet:
@@ -226,31 +201,49 @@ class WorkingSet:
 
     Linear constraints on the weights, ``row . w >= least``, may be among them: a constraint is a cut with a multiplier that
     has no upper bound.
+
+    With multipliers ``alpha`` and ``v = psi' alpha / lambda``, the minimiser is ``v`` or, within bounds, ``clip(v)``. Which weights
+    are at their bounds is guessed; the rest is a quadratic on the simplex, whose solution gives the next guess. Steps that
+    go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
+    quadratic in pieces).
+
+    Parameters
+    ----------
+    n_features : int
+    lam : float
+        Regularization.
+    bounds : pair of arrays, optional
+        Bounds on the weights.
+
+    Attributes
+    ----------
+    weights : array of shape (d,)
+        The minimiser, once settled.
+    value : float
+        The minimum, or a lower bound of it; with more cuts it only grows.
     """
 
     # In place of the name of a constraint.
     _CUT = -1
+    # Guesses per solve; what they have come to is a lower bound in any case.
+    _GUESSES = 100
 
-    def __init__(self, n_features: int, lam: float) -> None:
-        self.lam = lam
-        self._cuts = np.zeros((16, n_features))
+    def __init__(self, n_features: int, lam: float, bounds: Bounds | None = None) -> None:
+        self.lam, self.bounds = lam, bounds
+        self._rows = np.zeros((16, n_features))
         self._losses = np.zeros(16)
-        self._qp = SimplexQP(1.0)
-        self._qp.add(np.zeros(1), 0.0)
+        self._borrowed = False
+        # The trivial cut, hinge >= 0, makes the multipliers add up to one.
         self._idle = np.zeros(1, dtype=np.int64)
         self._names = np.full(1, self._CUT, dtype=np.int64)
-        self._best = 0.0
+        self._qp = SimplexQP(1.0)
+        self._qp.add(np.zeros(1), 0.0)
+        self._free: NDArray[np.bool_] | None = None
+        self.value = 0.0
+        self.settle()
 
-    @property
-    def weights(self) -> Floats:
-        """Minimiser."""
-        return np.asarray(self._qp.solution @ self._cuts[: len(self._qp)] / self.lam)
-
-    @property
-    def value(self) -> float:
-        """Minimum; with more cuts it only grows, up to rounding."""
-        self._best = max(self._best, self._qp.value)
-        return self._best
+    def __len__(self) -> int:
+        return len(self._qp)
 
     @property
     def constraints(self) -> NDArray[np.int64]:
@@ -259,40 +252,118 @@ class WorkingSet:
 
     def append(self, cut: Cut, name: int = _CUT) -> None:
         """One more cut or, if it has a name, the constraint ``psi . w >= loss``; :meth:`settle` takes them into account."""
-        m = len(self._qp)
-        if m == len(self._cuts):
-            self._cuts = np.concatenate([self._cuts, np.zeros_like(self._cuts)])
-            self._losses = np.concatenate([self._losses, np.zeros_like(self._losses)])
-        self._cuts[m], self._losses[m] = cut.psi, cut.loss
-        self._qp.add(self._cuts[: m + 1] @ cut.psi / self.lam, cut.loss, name == self._CUT)
+        m, psi = len(self), cut.dense(self._rows.shape[1])
+        if m == len(self._rows) or self._borrowed:
+            more = np.zeros((max(16, m), len(psi)))
+            self._rows = np.concatenate([self._rows[:m], more])
+            self._losses = np.concatenate([self._losses[:m], more[:, 0]])
+            self._borrowed = False
+        self._rows[m], self._losses[m] = psi, cut.loss
         self._idle, self._names = np.append(self._idle, 0), np.append(self._names, name)
+        free, level = (psi, cut.loss) if self._free is None else (np.where(self._free, psi, 0.0), cut.loss - psi @ self._fixed)
+        # Times lambda, so that the quadratic part does not depend on it.
+        self._qp.add(self._rows[: m + 1] @ free, self.lam * float(level), name == self._CUT)
 
-    def settle(self, patience: int) -> None:
-        """Solve for all that was appended; what was idle for longer than ``patience`` rounds is dropped."""
-        self._qp.solve()
-        idle = np.where(self._qp.solution > 0, 0, self._idle + 1)
+    def settle(self, patience: int | None = None, late: Callable[[], bool] = lambda: False) -> None:
+        """Solve for all that was appended; what was idle for longer than ``patience`` rounds is dropped.
+
+        ``late`` is asked between guesses whether to leave it at that.
+        """
+        self._solve(late)
+        alpha = self._qp.solution
+        v = self._direction(alpha)
+        w = self.weights = self._within(v)
+        self.value = max(self.value, float(alpha @ self._losses[: len(self)] - self.lam * (w @ v - 0.5 * (w @ w))))
+        if patience is None:
+            return
+        idle = np.where(alpha > 0, 0, self._idle + 1)
         idle[0] = 0
         if idle.max() > patience:
             kept = np.flatnonzero(idle <= patience)
-            self._cuts[: len(kept)], self._losses[: len(kept)] = self._cuts[kept], self._losses[kept]
+            # New arrays: another set may have borrowed these.
+            self._rows, self._losses, self._names = self._rows[kept], self._losses[kept], self._names[kept]
             self._qp.keep(kept)
-            idle, self._names = idle[kept], self._names[kept]
+            idle = idle[kept]
         self._idle = idle
 
-    @classmethod
-    def of(cls, run: Run) -> WorkingSet:
-        """No cuts but the trivial one, hinge >= 0, which makes the dual variables add up to one."""
-        return cls(run.problem.n_features, run.lam)
-
-    def rescaled(self, run: Run) -> WorkingSet:
-        """The same cuts at another regularization."""
-        other = WorkingSet.of(run)
-        m = len(self._qp)
-        other._cuts, other._losses = self._cuts.copy(), self._losses.copy()
-        # How long each was idle counts on, or a long path would end with all cuts it ever met.
-        other._idle, other._names = self._idle.copy(), self._names.copy()
-        gram = self._cuts[:m] @ self._cuts[:m].T / run.lam
-        for k in range(1, m):
-            other._qp.add(np.ascontiguousarray(gram[k, : k + 1]), float(self._losses[k]), bool(self._names[k] == self._CUT))
-        other.settle(int(self._idle.max()) + 1)
+    def at(self, lam: float, bounds: Bounds | None) -> WorkingSet:
+        """The same cuts at another regularization, or within other bounds; how long each was idle counts on."""
+        other = copy.copy(self)
+        other.lam, other.value, other._qp, other._borrowed = lam, 0.0, SimplexQP(self._qp), True
+        if (bounds is None) != (self.bounds is None) or (bounds is not None and not np.array_equal(bounds, self.bounds or ())):
+            other.bounds, other._free = bounds, None
+            other._build()
+        else:
+            other._qp.set_linear(lam * other._levels())
+        other.settle()
         return other
+
+    def _direction(self, alpha: Floats) -> Floats:
+        return np.asarray(alpha @ self._rows[: len(alpha)] / self.lam)
+
+    def _within(self, v: Floats) -> Floats:
+        return v if self.bounds is None else np.clip(v, *self.bounds)
+
+    def _levels(self) -> Floats:
+        """Losses less what weights at their bounds make up for."""
+        m = len(self)
+        return self._losses[:m] if self._free is None else self._losses[:m] - self._rows[:m] @ self._fixed
+
+    def _build(self) -> None:
+        """The quadratic problem of the present guess."""
+        rows = self._rows[: len(self)]
+        inside = rows if self._free is None else rows[:, self._free]
+        start, cuts = self._qp.solution, self._names == self._CUT
+        self._qp = SimplexQP.of(1.0, inside @ inside.T, self.lam * self._levels(), start, cuts)
+
+    def _guess(self) -> bool:
+        """Weights at their bounds by the present multipliers; whether that is another guess than before."""
+        assert self.bounds is not None
+        lower, upper = self.bounds
+        v = self._direction(self._qp.solution)
+        free = (lower < v) & (v < upper)
+        fixed = np.where(free, 0.0, np.clip(v, lower, upper))
+        if self._free is not None and np.array_equal(free, self._free) and np.array_equal(fixed, self._fixed):
+            return False
+        self._free, self._fixed = free, fixed
+        self._build()
+        return True
+
+    def _solve(self, late: Callable[[], bool]) -> None:
+        if self.bounds is None:
+            return self._qp.solve()
+        self._guess()
+        for _ in range(self._GUESSES):
+            alpha = self._qp.solution
+            self._qp.solve()
+            change = self._qp.solution - alpha
+            step = self._step(alpha, change)
+            if step < 1:
+                self._qp.set_solution(alpha + step * change)
+            if step == 0 or (not self._guess() and step == 1) or late():
+                break
+
+    def _step(self, alpha: Floats, change: Floats) -> float:
+        """How far along a change of the multipliers the dual objective rises, at most 1."""
+        v, moved = self._direction(alpha), self._direction(change)
+        linear = float(change @ self._losses[: len(change)])
+
+        def slope(step: float) -> float:
+            return linear - self.lam * float(moved @ self._within(v + step * moved))
+
+        low, high, at_low, at_high = 0.0, 1.0, slope(0.0), slope(1.0)
+        if at_low <= 4 * np.finfo(np.float64).eps * abs(linear):
+            return 0.0
+        # It falls, and is linear in pieces: false position, halving the weight of an end that stays.
+        for _ in range(60):
+            if at_high >= 0 or high - low <= 1e-12 * high:
+                break
+            middle = low + (high - low) * at_low / (at_low - at_high)
+            value = slope(middle)
+            if abs(value) <= 1e-12 * abs(linear):
+                return middle
+            if value > 0:
+                low, at_low, at_high = middle, value, 0.5 * at_high
+            else:
+                high, at_high, at_low = middle, value, 0.5 * at_low
+        return high if at_high >= 0 else low

@@ -7,6 +7,8 @@ exact to rounding. Variables of linear constraints on the weights stand beside t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,8 +22,8 @@ class SimplexQP(_core.SimplexQP):
 
     Parameters
     ----------
-    total : float
-        What the variables add up to.
+    total : float or SimplexQP
+        What the variables add up to; or a problem to copy.
 
     Examples
     --------
@@ -34,10 +36,13 @@ class SimplexQP(_core.SimplexQP):
     """
 
     @classmethod
-    def of(cls, gram: Floats, linear: Floats, start: Floats) -> SimplexQP:
+    def of(cls, total: float, gram: Floats, linear: Floats, start: Floats, in_sum: NDArray[Any] | None = None) -> SimplexQP:
         """A problem given as a whole, with a feasible point to start from."""
-        qp = cls(float(start.sum()))
+        qp = cls(total)
         for k in range(len(linear)):
-            qp.add(np.ascontiguousarray(gram[k, : k + 1]), float(linear[k]))
+            qp.add(np.ascontiguousarray(gram[k, : k + 1]), float(linear[k]), in_sum is None or bool(in_sum[k]))
         qp.set_solution(np.ascontiguousarray(start))
         return qp
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SimplexQP.of, (self.total, self.gram, self.linear, self.solution, self.in_sum)
