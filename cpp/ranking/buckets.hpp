@@ -96,7 +96,7 @@ class BucketMethod {
 
     std::int64_t first_negative() const {
         std::int64_t at = 0;
-        while (relevant_[at]) ++at;
+        while (at + 1 < n_ && relevant_[at]) ++at;  // bounded even if the caller changes the labels meanwhile
         return at;
     }
 
@@ -559,6 +559,7 @@ class BucketMethod {
             // No branches: which side it is cannot be predicted.
             const int high = score > side.limits.high, low = score <= side.limits.low, undecided = 1 - high - low;
             placement_.place_if(1 - undecided, index, score, side.hi - high, part);
+            placement_.hand_over(k, part);
             side.taken += high;
             side.left += undecided;
             open_index_[kept] = index;

@@ -92,7 +92,10 @@ void place_sorted(const Search& search, const Scored* sorted, std::int64_t count
     search_monotone(
         search, count, [&](std::int64_t k) { return Query{sorted[k].score, first_rank + k + 1, 0, 0, 0}; }, lo, hi, ranks.data());
     double part = 0;
-    for (std::int64_t k = 0; k < count; ++k) placement.place(sorted[k].index, sorted[k].score, ranks[static_cast<std::size_t>(k)], part);
+    for (std::int64_t k = 0; k < count; ++k) {
+        placement.place(sorted[k].index, sorted[k].score, ranks[static_cast<std::size_t>(k)], part);
+        placement.hand_over(k, part);
+    }
     placement.add_sum(part);
 }
 
