@@ -72,7 +72,7 @@ Method method_by_name(const std::string& name) {
 class PythonSearch final : public Search {
   public:
     PythonSearch(const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale, const nb::object& loss)
-        : Search(positives, n_pos, n_neg, scale), loss_(loss), factor_(0.5 * scale * static_cast<double>(n_pos) * static_cast<double>(n_neg)) {}
+        : Search(positives, n_pos, n_neg, scale), loss_(loss), half_pn_(0.5 * static_cast<double>(n_pos) * static_cast<double>(n_neg)) {}
 
     bool prefers_batches() const override { return true; }
 
@@ -89,7 +89,7 @@ class PythonSearch final : public Search {
             double ahead = 0;
             queries[q].rank = queries[q].lo;
             for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) {
-                ahead += positive(k) - queries[q].s + factor_ * step[at++];
+                ahead += positive(k) - queries[q].s + scale_ * step[at++];
                 if (ahead >= 0) ahead = 0, queries[q].rank = k + 1;
             }
         }
@@ -98,9 +98,9 @@ class PythonSearch final : public Search {
         ask(count, scores, [&](std::int64_t* j, std::int64_t* i) {
             for (std::size_t q = 0; q < count; ++q) j[q] = queries[q].j, i[q] = queries[q].lo;
         });
-        for (std::size_t q = 0; q < count; ++q) scores[q] = positive(queries[q].lo) + factor_ * scores[q];
+        for (std::size_t q = 0; q < count; ++q) scores[q] = positive(queries[q].lo) + scale_ * scores[q];
     }
-    void differences(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const override {
+    void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const override {
         ask(static_cast<std::size_t>((last_i - first_i + 1) * (last_j - first_j + 1)), out, [&](std::int64_t* j, std::int64_t* i) {
             for (std::int64_t row = first_i; row <= last_i; ++row)
                 for (std::int64_t column = first_j; column <= last_j; ++column) *j++ = column, *i++ = row;
@@ -113,7 +113,7 @@ class PythonSearch final : public Search {
     }
 
   private:
-    // The differences of `count` pairs, which `fill(j, i)` writes down, in one call.
+    // The steps of `count` pairs, which `fill(j, i)` writes down, in one call.
     template <class Fill>
     void ask(std::size_t count, double* out, const Fill& fill) const {
         if (count == 0) return;
@@ -123,11 +123,11 @@ class PythonSearch final : public Search {
         fill(j, i);
         const auto values = nb::cast<Input<double>>(loss_.attr("derivative")(all_j, all_i, n_pos_, n_neg_));
         if (values.size() != count) throw nb::value_error("loss.derivative must return one value for every pair");
-        std::copy(values.data(), values.data() + count, out);
+        for (std::size_t k = 0; k < count; ++k) out[k] = half_pn_ * values.data()[k];
     }
 
     const nb::object& loss_;
-    double factor_;
+    double half_pn_;
 };
 
 [[noreturn]] void raise_not_finite(std::int64_t index) {

@@ -39,8 +39,8 @@ class Search {
     virtual double loss(const std::int64_t* negatives_above) const = 0;
     // For i = lo of each query: the score at or below which the j-th negative prefers the rank i+1 to i, up to rounding.
     virtual void thresholds(const Query* queries, std::size_t count, double* scores) const = 0;
-    // delta_j(i+1) - delta_j(i) for i = first_i .. last_i and j = first_j .. last_j, row by row.
-    virtual void differences(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const = 0;
+    // step(i, j) for i = first_i .. last_i and j = first_j .. last_j, row by row.
+    virtual void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const = 0;
     // True where a query is dear and batches are cheap: then trees are searched level by level.
     virtual bool prefers_batches() const { return false; }
 
@@ -193,10 +193,9 @@ class LossSearch final : public Search {
         for (std::size_t q = 0; q < count; ++q) scores[q] = positive(queries[q].lo) + scale_ * loss_.step(queries[q].lo, queries[q].j);
     }
 
-    void differences(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const override {
-        const double unit = 2.0 / (static_cast<double>(n_pos_) * static_cast<double>(n_neg_));
+    void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const override {
         for (std::int64_t i = first_i; i <= last_i; ++i)
-            for (std::int64_t j = first_j; j <= last_j; ++j) *out++ = unit * loss_.step(static_cast<std::int32_t>(i), j);
+            for (std::int64_t j = first_j; j <= last_j; ++j) *out++ = loss_.step(static_cast<std::int32_t>(i), j);
     }
 
     // The plain procedure: every step from lo to hi, each computed from its definition.

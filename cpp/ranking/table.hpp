@@ -2,7 +2,7 @@
 //
 // The other methods let every negative find its place alone. If differences fall from one negative to the next, or the
 // loss is subtracted, such places would cross. Here the i-th positive chooses how many negatives stand above it,
-// a_1 <= a_2 <= ... <= a_P, and earns the sum over j <= a_i of 2/(PN) (s_j - s+_i) - scale * (delta_j(i+1) - delta_j(i)).
+// a_1 <= a_2 <= ... <= a_P, and earns 2/(PN) times the sum over j <= a_i of s_j - s+_i - scale * step(i, j).
 // Takes PN bits, one for every (i, a): is `a` better for the first i positives than anything below it?
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace maxmargin::ranking {
 
-// Pairs whose differences are asked for at a time.
+// Pairs whose steps are asked for at a time.
 inline constexpr std::int64_t kPairsAtOnce = 1 << 16;
 
-// Returns the loss of the ranking found, added up from its differences. Of equally good rankings it is the one with the
+// Returns the loss of the ranking found, added up from its steps. Of equally good rankings it is the one with the
 // positives as high as possible.
 template <class T>
 double by_table(const Search& search, std::vector<Scored>& negatives, Placement<T>& placement) {
@@ -33,15 +33,16 @@ double by_table(const Search& search, std::vector<Scored>& negatives, Placement<
         running.add(negatives[at(j - 1)].score - placement.origin());
         sums[at(j)] = running.value();
     }
-    // The first i positives, the i-th below at most `a` negatives: the most they earn, and their share of the loss then.
+    // The first i positives, the i-th below at most `a` negatives: the most they earn, and their share of the loss then, both
+    // times PN/2.
     std::vector<double> best(at(n_neg) + 1, 0.0), loss(at(n_neg) + 1, 0.0);
     const std::int64_t words = n_neg / 64 + 1;
     std::vector<std::uint64_t> improves(at(n_pos * words), 0);
     const std::int64_t columns = std::min(n_neg, kPairsAtOnce), rows = std::min(n_pos, kPairsAtOnce / columns);
-    std::vector<double> differences(at(rows * columns));
+    std::vector<double> steps(at(rows * columns));
     for (std::int64_t i = 1; i <= n_pos; ++i) {
         const std::int64_t row = rows > 1 ? (i - 1) % rows : 0;
-        if (rows > 1 && row == 0) search.differences(i, std::min(n_pos, i + rows - 1), 1, n_neg, differences.data());
+        if (rows > 1 && row == 0) search.steps(i, std::min(n_pos, i + rows - 1), 1, n_neg, steps.data());
         const double high = search.positive(i) - placement.origin();
         std::uint64_t* bits = improves.data() + (i - 1) * words;
         bits[0] = 1;
@@ -49,13 +50,13 @@ double by_table(const Search& search, std::vector<Scored>& negatives, Placement<
         CompensatedSum total;
         for (std::int64_t first = 1; first <= n_neg; first += columns) {
             const std::int64_t last = std::min(n_neg, first + columns - 1);
-            if (rows == 1) search.differences(i, i, first, last, differences.data());
-            const double* difference = differences.data() + row * n_neg;
+            if (rows == 1) search.steps(i, i, first, last, steps.data());
+            const double* step = steps.data() + row * n_neg;
             for (std::int64_t j = first; j <= last; ++j) {
-                part += difference[j - first];
+                part += step[j - first];
                 if (j % kTermsPerPart == 0) total.add(part), done = total.value(), part = 0;
                 const double gained = -(done + part);
-                const double value = best[at(j)] + placement.unit() * (sums[at(j)] - static_cast<double>(j) * high) + search.loss_scale() * gained;
+                const double value = best[at(j)] + (sums[at(j)] - static_cast<double>(j) * high) + search.loss_scale() * gained;
                 const bool improved = value > leader;
                 leader = improved ? value : leader;
                 its_loss = improved ? loss[at(j)] + gained : its_loss;
@@ -80,7 +81,7 @@ double by_table(const Search& search, std::vector<Scored>& negatives, Placement<
         placement.hand_over(j, part);
     }
     placement.add_sum(part);
-    return loss.back();
+    return placement.unit() * loss.back();
 }
 
 }  // namespace maxmargin::ranking
