@@ -158,7 +158,11 @@ LISTS = [(np.arange(50.0), np.arange(50) % 3 == 0), (np.random.default_rng(0).no
         (lambda d: d[:, None], ValueError, "one value for every pair"),
         (lambda d: None, TypeError, "derivative of loss=Odd"),
         (lambda d: d * 1j, TypeError, "returned dtype complex128"),
-        (lambda d: np.where(np.arange(len(d)) == 3, np.nan, d), ValueError, r"returned nan, which is not finite, for j=\d+, i=\d+"),
+        (
+            lambda d: np.where(np.arange(len(d)) == 3, np.nan, d),
+            ValueError,
+            r"returned nan, which is not finite, for j=\d+, i=\d+",
+        ),
         (lambda d: d * np.inf, ValueError, "which is not finite"),
         (lambda d: 1 / 0, ZeroDivisionError, "division by zero"),
     ],

@@ -343,7 +343,9 @@ def test_every_loss_of_either_sign_equals_enumeration(data, seed, kind, scale):
     best = mm.most_violating_ranking(scores, relevant, loss, method="exhaustive", loss_scale=scale)
     found = [mm.most_violating_ranking(scores, relevant, loss, loss_scale=scale)]
     found.append(mm.most_violating_ranking(scores, relevant, loss, loss_scale=scale, method="table"))
-    delta, hinge, gradient = solve_lists(scores, relevant.view(np.uint8), np.array([0, len(scores)]), ranking_loss(loss), scale, 1)
+    delta, hinge, gradient = solve_lists(
+        scores, relevant.view(np.uint8), np.array([0, len(scores)]), ranking_loss(loss), scale, 1
+    )
     for answer in found:
         assert answer.hinge == pytest.approx(best.hinge, rel=1e-12, abs=1e-12)
         truth = np.where(relevant, -(answer.interleaving - 1), shape[1] + 1 - answer.interleaving) * 2 / (shape[0] * shape[1])
@@ -364,11 +366,12 @@ def test_truncated_ndcg_in_lists_where_its_end_matters():
         scores, relevant = rng.normal(size=n_pos + n_neg).round(1), np.arange(n_pos + n_neg) < n_pos
         best = mm.most_violating_ranking(scores, relevant, loss, method="exhaustive")
         assert mm.most_violating_ranking(scores, relevant, loss).hinge == pytest.approx(best.hinge, abs=1e-13)
-        try:
-            assert mm.most_violating_ranking(scores, relevant, loss, method="sort").hinge == pytest.approx(best.hinge, abs=1e-13)
-        except ValueError as error:
-            assert "method='sort' does not find the maximum for loss=Discounted" in str(error)
+        if n_pos + n_neg > 10:
             n_refused += 1
+            with pytest.raises(ValueError, match="method='sort' does not find the maximum for loss=Discounted"):
+                mm.most_violating_ranking(scores, relevant, loss, method="sort")
+        else:
+            assert mm.most_violating_ranking(scores, relevant, loss, method="sort").hinge == pytest.approx(best.hinge, abs=1e-13)
     assert n_refused > 100
     with pytest.raises(ValueError, match="with a loss that counts negatively"):
         mm.most_violating_ranking(scores, relevant, "ap", method="greedy", loss_scale=-1.0)

@@ -93,8 +93,8 @@ class CheckedLoss(RankingLoss):
         value, worst = self.value(negatives_above, n_neg), self.value(np.full(n_pos, n_neg), n_neg)
         if abs(value - added_up) > _AGREES * max(abs(value), abs(added_up), abs(worst)):
             raise ValueError(
-                f"value and derivative of loss={self!r} disagree: for a ranking of {n_pos} positives and {n_neg} negatives value is "
-                f"{value:.6g}, the differences add up to {added_up:.6g}; mend one of them, maxmargin.losses.check_qs_suitable "
+                f"value and derivative of loss={self!r} disagree: for a ranking of {n_pos} positives and {n_neg} negatives value "
+                f"is {value:.6g}, the differences add up to {added_up:.6g}; mend one of them, maxmargin.losses.check_qs_suitable "
                 "looks for a small example"
             )
 
@@ -146,8 +146,8 @@ class CheckedLoss(RankingLoss):
         if n_pos * n_neg > MAX_PAIRS:
             raise ValueError(
                 f"loss={self!r} asks for {n_pos * n_neg:.2g} pairs, all of {n_pos} positives and {n_neg} negatives, which would "
-                f"take minutes; up to {MAX_PAIRS:.2g} are looked at. Use shorter lists, a built-in loss or a Discounted one with a "
-                "convex discount, or write proved_suitable = True into the class of a loss that is proved to be QS-suitable"
+                f"take minutes; up to {MAX_PAIRS:.2g} are looked at. Use shorter lists, a built-in loss or a Discounted one with "
+                "a convex discount, or write proved_suitable = True into the class of a loss that is proved to be QS-suitable"
             )
 
 

@@ -77,7 +77,7 @@ def check_qs_suitable(
 
     Notes
     -----
-    A loss that fails C2 alone is maximised exactly all the same, in O(PN) time; one that fails C1 or C3 is not a loss given by its
+    A loss that fails C2 alone is maximised exactly all the same, in O(PN) time; one that fails C1 or C3 is not given by its
     differences.
 
     Examples
