@@ -124,8 +124,12 @@ class ListSolver {
         if (method == Method::automatic) method = n_neg < kShortList || n_pos > kManyPositives ? Method::sort : Method::buckets;
         if (method == Method::buckets) {
             BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement);
-            if (!buckets.run()) return false;
-        } else {
+            if (!buckets.run()) {
+                if (!buckets.inseparable()) return false;
+                method = Method::sort;
+            }
+        }
+        if (method != Method::buckets) {
             negatives_.clear();
             std::size_t next = 0;
             for (std::int64_t i = 0; i < n; ++i) {
@@ -140,7 +144,7 @@ class ListSolver {
             if (method == Method::table) summary.loss = by_table(*search, negatives_, placement);
             else if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
             else if (method == Method::quicksort) summary.searches = by_quicksort(*search, negatives_, placement);
-            else greedy(*search, placement);
+            else by_greedy(*search, negatives_, placement);
         }
         above_ = placement.negatives_above();
         CompensatedSum& total = placement.total();
@@ -154,24 +158,6 @@ class ListSolver {
         // The true ranking violates nothing, so the maximum is never negative; rounding may say otherwise.
         summary.hinge = std::max(0.0, total.value() / factor + loss_scale / factor * summary.loss);
         return true;
-    }
-
-    void greedy(const Search& search, Placement<T>& placement) {
-        auto with = [&](auto* known) {
-            if (!known) return false;
-            by_greedy(*known, negatives_, placement);
-            return true;
-        };
-        if (with(dynamic_cast<const LossSearch<AveragePrecision>*>(&search)) || with(dynamic_cast<const LossSearch<Ndcg>*>(&search)) ||
-            with(dynamic_cast<const LossSearch<Auc>*>(&search)) || with(dynamic_cast<const LossSearch<ReciprocalRank>*>(&search)))
-            return;
-        // A loss from outside: all queries at once, over all ranks.
-        std::sort(negatives_.begin(), negatives_.end(), better);
-        std::vector<Query> queries;
-        for (std::size_t k = 0; k < negatives_.size(); ++k)
-            queries.push_back({negatives_[k].score, static_cast<std::int64_t>(k) + 1, 1, static_cast<std::int32_t>(search.n_pos() + 1), 0});
-        search.solve(queries.data(), queries.size());
-        for (std::size_t k = 0; k < negatives_.size(); ++k) placement.place(negatives_[k].index, negatives_[k].score, queries[k].rank);
     }
 
     std::vector<std::int32_t> positives_, ordered_, ranks_;
