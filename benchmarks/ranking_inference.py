@@ -110,6 +110,8 @@ def classic_section(repeats):
 class UserAP(RankingLoss):
     """Average precision as a user would write it."""
 
+    proved_suitable = True  # in the paper; otherwise all pairs of a list would be looked at first
+
     def derivative(self, j, i, n_pos, n_neg):
         """As in the paper."""
         return -i / ((i + j) * (i + j - 1.0)) / n_pos

@@ -8,7 +8,9 @@ from brute_force import loss_by_definition
 
 import maxmargin as mm
 from maxmargin import losses
+from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, check_qs_suitable, ranking_loss
+from maxmargin.losses.checked import checked_loss
 
 
 class UserNDCG(RankingLoss):
@@ -58,6 +60,28 @@ def test_truncated_losses_are_rejected(k):
     assert "j=" in str(truncated) and "i=" in str(truncated)
 
 
+def ndcg_at_10(position):
+    return np.where(position <= 10, 1 / np.log2(1.0 + position), 0.0)
+
+
+class TwentiethInTop100(RankingLoss):
+    """1 unless the 20th positive is among the first 100: suitable at all but one place."""
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return -1.0 * ((i == 20) & (i + j - 1 == 100))
+
+
+@pytest.mark.parametrize("loss", [losses.Discounted(ndcg_at_10), losses.NDCG(ndcg_at_10), TwentiethInTop100()])
+def test_falls_that_short_lists_do_not_show(loss):
+    assert check_qs_suitable(loss, sizes=[(2, 5)])
+    assert check_qs_suitable(loss).failed == ("C2",)
+    checked = checked_loss(loss)
+    assert checked.is_suitable(2, 5) and not checked.is_suitable(50, 1950)
+    if isinstance(loss, TwentiethInTop100):
+        assert check_qs_suitable(loss, sizes=[(19, 5000), (50, 80)])
+        assert "falls to j=81 at i=20" in str(check_qs_suitable(loss, sizes=[(20, 81)]))
+
+
 def test_cutting_after_the_first_position_is_convex():
     assert check_qs_suitable(losses.Discounted(lambda p: (p <= 1) * 1.0))
 
@@ -84,7 +108,7 @@ def test_wrong_and_missing_derivatives_are_named():
 
     assert check_qs_suitable(Wrong()).failed == ("C1",)
     assert check_qs_suitable(Scalar(), 3, 3).failed == ("C3",)
-    assert "does not take arrays" in str(check_qs_suitable(Scalar(), 3, 3))
+    assert "fails for arrays" in str(check_qs_suitable(Scalar(), 3, 3))
     assert "C3" in check_qs_suitable(Infinite(), 2, 2).failed
     with pytest.raises(ValueError, match="max_positives"):
         check_qs_suitable(Wrong(), 0)
@@ -107,26 +131,129 @@ def test_user_losses_equal_built_in_ones(size, kind):
         assert other.hinge == pytest.approx(theirs.hinge, rel=1e-11)
 
 
-def test_errors_in_user_losses_reach_the_user():
-    class Short(losses.AUC):
-        def derivative(self, j, i, n_pos, n_neg):
-            return np.zeros(1)
+class Odd(losses.RankingLoss):
+    """AUC that answers what it is told to."""
 
-    class Broken(losses.AUC):
-        def derivative(self, j, i, n_pos, n_neg):
-            raise RuntimeError("my own mistake")
+    def __init__(self, derivative=None, value=None):
+        self.answers = derivative, value
 
-    class Nan(losses.AUC):
-        def derivative(self, j, i, n_pos, n_neg):
-            return np.full(j.shape, np.nan)
+    def derivative(self, j, i, n_pos, n_neg):
+        right = np.full(j.shape, -1 / (n_pos * n_neg))
+        return right if self.answers[0] is None else self.answers[0](right)
 
-    scores, relevant = np.arange(50.0), np.arange(50) % 3 == 0
-    with pytest.raises(ValueError, match="one value for every pair"):
-        mm.most_violating_ranking(scores, relevant, Short())
-    with pytest.raises(RuntimeError, match="my own mistake"):
-        mm.most_violating_ranking(scores, relevant, Broken())
-    with pytest.raises(ValueError, match="not finite"):
-        mm.most_violating_ranking(scores, relevant, Nan())
+    def value(self, negatives_above, n_neg):
+        right = np.mean(negatives_above) / n_neg
+        return right if self.answers[1] is None else self.answers[1](right)
+
+
+# In short lists all pairs are asked for; long ones are proved first, and then searched.
+LISTS = [(np.arange(50.0), np.arange(50) % 3 == 0), (np.random.default_rng(0).normal(size=9000), np.arange(9000) % 900 == 0)]
+
+
+@pytest.mark.parametrize("lists", LISTS)
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (lambda d: d[:1], ValueError, r"returned shape \(1,\) for \d+ pairs; it must return one value for every pair"),
+        (lambda d: d[:, None], ValueError, "one value for every pair"),
+        (lambda d: None, TypeError, "derivative of loss=Odd"),
+        (lambda d: d * 1j, TypeError, "returned dtype complex128"),
+        (
+            lambda d: np.where(np.arange(len(d)) == 3, np.nan, d),
+            ValueError,
+            r"returned nan, which is not finite, for j=\d+, i=\d+",
+        ),
+        (lambda d: d * np.inf, ValueError, "which is not finite"),
+        (lambda d: 1 / 0, ZeroDivisionError, "division by zero"),
+    ],
+)
+def test_derivatives_that_cannot_be_used(lists, answer, error, message):
+    with pytest.raises(error, match=message):
+        mm.most_violating_ranking(*lists, Odd(derivative=answer))
+
+
+@pytest.mark.parametrize("lists", LISTS)
+@pytest.mark.parametrize("answer", [np.inf, -np.inf, np.nan, None, "0.5", np.zeros(3), [0.5], 1j])
+def test_values_that_cannot_be_used(lists, answer):
+    loss = Odd(value=lambda v: answer)
+    message = r"value of loss=Odd\(\) returned .*; it must return the loss of a ranking, one finite number"
+    for method in ("auto", "sort", "table"):
+        with pytest.raises(ValueError, match=message):
+            mm.most_violating_ranking(*lists, loss, method=method)
+    with pytest.raises(ValueError, match=message):
+        mm.most_violating_rankings(*lists, np.zeros(len(lists[0])), loss)
+    with pytest.raises(ValueError, match=message):
+        mm.RankingSVM(loss).fit(lists[0][:, None], lists[1])
+    assert "value(negatives_above, n_neg) fails" in str(check_qs_suitable(loss, 2, 2))
+
+
+@pytest.mark.parametrize("lists", LISTS)
+def test_value_and_derivative_must_agree(lists):
+    assert mm.most_violating_ranking(*lists, Odd(value=lambda v: np.float32(v))).hinge > 0  # rounding is no disagreement
+    with pytest.raises(ValueError, match=r"value and derivative of loss=Odd\(\) disagree: for a ranking of .* value is "):
+        mm.most_violating_ranking(*lists, Odd(value=lambda v: 1.001 * v))
+
+
+class Counted(losses.AveragePrecision):
+    """Average precision that counts the pairs it is asked for."""
+
+    pairs = 0
+
+    def derivative(self, j, i, n_pos, n_neg):
+        self.pairs += len(j)
+        return super().derivative(j, i, n_pos, n_neg)
+
+
+class Proved(Counted):
+    proved_suitable = True
+
+
+class NotAnyMore(Proved):
+    pass
+
+
+def test_suitability_is_proved_once_and_by_all_pairs():
+    rng = np.random.default_rng(0)
+    scores, truth = rng.normal(size=20_000), (rng.permutation(20_000) < 20).astype(np.uint8)
+    offsets = np.array([0, len(scores)])
+    asked = {}
+    for cls in (Counted, Proved, NotAnyMore):
+        loss = checked_loss(cls())
+        asked[cls] = []
+        for _ in range(2):
+            before = loss.loss.pairs
+            _, hinge, _ = solve_lists(scores, truth, offsets, loss, 1.0, 1)
+            assert hinge[0] == pytest.approx(mm.most_violating_ranking(scores, truth, "ap").hinge, rel=1e-13)
+            asked[cls].append(loss.loss.pairs - before)
+    pairs = 20 * 19_980
+    assert asked[Counted][0] >= pairs and asked[Counted][1] < pairs / 10
+    assert asked[Proved][0] < pairs / 5
+    assert asked[NotAnyMore] == asked[Counted]
+
+
+def test_more_pairs_than_anyone_waits_for():
+    scores, relevant = np.zeros(140_000), np.arange(140_000) < 70_000
+    with pytest.raises(ValueError, match=r"4.9e\+09 pairs, all of 70000 positives and 70000 negatives.*proved_suitable = True"):
+        mm.most_violating_ranking(scores, relevant, Counted())
+    for kwargs in ({"loss_scale": -1.0}, {"method": "table"}):
+        with pytest.raises(ValueError, match="take minutes"):
+            mm.most_violating_ranking(scores, relevant, "ap", **kwargs)
+    with pytest.raises(ValueError, match="take minutes"):
+        solve_lists(scores, relevant.view(np.uint8), np.array([0, 140_000]), losses.AUC(), -1.0, 1)
+    # Positions are fewer than pairs.
+    found = mm.most_violating_ranking(scores, relevant, losses.Discounted(lambda p: 1 / p))
+    assert found.hinge == pytest.approx(mm.most_violating_ranking(scores, relevant, losses.NDCG(lambda p: 1 / p)).hinge)
+
+
+def test_a_discounted_loss_with_a_derivative_of_its_own_is_looked_at():
+    class Capped(losses.Discounted):
+        value = RankingLoss.value
+
+        def derivative(self, j, i, n_pos, n_neg):
+            return np.where((i == 2) & (j > 500), 0.0, super().derivative(j, i, n_pos, n_neg)) - 1.0 * ((i == 2) & (j == 700))
+
+    assert checked_loss(losses.Discounted(lambda p: 0.9**p)).is_suitable(3, 2000)
+    assert not checked_loss(Capped(lambda p: 0.9**p)).is_suitable(3, 2000)
 
 
 def test_names_and_representations():

@@ -1,5 +1,8 @@
 """Many queries in one call give what single calls give."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -64,3 +67,31 @@ def test_bad_input():
         mm.most_violating_rankings([1.0, 2.0, 0.0, np.nan], [0, 1, 0, 1], [1, 1, 2, 2])
     with pytest.raises(ValueError, match="n_jobs=0"):
         mm.most_violating_rankings([1.0, 2.0], [0, 1], [1, 1], n_jobs=0)
+
+
+OUT_OF_MEMORY = """
+import resource
+import numpy as np
+from maxmargin.inference.ranking import solve_lists
+from maxmargin.losses import AveragePrecision
+rng = np.random.default_rng(0)
+n = 500_000
+scores, truth = rng.normal(size=4 * n), (rng.random(4 * n) < 0.05).astype(np.uint8)
+size = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+outcomes = set()
+for extra in range(0, 200, 10):
+    resource.setrlimit(resource.RLIMIT_AS, (size + extra * 2**20, resource.RLIM_INFINITY))
+    try:
+        solve_lists(scores, truth, np.arange(5) * n, AveragePrecision(), 1.0, 2)
+        outcomes.add("done")
+    except MemoryError:
+        outcomes.add("MemoryError")
+print(*sorted(outcomes))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
+def test_threads_that_run_out_of_memory_say_so():
+    out = subprocess.run([sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.split() == ["MemoryError", "done"]

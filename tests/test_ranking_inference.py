@@ -1,5 +1,7 @@
 """Every method finds the maximum over all rankings, and what it returns hangs together."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from brute_force import largest_hinge, loss_by_definition, sort_and_scan
@@ -9,9 +11,11 @@ from hypothesis.extra.numpy import arrays
 
 import maxmargin as mm
 from maxmargin import _core, losses
+from maxmargin.inference.ranking import solve_lists
+from maxmargin.losses import ranking_loss
 
 NAMES = ["ap", "ndcg", "auc", "mrr"]
-METHODS = ["auto", "quicksort", "sort", "greedy", "exhaustive"]
+METHODS = ["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 
 
 def lists(max_size, values):
@@ -109,7 +113,7 @@ def test_methods_equal_the_full_table(name, kind, n_pos, n_neg):
     hinge, _ = sort_and_scan(name, scores, relevant)
     # Scores around 1e5 or 1e12 carry that much less of the differences the hinge is made of.
     scale = max(1.0, np.ptp(scores), 1e-7 * np.abs(scores).max())
-    for method in ["auto", "quicksort", "sort", "greedy"]:
+    for method in METHODS[:-1]:
         found = mm.most_violating_ranking(scores, relevant, name, method=method)
         assert found.hinge == pytest.approx(hinge, rel=1e-11, abs=1e-12 * scale)
         check_consistent(found, scores, relevant, name)
@@ -139,7 +143,7 @@ def test_ranks_are_the_largest_maximisers(name):
         scores = rng.integers(-4, 5, n_pos + n_neg) / 4 if rng.random() < 0.5 else rng.normal(size=n_pos + n_neg)
         relevant = rng.permutation(n_pos + n_neg) < n_pos
         _, ranks = sort_and_scan(name, scores, relevant)
-        for method in ["auto", "quicksort", "sort", "greedy"]:
+        for method in METHODS[:-1]:
             found = mm.most_violating_ranking(scores, relevant, name, method=method)
             np.testing.assert_array_equal(np.sort(found.interleaving[~relevant]), np.sort(ranks))
 
@@ -266,6 +270,139 @@ def test_a_misleading_sample_costs_time_only():
         relevant = rng.random(n) < 1e-3
         fast, sure = (mm.most_violating_ranking(scores, relevant, "ap", method=m).hinge for m in ("auto", "sort"))
         assert fast == pytest.approx(sure, rel=1e-12)
+
+
+def places_of_the_sample(n, n_neg):
+    """Where four neighbours each are looked at; see draw_sample in buckets.hpp."""
+    count = min(max(n_neg // 64, 512), 16384) // 4
+    state, stride, places = 0x9E3779B97F4A7C15, (n - 4) / count, []
+    for k in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        places.append(int((k + (state >> 40) * 2.0**-24) * stride))
+    return np.array(places)[:, None] + np.arange(4)
+
+
+def test_a_sample_that_finds_too_many_negatives_high():
+    """One in twenty of the sampled negatives is above all positives, and no other one is."""
+    rng = np.random.default_rng(0)
+    n, n_pos = 400_000, 50
+    places = places_of_the_sample(n, n - n_pos)
+    scores = rng.uniform(-3, -1, n)
+    scores[places[::20]] = 1.0
+    relevant = np.isin(np.arange(n), rng.choice(np.setdiff1d(np.arange(n), places), n_pos, replace=False))
+    scores[relevant] = 0.0
+    fast, sure = (mm.most_violating_ranking(scores, relevant, "ap", method=m).hinge for m in ("auto", "sort"))
+    assert fast == pytest.approx(sure, rel=1e-13) and sure == pytest.approx(0.98186, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n", "n_pos", "values"), [(4000, 10, 50), (100_000, 1000, 50), (400_000, 10, 50), (150_000, 10, 3)])
+def test_long_sums_lose_nothing(n, n_pos, values):
+    """Integer scores: the hinge of the ranking found is a fraction."""
+    rng = np.random.default_rng(n + n_pos)
+    relevant = rng.permutation(n) < n_pos
+    scores = rng.integers(-values, values, n).astype(float)
+    for method in ("auto", "sort", "quicksort", *(["table"] if n * n_pos < 10**7 else [])):
+        found = mm.most_violating_ranking(scores, relevant, "ap", method=method)
+        pairs = np.where(relevant, 1 - found.interleaving, n_pos + 1 - found.interleaving)
+        above = np.sort(found.interleaving[relevant] - 1).tolist()
+        loss = sum(Fraction(a, a + i) for i, a in enumerate(above, 1)) / n_pos
+        exact = Fraction(2 * int(pairs @ scores.astype(int)), n_pos * (n - n_pos)) + loss
+        assert abs(Fraction(found.hinge) - exact) <= Fraction(1, 10**14) * exact
+
+
+class Table(losses.RankingLoss):
+    """Any differences."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return self.table[j - 1, i - 1]
+
+
+def ndcg_at_10(position):
+    return np.where(position <= 10, 1 / np.log2(1.0 + position), 0.0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.one_of(lists(9, tied), lists(9, smooth)),
+    seed=st.integers(0, 2**32 - 1),
+    kind=st.sampled_from(["random", "signs", "ndcg", *NAMES]),
+    scale=st.sampled_from([1.0, -1.0, 0.0, 0.3, -4.0, 20.0]),
+)
+def test_every_loss_of_either_sign_equals_enumeration(data, seed, kind, scale):
+    scores, relevant = data
+    rng = np.random.default_rng(seed)
+    shape = (np.sum(~relevant), np.sum(relevant))
+    loss = {
+        "random": Table(-rng.random(shape)),
+        "signs": Table(rng.integers(-2, 3, shape) / 4),
+        "ndcg": losses.Discounted(lambda p: ndcg_at_10(p + 6)),
+    }.get(kind, kind)
+    best = mm.most_violating_ranking(scores, relevant, loss, method="exhaustive", loss_scale=scale)
+    found = [mm.most_violating_ranking(scores, relevant, loss, loss_scale=scale)]
+    found.append(mm.most_violating_ranking(scores, relevant, loss, loss_scale=scale, method="table"))
+    delta, hinge, gradient = solve_lists(
+        scores, relevant.view(np.uint8), np.array([0, len(scores)]), ranking_loss(loss), scale, 1
+    )
+    for answer in found:
+        assert answer.hinge == pytest.approx(best.hinge, rel=1e-12, abs=1e-12)
+        truth = np.where(relevant, -(answer.interleaving - 1), shape[1] + 1 - answer.interleaving) * 2 / (shape[0] * shape[1])
+        np.testing.assert_allclose(answer.gradient, truth, atol=1e-15)
+        # Loss, gradient and hinge belong to one ranking.
+        assert answer.hinge == pytest.approx(max(0.0, scale * answer.loss + answer.gradient @ scores), rel=1e-11, abs=1e-11)
+    assert hinge[0] == pytest.approx(best.hinge, rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(gradient, found[0].gradient, atol=1e-15)
+    assert delta[0] == pytest.approx(found[0].loss, abs=1e-15)
+
+
+def test_truncated_ndcg_in_lists_where_its_end_matters():
+    rng = np.random.default_rng(0)
+    loss = losses.Discounted(ndcg_at_10)
+    n_refused = 0
+    for _ in range(200):
+        n_pos, n_neg = rng.integers(1, 4), rng.integers(8, 13)
+        scores, relevant = rng.normal(size=n_pos + n_neg).round(1), np.arange(n_pos + n_neg) < n_pos
+        best = mm.most_violating_ranking(scores, relevant, loss, method="exhaustive")
+        assert mm.most_violating_ranking(scores, relevant, loss).hinge == pytest.approx(best.hinge, abs=1e-13)
+        if n_pos + n_neg > 10:
+            n_refused += 1
+            with pytest.raises(ValueError, match="method='sort' does not find the maximum for loss=Discounted"):
+                mm.most_violating_ranking(scores, relevant, loss, method="sort")
+        else:
+            assert mm.most_violating_ranking(scores, relevant, loss, method="sort").hinge == pytest.approx(best.hinge, abs=1e-13)
+    assert n_refused > 100
+    with pytest.raises(ValueError, match="with a loss that counts negatively"):
+        mm.most_violating_ranking(scores, relevant, "ap", method="greedy", loss_scale=-1.0)
+
+
+@pytest.mark.parametrize(("n_pos", "n_neg"), [(3, 100_000), (70, 1000), (1, 70_000), (1500, 3)])
+def test_the_table_in_blocks(n_pos, n_neg):
+    """More pairs than are asked for at a time, by rows and within a row; the loss has a place of its own in each row."""
+    rng = np.random.default_rng(n_pos)
+    scores, relevant = rng.normal(size=n_pos + n_neg), rng.permutation(n_pos + n_neg) < n_pos
+    drop = -rng.random(n_pos)
+    place = np.sort(rng.integers(1, n_neg + 1, n_pos))
+
+    class Steps(losses.RankingLoss):
+        def derivative(self, j, i, n_pos, n_neg):
+            return np.where(j == place[i - 1], drop[i - 1], 0.0)
+
+        def value(self, negatives_above, n_neg):
+            return -float(np.sum(drop[negatives_above >= place]))
+
+    found = mm.most_violating_ranking(scores, relevant, Steps())
+    # Straight from the definition, by plain dynamic programming.
+    high, low = np.sort(scores[relevant])[::-1], np.sort(scores[~relevant])[::-1]
+    sums = np.concatenate([[0.0], np.cumsum(low)])
+    best = np.zeros(n_neg + 1)
+    for i in range(n_pos):
+        gain = 2 * (sums - high[i] * np.arange(n_neg + 1)) / (n_pos * n_neg)
+        gain[place[i] :] -= drop[i]
+        best = np.maximum.accumulate(best + gain)
+    assert found.hinge == pytest.approx(best[-1], rel=1e-11)
+    assert found.hinge == pytest.approx(found.loss + found.gradient @ scores, rel=1e-10)
 
 
 @pytest.mark.parametrize("where", [0, 17, 4999, 49_999])

@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import LatentRankingSVM, RankingSVM, losses, metrics, most_violating_ranking
+from maxmargin import LatentRankingSVM, RankingSVM, _core, losses, metrics, most_violating_ranking
+from maxmargin.cuts import Tangent
 from maxmargin.losses import ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning, OneSlackCuttingPlane
@@ -164,18 +165,32 @@ def test_warm_start_with_another_loss(queries):
     assert model.primal_objective_ == pytest.approx(cold.primal_objective_, rel=1e-5)
 
 
-def test_a_loss_that_is_not_suitable_certifies_nothing(queries):
+def test_a_loss_that_is_not_suitable_is_certified(queries):
     X, y, qid = queries
     # Positions after the k-th do not count; tiny lists cannot tell the second, nor can these queries the others.
     for k, lists in ((3, (X, y, qid)), (10, (X, y, qid)), (40, (X, y)), (303, (X, y))):
         loss = losses.Discounted(lambda position, k=k: (np.asarray(position) <= k) * 1.0)
-        with pytest.warns(InexactOracleWarning, match="is not QS-suitable"):
-            assert not RankingSVM(loss, max_iter=3000).fit(*lists).certified_
-    convex = losses.Discounted(lambda position: np.maximum(0.0, 1 - 0.1 * np.asarray(position)))
-    assert RankingSVM(convex).fit(X, y, qid).certified_
-    with pytest.warns(InexactOracleWarning, match="is not QS-suitable"):
-        bags = LatentRankingSVM(losses.Discounted(lambda position: (np.asarray(position) <= 3) * 1.0)).fit(X[:30, None], y[:30])
-    assert not bags.certified_
+        model = RankingSVM(loss, tol=1e-4).fit(*lists)
+        assert model.certified_ and model.dual_gap_ >= 0
+    hinge = most_violating_ranking(X @ model.coef_, y > 0, loss, method="table").hinge
+    assert model.primal_objective_ == pytest.approx(0.5 * model.coef_ @ model.coef_ + model.C * hinge, rel=1e-9)
+    bags = LatentRankingSVM(losses.Discounted(lambda position: (np.asarray(position) <= 3) * 1.0)).fit(X[:30, None], y[:30])
+    assert bags.certified_
+
+
+def test_a_loss_that_is_suitable_at_all_places_but_one():
+    """1 unless the 20th relevant sample is in the top 100; it was certified with an objective of 0."""
+
+    class Twentieth(losses.RankingLoss):
+        def derivative(self, j, i, n_pos, n_neg):
+            return -1.0 * ((i == 20) & (i + j - 1 == 100))
+
+    X, y = np.random.default_rng(0).normal(size=(2000, 5)), np.arange(2000) < 50
+    assert most_violating_ranking(np.zeros(2000), y, Twentieth()).hinge == 1.0
+    model = RankingSVM(Twentieth(), C=10.0).fit(X, y)
+    assert model.certified_
+    # No weights do better than none: noise ranks nobody.
+    assert model.primal_objective_ == pytest.approx(10.0, rel=1e-3)
 
 
 class Scaled(losses.RankingLoss):
@@ -202,9 +217,12 @@ def test_a_dual_above_the_primal_is_no_certificate(queries):
     X, y, qid = queries
 
     class Trusted(RankingProblem):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self.exact = True
+        def tangent(self, scores):
+            # Every negative finds its place alone, which is not enough for this loss.
+            lists = [(scores[rows], self.relevant[0, rows]) for rows in map(slice, self.offsets, self.offsets[1:])]
+            found = [_core.solve_list(*one, self.checked, "sort", 1.0)[:3] for one in lists]
+            losses, hinges, gradients = zip(*found, strict=True)
+            return Tangent(sum(hinges) / self.n_blocks, sum(losses) / self.n_blocks, np.concatenate(gradients) / self.n_blocks)
 
     loss = losses.Discounted(lambda position: (np.asarray(position) <= 3) * 1.0)
     offsets = np.append(np.flatnonzero(np.append(True, qid[1:] != qid[:-1])), len(qid)).astype(np.int64)

@@ -3,8 +3,8 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #ifdef __linux__
@@ -46,7 +46,7 @@ template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> copy_of(const std::vector<T>& values) {
     T* data;
     auto array = zeros<T>(values.size(), &data);
-    std::memcpy(data, values.data(), values.size() * sizeof(T));
+    std::copy(values.begin(), values.end(), data);
     return array;
 }
 
@@ -64,40 +64,47 @@ Method method_by_name(const std::string& name) {
     if (name == "quicksort") return Method::quicksort;
     if (name == "sort") return Method::sort;
     if (name == "greedy") return Method::greedy;
+    if (name == "table") return Method::table;
     throw nb::value_error(("unknown method '" + name + "'").c_str());
 }
 
-// A loss whose discrete derivative is a vectorised Python function of the arrays (j, i).
+// A loss whose discrete derivative is a vectorised Python function of the arrays (j, i); what it returns has been checked.
 class PythonSearch final : public Search {
   public:
     PythonSearch(const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale, const nb::object& loss)
-        : Search(positives, n_pos, n_neg, scale), loss_(loss) {}
+        : Search(positives, n_pos, n_neg, scale), loss_(loss), half_pn_(0.5 * static_cast<double>(n_pos) * static_cast<double>(n_neg)) {}
 
     bool prefers_batches() const override { return true; }
 
     void solve(Query* queries, std::size_t count) const override {
         std::size_t total = 0;
         for (std::size_t q = 0; q < count; ++q) total += static_cast<std::size_t>(queries[q].hi - queries[q].lo);
-        std::vector<std::int64_t> j, i;
-        j.reserve(total), i.reserve(total);
-        for (std::size_t q = 0; q < count; ++q)
-            for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) j.push_back(queries[q].j), i.push_back(k);
-        const std::vector<double> step = steps(j, i);
+        std::vector<double> step(total);
+        ask(total, step.data(), [&](std::int64_t* j, std::int64_t* i) {
+            for (std::size_t q = 0; q < count; ++q)
+                for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) *j++ = queries[q].j, *i++ = k;
+        });
         std::size_t at = 0;
         for (std::size_t q = 0; q < count; ++q) {
             double ahead = 0;
             queries[q].rank = queries[q].lo;
             for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) {
-                ahead += positive(k) - queries[q].s + step[at++];
+                ahead += positive(k) - queries[q].s + scale_ * step[at++];
                 if (ahead >= 0) ahead = 0, queries[q].rank = k + 1;
             }
         }
     }
     void thresholds(const Query* queries, std::size_t count, double* scores) const override {
-        std::vector<std::int64_t> j, i;
-        for (std::size_t q = 0; q < count; ++q) j.push_back(queries[q].j), i.push_back(queries[q].lo);
-        const std::vector<double> step = steps(j, i);
-        for (std::size_t q = 0; q < count; ++q) scores[q] = positive(i[q]) + step[q];
+        ask(count, scores, [&](std::int64_t* j, std::int64_t* i) {
+            for (std::size_t q = 0; q < count; ++q) j[q] = queries[q].j, i[q] = queries[q].lo;
+        });
+        for (std::size_t q = 0; q < count; ++q) scores[q] = positive(queries[q].lo) + scale_ * scores[q];
+    }
+    void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const override {
+        ask(static_cast<std::size_t>((last_i - first_i + 1) * (last_j - first_j + 1)), out, [&](std::int64_t* j, std::int64_t* i) {
+            for (std::int64_t row = first_i; row <= last_i; ++row)
+                for (std::int64_t column = first_j; column <= last_j; ++column) *j++ = column, *i++ = row;
+        });
     }
     double loss(const std::int64_t* above) const override {
         nb::gil_scoped_acquire lock;
@@ -106,25 +113,21 @@ class PythonSearch final : public Search {
     }
 
   private:
-    // (PN/2) (delta_j(i+1) - delta_j(i)) for all pairs, in one call.
-    std::vector<double> steps(const std::vector<std::int64_t>& j, const std::vector<std::int64_t>& i) const {
-        if (j.empty()) return {};
+    // The steps of `count` pairs, which `fill(j, i)` writes down, in one call.
+    template <class Fill>
+    void ask(std::size_t count, double* out, const Fill& fill) const {
+        if (count == 0) return;
         nb::gil_scoped_acquire lock;
-        const nb::object numpy = nb::module_::import_("numpy");
-        const nb::object raw = loss_.attr("derivative")(copy_of(j), copy_of(i), n_pos_, n_neg_);
-        const auto values = nb::cast<nb::ndarray<const double, nb::c_contig, nb::device::cpu>>(numpy.attr("ascontiguousarray")(raw, "float64"));
-        if (values.size() != j.size())
-            throw nb::value_error("loss.derivative(j, i, n_pos, n_neg) must return one value for every pair (j, i)");
-        std::vector<double> result(values.data(), values.data() + values.size());
-        const double factor = 0.5 * scale_ * static_cast<double>(n_pos_) * static_cast<double>(n_neg_);
-        for (double& value : result) {
-            if (!std::isfinite(value)) throw nb::value_error("loss.derivative(j, i, n_pos, n_neg) returned a value that is not finite");
-            value *= factor;
-        }
-        return result;
+        std::int64_t *j, *i;
+        auto all_j = zeros<std::int64_t>(count, &j), all_i = zeros<std::int64_t>(count, &i);
+        fill(j, i);
+        const auto values = nb::cast<Input<double>>(loss_.attr("derivative")(all_j, all_i, n_pos_, n_neg_));
+        if (values.size() != count) throw nb::value_error("loss.derivative must return one value for every pair");
+        for (std::size_t k = 0; k < count; ++k) out[k] = half_pn_ * values.data()[k];
     }
 
     const nb::object& loss_;
+    double half_pn_;
 };
 
 [[noreturn]] void raise_not_finite(std::int64_t index) {

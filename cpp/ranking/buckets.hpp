@@ -32,7 +32,7 @@ class BucketMethod {
         : search_(search), scores_(scores), relevant_(relevant), n_(n), positives_(positives), placement_(placement),
           settler_(search, placement), n_neg_(search.n_neg()), last_(static_cast<std::int32_t>(search.n_pos() + 1)) {}
 
-    // False if a score is not finite or too large to add up; the gradient is then unfinished.
+    // False if a score is not finite or too large to add up, the gradient is then unfinished, or if scores are `inseparable`.
     bool run() {
         if (n_neg_ <= kNoSample) {
             if (!keep_all()) return false;
@@ -59,6 +59,9 @@ class BucketMethod {
         }
         return bucket_pass(live);
     }
+
+    // Scores too close together for buckets (a range of a few subnormals, say); nothing has been placed.
+    bool inseparable() const { return inseparable_; }
 
   private:
     static constexpr std::int64_t kNoSample = 4096;
@@ -96,7 +99,7 @@ class BucketMethod {
 
     std::int64_t first_negative() const {
         std::int64_t at = 0;
-        while (relevant_[at]) ++at;
+        while (at + 1 < n_ && relevant_[at]) ++at;  // bounded even if the caller changes the labels meanwhile
         return at;
     }
 
@@ -129,13 +132,15 @@ class BucketMethod {
         if (!std::isfinite(guard(score))) return Constant::unfit;
         // The last position j of every rank, by bisection over j: P searches instead of N.
         std::vector<std::int64_t> ends(static_cast<std::size_t>(last_) + 1, 0);
-        deal(score, 0, n_neg_, 1, last_, ends);
+        visit_monotone(search_, n_neg_, [&](std::int64_t k) { return Query{score, k + 1, 0, 0, 0}; }, 1, last_,
+                       [&](std::int64_t first, std::int64_t last, std::int32_t r) { ends[static_cast<std::size_t>(r)] += last - first + 1; });
         std::int64_t j = 0;
         std::int32_t rank = 1;
         for (std::int32_t r = 1; r <= last_; ++r) {
-            const std::int64_t count = ends[static_cast<std::size_t>(r)] - ends[static_cast<std::size_t>(r) - 1];
+            const std::int64_t count = ends[static_cast<std::size_t>(r)];
             placement_.add_count(r, count);
             placement_.add_sum(placement_.slope(r) * static_cast<double>(count) * (score - placement_.origin()));
+            ends[static_cast<std::size_t>(r)] += ends[static_cast<std::size_t>(r) - 1];
         }
         T* gradient = placement_.gradient();
         for_negatives([&](std::int64_t begin, std::int64_t end) {
@@ -149,46 +154,6 @@ class BucketMethod {
             }
         });
         return Constant::yes;
-    }
-
-    // ends[r]: how many of `count` negatives of one score, ranked first_rank + 1 onwards, get a rank <= r.
-    void deal(double score, std::int64_t first_rank, std::int64_t count, std::int32_t lo, std::int32_t hi,
-              std::vector<std::int64_t>& ends) const {
-        struct Span {
-            std::int64_t first, last;  // positions
-            std::int32_t lo, hi;
-        };
-        std::vector<Span> spans{{1, count, lo, hi}}, next;
-        std::vector<Query> queries;
-        std::fill(ends.begin() + lo, ends.begin() + hi + 1, 0);
-        std::vector<std::int64_t> counts(static_cast<std::size_t>(hi) + 1, 0);
-        while (!spans.empty()) {
-            queries.clear();
-            next.clear();
-            for (const Span& span : spans) {
-                if (span.lo == span.hi) {
-                    counts[static_cast<std::size_t>(span.lo)] += span.last - span.first + 1;
-                    continue;
-                }
-                next.push_back(span);
-                queries.push_back({score, first_rank + span.first + (span.last - span.first) / 2, span.lo, span.hi, 0});
-            }
-            spans.clear();
-            search_.solve(queries.data(), queries.size());
-            for (std::size_t k = 0; k < next.size(); ++k) {
-                const Span& span = next[k];
-                const std::int64_t middle = span.first + (span.last - span.first) / 2;
-                const std::int32_t rank = queries[k].rank;
-                ++counts[static_cast<std::size_t>(rank)];
-                if (span.first < middle) spans.push_back({span.first, middle - 1, span.lo, rank});
-                if (middle < span.last) spans.push_back({middle + 1, span.last, rank, span.hi});
-            }
-        }
-        std::int64_t seen = 0;
-        for (std::int32_t r = lo; r <= hi; ++r) {
-            seen += counts[static_cast<std::size_t>(r)];
-            ends[static_cast<std::size_t>(r)] = seen;
-        }
     }
 
     // A rank that is almost surely not above the true rank of a score with k sampled scores above it.
@@ -335,7 +300,8 @@ class BucketMethod {
 
     bool bucket_pass(std::int64_t live) {
         const Buckets buckets = choose_buckets(live);
-        if (!buckets.usable()) return sort_all();
+        inseparable_ = !buckets.usable();
+        if (inseparable_) return false;
         return buckets.curved() ? bucket_pass<true>(buckets) : bucket_pass<false>(buckets);
     }
 
@@ -559,6 +525,7 @@ class BucketMethod {
             // No branches: which side it is cannot be predicted.
             const int high = score > side.limits.high, low = score <= side.limits.low, undecided = 1 - high - low;
             placement_.place_if(1 - undecided, index, score, side.hi - high, part);
+            placement_.hand_over(k, part);
             side.taken += high;
             side.left += undecided;
             open_index_[kept] = index;
@@ -589,24 +556,6 @@ class BucketMethod {
         open_bucket_.discard();
     }
 
-    // Scores too close together for buckets (a range of a few subnormals, say).
-    bool sort_all() {
-        std::vector<Scored> negatives;
-        negatives.reserve(static_cast<std::size_t>(n_neg_));
-        double unfit = 0;
-        for_negatives([&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) {
-                unfit += guard(static_cast<double>(scores_[i]));
-                negatives.push_back({static_cast<double>(scores_[i]), static_cast<std::int32_t>(i)});
-            }
-        });
-        if (!std::isfinite(unfit)) return false;
-        std::vector<std::int32_t> ranks;
-        std::vector<Scored> spare;
-        by_sort(search_, negatives, placement_, ranks, spare);
-        return true;
-    }
-
     const Search& search_;
     const T* scores_;
     const std::uint8_t* relevant_;
@@ -620,6 +569,7 @@ class BucketMethod {
     Buffer<std::int32_t> open_index_, open_bucket_;
     Buffer<double> open_score_;
     std::int64_t n_open_ = 0;
+    bool inseparable_ = false;
 };
 
 }  // namespace maxmargin::ranking

@@ -84,34 +84,29 @@ std::int64_t by_quicksort(const Search& search, std::vector<Scored>& negatives, 
     return searches;
 }
 
-// Place negatives that are already in descending order and occupy the ranks first_rank + 1, first_rank + 2, ...
-template <class T>
-void place_sorted(const Search& search, const Scored* sorted, std::int64_t count, std::int64_t first_rank, std::int32_t lo,
-                  std::int32_t hi, Placement<T>& placement, std::vector<std::int32_t>& ranks) {
-    ranks.resize(static_cast<std::size_t>(count));
-    search_monotone(
-        search, count, [&](std::int64_t k) { return Query{sorted[k].score, first_rank + k + 1, 0, 0, 0}; }, lo, hi, ranks.data());
-    double part = 0;
-    for (std::int64_t k = 0; k < count; ++k) placement.place(sorted[k].index, sorted[k].score, ranks[static_cast<std::size_t>(k)], part);
-    placement.add_sum(part);
-}
-
 template <class T>
 void by_sort(const Search& search, std::vector<Scored>& negatives, Placement<T>& placement, std::vector<std::int32_t>& ranks,
              std::vector<Scored>& spare) {
-    sort_descending(negatives.data(), static_cast<std::int64_t>(negatives.size()), spare);
-    place_sorted(search, negatives.data(), static_cast<std::int64_t>(negatives.size()), 0, 1,
-                 static_cast<std::int32_t>(search.n_pos() + 1), placement, ranks);
+    const auto count = static_cast<std::int64_t>(negatives.size());
+    const Scored* sorted = negatives.data();
+    sort_descending(negatives.data(), count, spare);
+    ranks.resize(negatives.size());
+    search_monotone(search, count, [&](std::int64_t k) { return Query{sorted[k].score, k + 1, 0, 0, 0}; }, 1,
+                    static_cast<std::int32_t>(search.n_pos() + 1), ranks.data());
+    double part = 0;
+    for (std::int64_t k = 0; k < count; ++k) {
+        placement.place(sorted[k].index, sorted[k].score, ranks[static_cast<std::size_t>(k)], part);
+        placement.hand_over(k, part);
+    }
+    placement.add_sum(part);
 }
 
 // Sort, then let every negative look at every rank.
-template <class Loss, class T>
-void by_greedy(const LossSearch<Loss>& search, std::vector<Scored>& negatives, Placement<T>& placement) {
+template <class T>
+void by_greedy(const Search& search, std::vector<Scored>& negatives, Placement<T>& placement) {
     std::sort(negatives.begin(), negatives.end(), better);
-    const auto last = static_cast<std::int32_t>(search.n_pos() + 1);
     for (std::size_t k = 0; k < negatives.size(); ++k)
-        placement.place(negatives[k].index, negatives[k].score,
-                        search.scan_all(static_cast<std::int64_t>(k) + 1, negatives[k].score, 1, last));
+        placement.place(negatives[k].index, negatives[k].score, search.scan(static_cast<std::int64_t>(k) + 1, negatives[k].score));
 }
 
 }  // namespace maxmargin::ranking

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -15,11 +16,13 @@
 #include "classic.hpp"
 #include "placement.hpp"
 #include "search.hpp"
+#include "table.hpp"
 
 namespace maxmargin::ranking {
 
 enum class LossName { average_precision, ndcg, auc, reciprocal_rank };
-enum class Method { automatic, buckets, quicksort, sort, greedy };
+// All but `table` need a QS-suitable loss that is not subtracted.
+enum class Method { automatic, buckets, quicksort, sort, greedy, table };
 
 // A score that is NaN or infinite, by its position.
 struct NotFinite : std::runtime_error {
@@ -31,7 +34,6 @@ struct Summary {
     double loss = 0, hinge = 0;
     std::int64_t searches = 0;
 };
-
 
 inline std::unique_ptr<Search> make_search(LossName name, const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale) {
     switch (name) {
@@ -118,11 +120,16 @@ class ListSolver {
         }
         const std::unique_ptr<Search> search = make(positive_scores_.data(), n_pos, n_neg, loss_scale);
         Placement<T> placement(gradient, n_pos, n_neg, positive_scores_.back());
+        if (method == Method::automatic && loss_scale < 0) method = Method::table;
         if (method == Method::automatic) method = n_neg < kShortList || n_pos > kManyPositives ? Method::sort : Method::buckets;
         if (method == Method::buckets) {
             BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement);
-            if (!buckets.run()) return false;
-        } else {
+            if (!buckets.run()) {
+                if (!buckets.inseparable()) return false;
+                method = Method::sort;
+            }
+        }
+        if (method != Method::buckets) {
             negatives_.clear();
             std::size_t next = 0;
             for (std::int64_t i = 0; i < n; ++i) {
@@ -134,9 +141,10 @@ class ListSolver {
                 negatives_.push_back({static_cast<double>(scores[i]), static_cast<std::int32_t>(i)});
             }
             if (!std::isfinite(unfit)) return false;
-            if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
+            if (method == Method::table) summary.loss = by_table(*search, negatives_, placement);
+            else if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
             else if (method == Method::quicksort) summary.searches = by_quicksort(*search, negatives_, placement);
-            else greedy(*search, placement);
+            else by_greedy(*search, negatives_, placement);
         }
         above_ = placement.negatives_above();
         CompensatedSum& total = placement.total();
@@ -146,28 +154,10 @@ class ListSolver {
             gradient[ordered_[i]] = static_cast<T>(g);
             total.add(g * (positive_scores_[i] - placement.origin()));
         }
-        summary.loss = search->loss(above_.data());
+        if (method != Method::table) summary.loss = search->loss(above_.data());
         // The true ranking violates nothing, so the maximum is never negative; rounding may say otherwise.
         summary.hinge = std::max(0.0, total.value() / factor + loss_scale / factor * summary.loss);
         return true;
-    }
-
-    void greedy(const Search& search, Placement<T>& placement) {
-        auto with = [&](auto* known) {
-            if (!known) return false;
-            by_greedy(*known, negatives_, placement);
-            return true;
-        };
-        if (with(dynamic_cast<const LossSearch<AveragePrecision>*>(&search)) || with(dynamic_cast<const LossSearch<Ndcg>*>(&search)) ||
-            with(dynamic_cast<const LossSearch<Auc>*>(&search)) || with(dynamic_cast<const LossSearch<ReciprocalRank>*>(&search)))
-            return;
-        // A loss from outside: all queries at once, over all ranks.
-        std::sort(negatives_.begin(), negatives_.end(), better);
-        std::vector<Query> queries;
-        for (std::size_t k = 0; k < negatives_.size(); ++k)
-            queries.push_back({negatives_[k].score, static_cast<std::int64_t>(k) + 1, 1, static_cast<std::int32_t>(search.n_pos() + 1), 0});
-        search.solve(queries.data(), queries.size());
-        for (std::size_t k = 0; k < negatives_.size(); ++k) placement.place(negatives_[k].index, negatives_[k].score, queries[k].rank);
     }
 
     std::vector<std::int32_t> positives_, ordered_, ranks_;
@@ -181,34 +171,38 @@ template <class T>
 void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, LossName name,
                  double loss_scale, int n_threads, T* gradient, double* loss, double* hinge) {
     std::atomic<std::int64_t> next{0};
-    std::atomic<std::int64_t> bad{-1};
+    std::atomic<bool> failed{false};
+    std::exception_ptr failure;
     const std::int64_t chunk = std::max<std::int64_t>(1, n_lists / (8 * n_threads));
-    auto work = [&] {
-        ListSolver<T> solver;
-        const auto make = [&](const double* p, std::int64_t np, std::int64_t nn, double scale) { return make_search(name, p, np, nn, scale); };
-        for (std::int64_t first; (first = next.fetch_add(chunk)) < n_lists && bad < 0;)
-            for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
-                const std::int64_t begin = offsets[q];
-                try {
+    auto work = [&]() noexcept {
+        std::int64_t begin = 0;
+        try {
+            ListSolver<T> solver;
+            const auto make = [&](const double* p, std::int64_t np, std::int64_t nn, double scale) { return make_search(name, p, np, nn, scale); };
+            for (std::int64_t first; (first = next.fetch_add(chunk)) < n_lists && !failed;)
+                for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
+                    begin = offsets[q];
                     const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make,
                                                          Method::automatic, loss_scale, gradient + begin);
                     loss[q] = summary.loss;
                     hinge[q] = summary.hinge;
-                } catch (const NotFinite& error) {
-                    bad = begin + error.index;
-                    return;
                 }
-            }
+        } catch (NotFinite& error) {
+            error.index += begin;
+            if (!failed.exchange(true)) failure = std::current_exception();
+        } catch (...) {
+            if (!failed.exchange(true)) failure = std::current_exception();
+        }
     };
-    if (n_threads <= 1) {
-        work();
-    } else {
-        std::vector<std::thread> threads;
+    std::vector<std::thread> threads;
+    try {
         for (int t = 1; t < n_threads; ++t) threads.emplace_back(work);
-        work();
-        for (std::thread& thread : threads) thread.join();
+    } catch (const std::exception&) {
+        // No more threads to be had: those there are do the work.
     }
-    if (bad >= 0) throw NotFinite(bad);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace maxmargin::ranking

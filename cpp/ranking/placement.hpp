@@ -11,6 +11,9 @@
 
 namespace maxmargin::ranking {
 
+// So many terms of the hinge are added up plainly before they enter the compensated sum.
+inline constexpr std::int64_t kTermsPerPart = 256;
+
 template <class T>
 class Placement {
   public:
@@ -47,6 +50,10 @@ class Placement {
     }
     void add_count(std::int32_t rank, std::int64_t count) { counts_[static_cast<std::size_t>(rank)] += count; }
     void add_sum(double part) { total_.add(part); }
+    // The same at every 256th step k of a long loop.
+    void hand_over(std::int64_t k, double& part) {
+        if (k % kTermsPerPart == 0) total_.add(part), part = 0;
+    }
     T* gradient() { return gradient_; }
 
     void forget() {

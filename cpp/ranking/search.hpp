@@ -39,6 +39,10 @@ class Search {
     virtual double loss(const std::int64_t* negatives_above) const = 0;
     // For i = lo of each query: the score at or below which the j-th negative prefers the rank i+1 to i, up to rounding.
     virtual void thresholds(const Query* queries, std::size_t count, double* scores) const = 0;
+    // step(i, j) for i = first_i .. last_i and j = first_j .. last_j, row by row.
+    virtual void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const = 0;
+    // The plain procedure: every rank, each step computed from its definition.
+    virtual std::int32_t scan(std::int64_t j, double s) const { return rank(j, s, 1, static_cast<std::int32_t>(n_pos_ + 1)); }
     // True where a query is dear and batches are cheap: then trees are searched level by level.
     virtual bool prefers_batches() const { return false; }
 
@@ -191,11 +195,15 @@ class LossSearch final : public Search {
         for (std::size_t q = 0; q < count; ++q) scores[q] = positive(queries[q].lo) + scale_ * loss_.step(queries[q].lo, queries[q].j);
     }
 
-    // The plain procedure: every step from lo to hi, each computed from its definition.
-    std::int32_t scan_all(std::int64_t j, double s, std::int32_t lo, std::int32_t hi) const {
+    void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const override {
+        for (std::int64_t i = first_i; i <= last_i; ++i)
+            for (std::int64_t j = first_j; j <= last_j; ++j) *out++ = loss_.step(static_cast<std::int32_t>(i), j);
+    }
+
+    std::int32_t scan(std::int64_t j, double s) const override {
         double ahead = 0;
-        std::int32_t best = lo;
-        for (std::int32_t i = lo; i < hi; ++i) {
+        std::int32_t best = 1;
+        for (std::int32_t i = 1; i <= n_pos_; ++i) {
             ahead += positive(i) - s + scale_ * plain_step(loss_, i, j, 0);
             if (ahead >= 0) ahead = 0, best = i + 1;
         }
@@ -232,10 +240,10 @@ class LossSearch final : public Search {
 };
 
 // The answers along a sequence of points whose rank j never falls and whose score never rises; `at(k)` gives point k as
-// a Query with j and s filled in. Halving the sequence, each answer bounds those on both sides (section 3.3.3).
-template <class At>
-void search_monotone(const Search& search, std::int64_t count, const At& at, std::int32_t lo, std::int32_t hi,
-                     std::int32_t* answers) {
+// a Query with j and s filled in, `take(first, last, rank)` gets the answer of a stretch of points. Halving the sequence, each
+// answer bounds those on both sides (section 3.3.3).
+template <class At, class Take>
+void visit_monotone(const Search& search, std::int64_t count, const At& at, std::int32_t lo, std::int32_t hi, const Take& take) {
     struct Span {
         std::int64_t first, last;
         std::int32_t lo, hi;
@@ -248,14 +256,14 @@ void search_monotone(const Search& search, std::int64_t count, const At& at, std
         while (depth > 0) {
             const Span span = stack[--depth];
             if (span.lo == span.hi) {
-                std::fill(answers + span.first, answers + span.last + 1, span.lo);
+                take(span.first, span.last, span.lo);
                 continue;
             }
             const std::int64_t middle = span.first + (span.last - span.first) / 2;
             Query query = at(middle);
             query.lo = span.lo, query.hi = span.hi;
             search.solve(&query, 1);
-            answers[middle] = query.rank;
+            take(middle, middle, query.rank);
             if (span.first < middle) stack[depth++] = {span.first, middle - 1, span.lo, query.rank};
             if (middle < span.last) stack[depth++] = {middle + 1, span.last, query.rank, span.hi};
         }
@@ -268,7 +276,7 @@ void search_monotone(const Search& search, std::int64_t count, const At& at, std
         next.clear();
         for (const Span& span : spans) {
             if (span.lo == span.hi) {
-                std::fill(answers + span.first, answers + span.last + 1, span.lo);
+                take(span.first, span.last, span.lo);
                 continue;
             }
             Query query = at(span.first + (span.last - span.first) / 2);
@@ -283,11 +291,19 @@ void search_monotone(const Search& search, std::int64_t count, const At& at, std
             const Span& span = next[k];
             const std::int64_t middle = span.first + (span.last - span.first) / 2;
             const std::int32_t rank = queries[k].rank;
-            answers[middle] = rank;
+            take(middle, middle, rank);
             if (span.first < middle) spans.push_back({span.first, middle - 1, span.lo, rank});
             if (middle < span.last) spans.push_back({middle + 1, span.last, rank, span.hi});
         }
     }
+}
+
+// The same with an answer for every point.
+template <class At>
+void search_monotone(const Search& search, std::int64_t count, const At& at, std::int32_t lo, std::int32_t hi, std::int32_t* answers) {
+    visit_monotone(search, count, at, lo, hi, [&](std::int64_t first, std::int64_t last, std::int32_t rank) {
+        std::fill(answers + first, answers + last + 1, rank);
+    });
 }
 
 }  // namespace maxmargin::ranking

@@ -128,6 +128,7 @@ class Settler {
                 for (std::int64_t k = group.begin; k < group.end; ++k) {
                     const double score = waiting.score[k];
                     const std::int32_t index = waiting.index[k];
+                    placement_.hand_over(k, part);
                     if (score > limit.high) {
                         placement_.place(index, score, group.lo, part);
                         ++first_rank;
@@ -191,7 +192,10 @@ class Settler {
                 continue;
             }
             double part = 0;
-            for (std::int64_t i = begin; i < end; ++i) placement_.place(waiting.index[i], waiting.score[i], lower[k], part);
+            for (std::int64_t i = begin; i < end; ++i) {
+                placement_.place(waiting.index[i], waiting.score[i], lower[k], part);
+                placement_.hand_over(i, part);
+            }
             placement_.add_sum(part);
         }
         waiting.groups.swap(rest);
@@ -267,7 +271,10 @@ class Settler {
             return Query{sorted[static_cast<std::size_t>(k)].score, ranks[static_cast<std::size_t>(k)], 0, 0, 0};
         }, answers);
         double part = 0;
-        for (std::size_t k = 0; k < sorted.size(); ++k) placement_.place(sorted[k].index, sorted[k].score, answers[k], part);
+        for (std::size_t k = 0; k < sorted.size(); ++k) {
+            placement_.place(sorted[k].index, sorted[k].score, answers[k], part);
+            placement_.hand_over(static_cast<std::int64_t>(k), part);
+        }
         placement_.add_sum(part);
     }
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
-from maxmargin.estimators.linear_ranker import loss_of_ranking, warn_of_unsuitable
+from maxmargin.estimators.linear_ranker import loss_of_ranking
 from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.models.bags import Bags
@@ -54,7 +54,7 @@ class LatentRankingSVM(ListEstimator):
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or a QS-suitable object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
         is only the metric of :meth:`score`.
     C : float, default=1.0
         Weight of the hinge, as in :class:`maxmargin.RankingSVM`. The latent SVM has the mean over the bags.
@@ -230,8 +230,6 @@ class LatentRankingSVM(ListEstimator):
         check_finite(bags, np.flatnonzero(kept))
         self.n_features_in_ = bags.n_features
         problem = self._problem(bags, relevant[kept])
-        if isinstance(problem, LatentRankingModel) and not problem.exact:
-            warn_of_unsuitable(problem.loss, stacklevel=3)
         best = self._best_start(problem, began)
         self._keep(best, problem)
         chosen = bags.highest(self.coef_)[1] - bags.offsets[:-1]

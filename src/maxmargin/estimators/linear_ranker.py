@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,6 @@ from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
-from maxmargin.solvers import InexactOracleWarning
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
 _MOST_GRADES = 1000
@@ -92,8 +90,6 @@ class LinearRanker(ReportMixin, BaseEstimator):
         if not model.weights.any():
             reason = "sample_weight is zero" if shares is None else "sample_weight or the gain of the grades is zero"
             raise ValueError(f"{reason} for every query with relevant and irrelevant samples; one must count")
-        if not model.exact:
-            warn_of_unsuitable(loss, stacklevel=4)
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
@@ -182,16 +178,6 @@ def mark_of(model: RankingProblem) -> bytes:
     loss = model.loss
     settings = [part for item in sorted(getattr(loss, "__dict__", {}).items()) for part in item]
     return fingerprint(model.X, model.relevant, model.offsets, model.weights, type(loss), repr(loss), *settings)
-
-
-def warn_of_unsuitable(loss: RankingLoss, stacklevel: int) -> None:
-    """Training goes on, but proves nothing."""
-    warnings.warn(
-        f"loss={loss!r} is not QS-suitable, so inference may miss the most violating ranking and nothing is certified; "
-        "maxmargin.losses.check_qs_suitable may say why",
-        InexactOracleWarning,
-        stacklevel=stacklevel + 1,
-    )
 
 
 def check_numbers(y: Any) -> None:

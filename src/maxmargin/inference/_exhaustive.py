@@ -15,7 +15,7 @@ MAX_RANKINGS = 200_000
 
 
 def solve_exhaustively(
-    scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: RankingLoss
+    scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: RankingLoss, loss_scale: float
 ) -> tuple[
     float,
     float,
@@ -48,7 +48,7 @@ def solve_exhaustively(
         delta = loss.value(above, n_neg)
         # Every inverted pair moves F from (s+ - s-)/(PN) to its negative.
         inverted = sum(float(np.sum(high[: above[i]] - low[i])) for i in range(n_pos))
-        hinge = delta + 2 * inverted / (n_pos * n_neg)
+        hinge = loss_scale * delta + 2 * inverted / (n_pos * n_neg)
         # Ties go to the ranking with the negatives as low as possible.
         key = (hinge, -float(above.sum()))
         if key > best:

@@ -8,13 +8,11 @@ tends to it as ``epsilon`` vanishes.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.inference._any_scale import solve_any_scale
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 
@@ -32,18 +30,12 @@ def direct_losses(
 ) -> tuple[Floats, Floats]:
     """Direct losses, shape (q,), and their gradients, shape (n,), of lists as in :func:`maxmargin.inference.ranking.solve_lists`.
 
-    ``sign=1`` takes time as two inferences do; ``sign=-1`` takes O(PN) time and ``4PN`` bytes per list, one after the other.
+    ``sign=1`` takes time as two inferences do; ``sign=-1`` takes O(PN) time and PN bits per list.
     """
     # Differences of nearly equal numbers follow: not in single precision.
     values = values.astype(np.float64, copy=False)
     _, plain, at_plain = solve_lists(values, truth, offsets, loss, 0.0, n_threads)
-    if sign == 1:
-        _, moved, at_moved = solve_lists(values, truth, offsets, loss, epsilon, n_threads)
-    else:
-        moved, at_moved = np.empty_like(plain), np.empty_like(at_plain)
-        for k, (begin, end) in enumerate(pairwise(offsets)):
-            part = slice(begin, end)
-            moved[k], at_moved[part] = solve_any_scale(values[part], truth[part], loss, -epsilon)
+    _, moved, at_moved = solve_lists(values, truth, offsets, loss, sign * epsilon, n_threads)
     factor = sign / epsilon
     return factor * (moved - plain), np.asarray(factor * (at_moved - at_plain), dtype=np.float64)
 

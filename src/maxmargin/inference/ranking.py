@@ -2,7 +2,9 @@
 
 For scores ``s`` the structured hinge of a rank loss is ``J = max over rankings R of delta(R) + F(R) - F(R*)``, with
 ``F(R)`` the mean over (positive, negative) pairs of the score difference, signed by their order in R (thesis chapter 3).
-In long lists with few positives it is found in less time than sorting the scores takes; see ``cpp/ranking/buckets.hpp`` for how.
+For QS-suitable losses, in long lists with few positives, it is found in less time than sorting the scores takes; see
+``cpp/ranking/buckets.hpp`` for how. For all others a dynamic program over the places of the positives finds it,
+``cpp/ranking/table.hpp``.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from maxmargin import _core
 from maxmargin._validation import check_both_classes, check_relevant, check_scores, query_offsets, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.losses.checked import CheckedLoss, checked_loss
 
-Method = Literal["auto", "quicksort", "sort", "greedy", "exhaustive"]
+Method = Literal["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 _METHODS = get_args(Method)
 
 
@@ -87,6 +90,7 @@ def most_violating_ranking(
     loss: str | RankingLoss = "ap",
     *,
     method: Method = "auto",
+    loss_scale: float = 1.0,
 ) -> ViolatingRanking:
     """Find the ranking that violates the margin most.
 
@@ -97,12 +101,14 @@ def most_violating_ranking(
     relevant : array of shape (n,)
         Booleans (or zeros and ones): the positives.
     loss : str or RankingLoss
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object. It must be QS-suitable
-        (:func:`maxmargin.losses.check_qs_suitable`); otherwise the result is not the maximum.
-    method : {"auto", "quicksort", "sort", "greedy", "exhaustive"}
-        All are exact. ``"auto"`` is the fastest; the others are the published procedures, for comparison:
-        quicksort-flavoured divide and conquer, a full sort with monotone search, the O(PN) scan, and the enumeration of
-        all rankings (short lists only).
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object.
+    method : {"auto", "quicksort", "sort", "greedy", "table", "exhaustive"}
+        All are exact. ``"auto"`` is the fastest; the others are for comparison. Published for QS-suitable losses, and refused
+        for others: quicksort-flavoured divide and conquer, a full sort with monotone search, the O(PN) scan. For any loss: the
+        O(PN) dynamic program, and the enumeration of all rankings (short lists only).
+    loss_scale : float
+        The loss counts so many times in the maximum: the hinge is that of ``loss_scale * delta + F(R) - F(R*)``. With 0 the
+        answer is the ranking by score; negative scales take O(PN) time.
 
     Returns
     -------
@@ -111,7 +117,9 @@ def most_violating_ranking(
     Notes
     -----
     Where several places of a negative are equally good it takes the lowest; tied negatives are interchangeable.
-    ``"auto"`` takes O(N + P log N) time unless nearly all scores coincide without being equal.
+    ``"auto"`` takes O(N + P log N) time unless nearly all scores coincide without being equal. A loss written in Python that is
+    not a :class:`~maxmargin.losses.Discounted` one first has its O(PN) differences looked at; if they fall anywhere, or the
+    list is short, the dynamic program finds the ranking, in O(PN) time and PN bits.
 
     Examples
     --------
@@ -125,16 +133,49 @@ def most_violating_ranking(
     """
     if method not in _METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(map(repr, _METHODS))}")
-    loss = ranking_loss(loss)
+    if not np.isfinite(loss_scale):
+        raise ValueError(f"loss_scale={loss_scale} must be finite")
+    checked = checked_loss(ranking_loss(loss))
     values = check_scores(scores)
     truth = check_relevant(relevant, len(values))
     if method == "exhaustive":
         check_both_classes(truth)
-        return ViolatingRanking(*solve_exhaustively(values, truth, loss))
-    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, loss.native_name() or loss, method, 1.0)
+        return ViolatingRanking(*solve_exhaustively(values, truth, checked, loss_scale))
+    delta, hinge, gradient, positives, above = _solve_list(values, truth, checked, method, loss_scale)
     if len(positives) in (0, len(values)):
         check_both_classes(truth)  # raises; the kernel has counted the positives already
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
+
+
+# Up to so many pairs a loss written in Python is asked once for all of them, which takes less time than forty questions.
+_FEW_PAIRS = 2**13
+
+
+def _solve_list(
+    values: NDArray[np.floating[Any]], truth: NDArray[np.uint8], loss: CheckedLoss, method: Method, loss_scale: float
+) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.int32], NDArray[np.int64]]:
+    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
+    name, how = loss.native_name(), str(method)
+    known = name is not None and loss_scale >= 0 and how != "table"
+    n_pos = 0 if known else int(np.count_nonzero(truth))
+    n_neg = len(truth) - n_pos
+    if not known and n_pos > 0 and n_neg > 0:
+        if how in ("quicksort", "sort", "greedy") and not (loss_scale >= 0 and loss.is_suitable(n_pos, n_neg)):
+            why = "with a loss that counts negatively" if loss_scale < 0 else f"for loss={loss!r}, which is not QS-suitable"
+            raise ValueError(f"method={method!r} does not find the maximum {why}; use 'auto' or 'table'")
+        if loss_scale == 0:
+            name = "auc"  # no loss has a say
+        elif how == "auto" and (loss_scale < 0 or n_pos * n_neg <= _FEW_PAIRS or not loss.is_suitable(n_pos, n_neg)):
+            how = "table"
+        if how == "table":
+            loss.refuse_too_many(n_pos, n_neg)
+    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale)
+    if loss.native_name() is None and n_pos > 0 and n_neg > 0:
+        if name is not None:
+            delta = loss.value(above, n_neg)
+        elif how == "table":
+            loss.check_value(above, n_neg, delta)
+    return delta, hinge, gradient, positives, above
 
 
 class ViolatingRankings:
@@ -206,7 +247,7 @@ def most_violating_rankings(
     qid : array of shape (n,)
         The query each sample belongs to, numbers or strings, in any order.
     loss : str or RankingLoss
-        A loss written in Python is solved query by query on one core.
+        As in :func:`most_violating_ranking`; one written in Python is solved query by query on one core.
     n_jobs : int, optional
         Threads; all available cores by default (also for -1).
 
@@ -249,17 +290,24 @@ def solve_lists(
     """Losses and hinges, shape (q,), and gradients, shape (n,), of lists that follow each other in checked arrays.
 
     List k is ``offsets[k]:offsets[k + 1]`` and may be empty; lists without a positive or without a negative give zeros.
-    The loss counts ``loss_scale`` times, which must not be negative.
+    The loss counts ``loss_scale`` times, which may be any number. A problem that asks again and again passes the same
+    :class:`~maxmargin.losses.checked.CheckedLoss`, which remembers what was proved of the loss.
     """
     n_lists = len(offsets) - 1
-    name = loss.native_name()
+    checked = checked_loss(loss)
+    name = checked.native_name()
     if name is not None:
+        if loss_scale < 0 and n_lists:
+            n_pos = np.diff(np.concatenate(([0], np.cumsum(truth, dtype=np.int64)))[offsets])
+            n_neg = np.diff(offsets) - n_pos
+            most = int(np.argmax(n_pos * n_neg))
+            checked.refuse_too_many(int(n_pos[most]), int(n_neg[most]))
         threads = max(1, min(n_threads, n_lists, len(values) // _SAMPLES_PER_THREAD))
         return _core.solve_lists(values, truth, offsets, name, loss_scale, threads)
     delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)
     for k, (begin, end) in enumerate(pairwise(offsets)):
         part = slice(begin, end)
-        delta[k], hinge[k], gradient[part], *_ = _core.solve_list(values[part], truth[part], loss, "auto", loss_scale)
+        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], checked, "auto", loss_scale)
     return delta, hinge, gradient
 
 

@@ -3,7 +3,8 @@
 A loss is *QS-suitable* (Mohapatra et al., CVPR 2018; thesis section 3.3.1) if it splits into one term per negative,
 ``sum_j delta_j(r_j)``, where the j-th best negative stands below ``r_j - 1`` positives, and if the discrete derivative
 ``delta_j(i + 1) - delta_j(i)`` never falls with ``j``. Then every negative finds its place on its own. AP, NDCG, AUC and
-the reciprocal rank qualify, and so does any convex decreasing discount of positions.
+the reciprocal rank qualify, and so does any convex decreasing discount of positions. A loss that has the terms but not the
+monotone differences is maximised exactly as well, in time proportional to the number of pairs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ class RankingLoss(ABC):
 
     Positives and negatives are both numbered from 1 in descending order of score.
 
+    Attributes
+    ----------
+    proved_suitable : bool
+        A class whose losses are QS-suitable for lists of any size may say so in its body. Otherwise the differences of all pairs
+        of a long list are looked at before it is ranked in almost linear time.
+
     Examples
     --------
     AUC, written again:
@@ -39,6 +46,7 @@ class RankingLoss(ABC):
     0.8
     """
 
+    proved_suitable: ClassVar[bool] = False
     # The compiled twin of this class, if it has one. A subclass does not inherit it: its derivative may differ.
     _native: ClassVar[str | None] = None
 
@@ -59,7 +67,7 @@ class RankingLoss(ABC):
         Returns
         -------
         float array of shape (m,)
-            Never positive for a sensible loss, and not falling in ``j``.
+            Finite; never positive for a sensible loss.
         """
 
     def value(self, negatives_above: Ints, n_neg: int) -> float:
@@ -140,8 +148,8 @@ class Discounted(RankingLoss):
     Parameters
     ----------
     discount : callable
-        Vectorised; maps positions (1, 2, ...) to weights. It must be decreasing and convex for the loss to be
-        QS-suitable; :func:`check_qs_suitable` tells.
+        Vectorised; maps positions (1, 2, ...) to weights. If it is decreasing and convex the loss is QS-suitable
+        (:func:`check_qs_suitable` tells) and inference almost linear.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from maxmargin.cuts import Cut, Problem
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
 from maxmargin.losses import RankingLoss
-from maxmargin.losses.suitability import is_suitable_for
+from maxmargin.losses.checked import checked_loss
 from maxmargin.models.bags import Bags
 
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ class ImputedBags(Problem):
 
 
 class LatentRankingModel(ImputedBags):
-    """Latent AP-SVM, for any QS-suitable loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
+    """Latent AP-SVM, for any rank loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
 
     ``a_i`` negatives stand above positive i, and ``b_j`` positives below negative j. The hinge bounds the loss of the ranking
     by best candidates, the one that is used afterwards. Imputation fixes the candidates of the positives; those of the
@@ -134,18 +134,17 @@ class LatentRankingModel(ImputedBags):
     bags : Bags
     relevant : boolean array of shape (n,)
     loss : RankingLoss
-        QS-suitable; if it is found not to be, ``exact`` is False.
     """
 
     def __init__(self, bags: Bags, relevant: Booleans, loss: RankingLoss) -> None:
         super().__init__(bags, relevant, np.flatnonzero(relevant))
         self.loss = loss
-        self.exact = is_suitable_for(loss, [(int(relevant.sum()), int((~relevant).sum()))])
+        self.checked = checked_loss(loss)
 
     def _plane(self, weights: Floats) -> Plane:
         scores, rows = self.bags.highest(weights, ~self.relevant)
         scores[self.members] = self.bags.at(self.imputed, weights)
-        found = most_violating_ranking(scores, self.relevant, self.loss)
+        found = most_violating_ranking(scores, self.relevant, self.checked)
         gradient = np.asarray(found.gradient, dtype=np.float64)
         shares = -gradient[self.members]
         gradient[self.members] = 0.0

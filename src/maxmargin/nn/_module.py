@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch.autograd.function import once_differentiable
 
 from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.losses.checked import checked_loss
 from maxmargin.nn._lists import Lists, as_lists
 
 Reduction = Literal["mean", "sum", "none"]
@@ -26,6 +27,7 @@ class ListwiseLoss(torch.nn.Module):
         if reduction not in get_args(Reduction):
             raise ValueError(f"reduction={reduction!r} is unknown; choose one of {', '.join(map(repr, get_args(Reduction)))}")
         self.loss = ranking_loss(loss)
+        self._checked = checked_loss(self.loss)
         self.reduction = reduction
         self.n_skipped = 0
 

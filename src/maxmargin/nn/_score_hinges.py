@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.losses.checked import checked_loss
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class RankHinge(ScoreHinge):
 
     def __init__(self, relevant: NDArray[np.bool_], loss: RankingLoss) -> None:
         super().__init__(relevant)
-        self.loss = loss
+        self.loss = checked_loss(loss)
         n, k = relevant.shape
         self._truth = np.ascontiguousarray(relevant.T).view(np.uint8).ravel()
         self._offsets = np.arange(k + 1, dtype=np.int64) * n

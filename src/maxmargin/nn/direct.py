@@ -30,12 +30,12 @@ class DirectLoss(ListwiseLoss):
     Parameters
     ----------
     loss : str or RankingLoss
-        As in :class:`RankingHinge`; with ``sign=-1``, any loss with a ``derivative``.
+        As in :class:`RankingHinge`.
     epsilon : float
         Weight of the loss in the perturbed inference, positive. Since ``F`` is a mean over pairs, 1 perturbs scores whose
         differences are about 1.
     sign : {1, -1}
-        With -1 inference takes O(PN) time and ``4PN`` bytes per query, not almost linear ones: no negative finds its place
+        With -1 inference takes O(PN) time and PN bits per query, not almost linear ones: no negative finds its place
         alone when the loss is subtracted.
     reduction : {"mean", "sum", "none"}
         As in :class:`RankingHinge`.
@@ -72,7 +72,7 @@ class DirectLoss(ListwiseLoss):
 
     def _solve(self, lists: Lists) -> tuple[NDArray[np.float64], NDArray[np.floating[Any]]]:
         threads = torch.get_num_threads()
-        return direct_losses(lists.values, lists.truth, lists.offsets, self.loss, self.epsilon, self.sign, threads)
+        return direct_losses(lists.values, lists.truth, lists.offsets, self._checked, self.epsilon, self.sign, threads)
 
     def extra_repr(self) -> str:
         """The loss, the perturbation and the reduction."""

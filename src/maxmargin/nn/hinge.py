@@ -24,7 +24,7 @@ class RankingHinge(ListwiseLoss):
     Parameters
     ----------
     loss : str or RankingLoss
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a QS-suitable loss object.
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object; see :func:`maxmargin.most_violating_ranking`.
     reduction : {"mean", "sum", "none"}
         The mean is that of the queries with a positive and a negative.
 
@@ -62,7 +62,7 @@ class RankingHinge(ListwiseLoss):
         super().__init__(loss, reduction)
 
     def _solve(self, lists: Lists) -> tuple[NDArray[np.float64], NDArray[np.floating[Any]]]:
-        _, hinge, gradient = solve_lists(lists.values, lists.truth, lists.offsets, self.loss, 1.0, torch.get_num_threads())
+        _, hinge, gradient = solve_lists(lists.values, lists.truth, lists.offsets, self._checked, 1.0, torch.get_num_threads())
         return hinge, gradient
 
 

@@ -108,7 +108,7 @@ class LayerwiseSVM:
         Of Linear, Conv2d, ReLU, MaxPool2d, AvgPool2d and Flatten. Its output has shape (n,) or (n, k), higher is better. Layers
         whose parameters have ``requires_grad=False`` stay as they are.
     loss : str or RankingLoss, default="ap"
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a QS-suitable loss object. Two baselines bound the 0-1 loss instead:
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object. Two baselines bound the 0-1 loss instead:
         ``"accuracy"``, the mean over samples and outputs of ``max(0, 1 - y s)``, and ``"multiclass"``, the mean over samples of
         the hinge of Crammer and Singer.
     C : float, default=100.0

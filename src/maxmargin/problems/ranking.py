@@ -12,7 +12,7 @@ from maxmargin.cuts import Cut, Tangent
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
-from maxmargin.losses.suitability import is_suitable_for
+from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ class RankingProblem(ArrayProblem):
     relevant : bool array of shape (n,) or (levels, n)
         The positives; with several rows, a block for every list and row that has both positives and negatives.
     loss : RankingLoss
-        A QS-suitable loss.
+        Any; those that are not QS-suitable take time proportional to the number of pairs.
     offsets : int array of shape (q + 1,), optional
         List k has the rows ``offsets[k]:offsets[k + 1]``; one list by default.
     list_weights : array of shape (q,), optional
@@ -40,8 +40,8 @@ class RankingProblem(ArrayProblem):
     ----------
     n_skipped : int
         Lists without any block: every ranking of them is right.
-    exact : bool
-        False if the loss is found not to be QS-suitable, so that inference may miss the most violating ranking.
+    checked : CheckedLoss
+        The loss behind checks; remembers for which lists it was proved to be QS-suitable.
     """
 
     offers = frozenset({"whole passes", "scores"})
@@ -58,6 +58,7 @@ class RankingProblem(ArrayProblem):
         self.X = X
         self.relevant = np.ascontiguousarray(np.atleast_2d(relevant), dtype=np.uint8)
         self.loss = loss
+        self.checked = checked_loss(loss)
         self.offsets = np.array([0, X.shape[0]], dtype=np.int64) if offsets is None else offsets
         sizes = np.diff(self.offsets)
         positives = np.add.reduceat(self.relevant, self.offsets[:-1], axis=1, dtype=np.int64)
@@ -67,8 +68,6 @@ class RankingProblem(ArrayProblem):
         self.n_skipped = int(np.count_nonzero(per_list == 0))
         # Weight of every (level, list), zero where there is nothing to learn.
         self.weights = np.where(mixed, weights * (1.0 / np.maximum(per_list, 1) if shares is None else shares), 0.0)
-        n_pos, n_neg = positives[mixed], (sizes - positives)[mixed]
-        self.exact = is_suitable_for(loss, zip(map(int, n_pos), map(int, n_neg), strict=True))
         self._blocks = np.argwhere(mixed)
         self.n_blocks = len(self._blocks)
         self.n_features: int = X.shape[1]
@@ -83,7 +82,7 @@ class RankingProblem(ArrayProblem):
         level, which = self._blocks[block]
         begin, end = int(self.offsets[which]), int(self.offsets[which + 1])
         X = self.X if len(self.offsets) == 2 else self.X[begin:end]
-        found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.loss)
+        found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.checked)
         weight = self.weights[level, which]
         return Cut(weight * weighted_rows(-found.gradient, X), weight * found.loss)
 
@@ -101,7 +100,7 @@ class RankingProblem(ArrayProblem):
         hinge = loss = 0.0
         gradient: Floats | None = None
         for relevant, factors in zip(self.relevant, self.weights / self.n_blocks, strict=True):
-            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
+            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.checked, 1.0, thread_count(None))
             loss += float(factors @ losses)
             hinge += float(factors @ hinges)
             # In place: long lists should not be copied again and again.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from maxmargin._validation import check_relevant, thread_count
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
-from maxmargin.losses.suitability import is_suitable_for
+from maxmargin.losses.checked import checked_loss
 from maxmargin.structures.base import Structure
 from maxmargin.structures.rows import check_rows, stack
 
@@ -71,8 +71,7 @@ class RankingStructure(Structure):
     """
 
     def __init__(self, loss: str | RankingLoss = "ap") -> None:
-        self.rank_loss = ranking_loss(loss)
-        self.exact = is_suitable_for(self.rank_loss, ())
+        self.rank_loss = checked_loss(ranking_loss(loss))
 
     def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
         """Rows of numbers, and the right ranking of them."""
