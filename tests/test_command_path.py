@@ -237,7 +237,7 @@ def test_end_of_the_path_warns(run, tmp_path):
 def test_progress_on_a_terminal_only(run):
     piped, shown, printed = in_a_pipe_and_on_a_terminal("path", "train.letor", *OPTIONS)
     assert piped.stderr == "" and piped.stdout.startswith("train.letor: ")
-    assert "breakpoints" in shown and "of log lambda" in shown and shown.endswith("\r\x1b[K")
+    assert "breakpoints" in shown and "of log lambda" in shown and shown.count("\n") == 1 and shown.endswith("\n")
     assert "breakpoints" not in printed and "\r" not in printed
 
 

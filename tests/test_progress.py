@@ -41,7 +41,7 @@ def test_nothing_stays_of_a_transient_line(clock):
     assert out.getvalue() == "\r\033[Kone\r\033[K", "nothing was shown, so there is nothing to end"
 
 
-@pytest.mark.parametrize("transient, last", [(False, "89\n"), (True, "")])
+@pytest.mark.parametrize(("transient", "last"), [(False, "89\n"), (True, "")])
 def test_a_pipe_gets_few_lines_and_the_last(clock, transient, last):
     out = io.StringIO()
     with StatusLine(transient=transient, stream=out, clock=clock) as line:

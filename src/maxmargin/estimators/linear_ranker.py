@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maxmargin import metrics
-from maxmargin._validation import query_offsets
+from maxmargin._validation import ArgumentError, Setting
 from maxmargin.estimators.reporting import ReportMixin
 from maxmargin.estimators.training import check_list_weights, fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import RankingModel
 from maxmargin.models.ranking import gain_shares
+from maxmargin.queries import query_offsets
 from maxmargin.solvers import InexactOracleWarning
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
@@ -49,12 +50,17 @@ class LinearRanker(ReportMixin, BaseEstimator):
             raise ValueError(f"grades={self.grades!r} must be True, False, 'linear' or 'exponential'")
         if self.grades:
             if self.relevance_threshold is not None:
-                raise ValueError("grades=True uses every grade as a threshold; leave relevance_threshold at None")
+                raise ArgumentError(
+                    "grades",
+                    [Setting("grades", self.grades), " uses every grade as a threshold"],
+                    ["leave ", Setting("relevance_threshold"), " out"],
+                )
             levels = np.unique(y)
             if len(levels) > _MOST_GRADES:
-                raise ValueError(
-                    f"grades={self.grades!r} trains for every distinct label, and y has {len(levels)}; round y to a few grades, "
-                    "or give relevance_threshold"
+                raise ArgumentError(
+                    "grades",
+                    [Setting("grades", self.grades), f" trains for every distinct label, and y has {len(levels)}"],
+                    ["round y to a few grades, or give ", Setting("relevance_threshold")],
                 )
             return levels[:-1] if len(levels) > 1 else levels
         if self.relevance_threshold is not None:
@@ -78,7 +84,11 @@ class LinearRanker(ReportMixin, BaseEstimator):
         shares = None
         if isinstance(self.grades, str):
             if loss.native_name() != "ndcg":
-                raise ValueError(f"grades={self.grades!r} are the gains of NDCG; use them with loss='ndcg', or pass grades=True")
+                raise ArgumentError(
+                    "grades",
+                    [Setting("grades", self.grades), " are the gains of NDCG"],
+                    ["use them with ", Setting("loss", "ndcg"), ", or pass ", Setting("grades", True)],
+                )
             shares = gain_shares(
                 y if order is None else y[order],
                 np.array([0, len(y)], dtype=np.int64) if offsets is None else offsets,
@@ -87,7 +97,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
             )
         model = RankingModel(X, relevant, loss, offsets, weights, shares)
         if model.n_blocks == 0:
-            raise ValueError(self._one_class(y, relevant))
+            raise self._one_class(y, relevant)
         if not model.weights.any():
             reason = "sample_weight is zero" if shares is None else "sample_weight or the gain of the grades is zero"
             raise ValueError(f"{reason} for every query with relevant and irrelevant samples; one must count")
@@ -96,16 +106,18 @@ class LinearRanker(ReportMixin, BaseEstimator):
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
-    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_]) -> str:
+    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_]) -> ArgumentError:
         """Why there is nothing to learn."""
         labels = f"labels are from {y.min():g} to {y.max():g}, and those above {self.relevance_thresholds_[0]:g} are relevant"
         if relevant.all() or not relevant.any():
             kind = "relevant" if relevant.all() else "irrelevant"
-            return (
-                f"y must contain relevant and irrelevant samples, but holds only one class, {kind} ones: {labels}; mark relevant "
-                "samples by 1 and the others by 0, or set relevance_threshold"
+            return ArgumentError(
+                "y",
+                f"y must contain relevant and irrelevant samples, but holds only one class, {kind} ones: {labels}",
+                ["mark relevant samples by 1 and the others by 0, or set ", Setting("relevance_threshold")],
             )
-        return f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels}); check qid"
+        problem = f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels})"
+        return ArgumentError("y", problem, "check qid")
 
     def _remember(self, mark: bytes | None, found: Any) -> None:
         """Keep something for a warm start; the loss as well, so that no other one can take its place in memory."""
