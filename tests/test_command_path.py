@@ -261,8 +261,8 @@ def test_wrong_usage(run, tmp_path):
         (["train.letor", "--validation", "test.letor", "--model", "no/m"], "no/m: its folder does not exist; make it first"),
         (["train.letor", "--save", "no/m"], "no/m: its folder does not exist; make it first"),
         (["train.letor", "--checkpoint", "test.letor"], "is not a file saved by maxmargin; name another file for the checkpoint"),
-        (["train.letor", "--validation", "test.letor", "-m", "mape"], "mape"),
-        (["train.letor", "--grades", "--threshold", 1], "--grades uses every grade as a threshold; leave out --threshold"),
+        (["train.letor", "--grades", "--threshold", 1], "--grades mean uses every grade as a threshold; leave --threshold out"),
     ):
         assert message in run("path", *arguments, code=1).stderr
+    assert "metric 'mape' is unknown" in run("path", "train.letor", "--validation", "test.letor", "-m", "mape", code=2).stderr
     assert not (tmp_path / "m").exists()

@@ -172,7 +172,7 @@ def test_contents_of_one_list(one_list):
     rank = np.empty(len(y), dtype=int)
     rank[np.argsort(-scores)] = np.arange(1, len(y) + 1)
     assert late[0][:2] == [1 + int(np.flatnonzero(y)[np.argmin(scores[y == 1])]), rank[y == 1].max()]
-    assert early[0][:2] == [int(np.flatnonzero(y == 0)[np.argmax(scores[y == 0])]), rank[y == 0].min()]
+    assert early[0][:2] == [1 + int(np.flatnonzero(y == 0)[np.argmax(scores[y == 0])]), rank[y == 0].min()]
     assert found["convergence"]["gap"][-1] == pytest.approx(model.dual_gap_, rel=1e-5)
     assert ["C", "10", True] in found["parameters"]["rows"] and ["tol", "0.001", False] in found["parameters"]["rows"]
     text = " ".join(found["headline"]["sentences"])

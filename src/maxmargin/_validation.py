@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -68,6 +69,77 @@ class ArgumentError(ValueError):
 
     def __str__(self) -> str:
         return self.sentence()
+
+
+def check_unmasked(values: Any, name: str) -> Any:
+    """The values themselves; masked entries, which would count as whatever is under the mask, are refused."""
+    if isinstance(values, np.ma.MaskedArray):
+        hidden = int(np.count_nonzero(np.ma.getmaskarray(values)))
+        if hidden:
+            raise ArgumentError(name, f"{name} has {hidden} masked entries", "leave out those samples, or fill the entries in")
+        return values.data
+    return values
+
+
+def check_matrix(X: Any, name: str = "X") -> Any:
+    """Features that can be read without harm: nothing masked, and sparse ones whose indices lie inside the matrix.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d)
+        As users hand it in; shapes and numbers are for others to check.
+    name : str
+        What messages call it.
+
+    Returns
+    -------
+    array-like or sparse matrix
+        The same; sparse indices of 64 bits become 32 bits wherever they fit.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> broken = csr_array(np.eye(2))
+    >>> broken.indices[1] = 7
+    >>> check_matrix(broken)
+    Traceback (most recent call last):
+    maxmargin._validation.ArgumentError: X is a broken sparse matrix (indices must be < 2); make it anew, with indices inside its shape
+    """
+    from scipy.sparse import issparse
+
+    X = check_unmasked(X, name)
+    if not issparse(X):
+        return X
+    X = copy.copy(X)  # its arrays may be cut to size and replaced
+    compressed = hasattr(X, "check_format")
+    try:
+        if compressed:
+            X.check_format(full_check=True)
+        elif X.format == "coo" and any(((at < 0) | (at >= n)).any() for at, n in zip((X.row, X.col), X.shape, strict=True)):
+            raise ValueError("indices are out of range")
+    except ValueError as error:
+        problem = f"{name} is a broken sparse matrix ({error})"
+        raise ArgumentError(name, problem, "make it anew, with indices inside its shape") from error
+    if compressed and X.indices.dtype == np.int64 and max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X
+
+
+def check_labels(y: Any, name: str = "y") -> Any:
+    """Labels of which none is missing: neither masked nor None.
+
+    >>> check_labels([1, None])
+    Traceback (most recent call last):
+    maxmargin._validation.ArgumentError: y has no label for sample 2 (None); leave out samples without one
+    """
+    y = check_unmasked(y, name)
+    labels = np.asarray(y)
+    if labels.dtype == object:
+        missing = [k for k, label in enumerate(labels.ravel()) if label is None or type(label).__name__ in ("NAType", "NaTType")]
+        if missing:
+            problem = f"{name} has no label for sample {missing[0] + 1} ({labels.ravel()[missing[0]]})"
+            raise ArgumentError(name, problem, "leave out samples without one")
+    return y
 
 
 def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.floating[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from itertools import pairwise
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from maxmargin import _core
 from maxmargin._validation import Setting, Words, thread_count
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
+from maxmargin.data.scores import read_scores
 from maxmargin.data.source import DataError, Source, blocks, name_of
 from maxmargin.queries import Codes, Names, as_integers
 
@@ -45,7 +47,8 @@ def load_svmlight(
     Parameters
     ----------
     path : path, bytes or binary file
-        Names that end in ``.gz`` or ``.bz2`` are unpacked.
+        Names that end in ``.gz`` or ``.bz2`` are unpacked. Where no line has a query and there is a file of the same name with
+        ``.query`` or ``.group`` after it, as for LightGBM and XGBoost, that one has the sizes of the queries, one per line.
     zero_based : bool or "auto"
         Whether features are numbered from 0. "auto" says yes if index 0 occurs and no otherwise; say it yourself where a file
         may happen to lack the first feature.
@@ -171,13 +174,28 @@ def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | Non
 
 def _queries(found: dict[str, Any], path: Source) -> tuple[Codes | None, Names | None]:
     if len(found["query"]) == 0:
-        return None, None
+        return _queries_beside(path, len(found["labels"]))
     try:
         names = [text.decode() for text in found["query_names"]]
     except UnicodeDecodeError as error:
         start = bytes(error.object[:40])
         raise DataError(f"{name_of(path)}: the query {start!r} is not text in UTF-8; save or convert the file in it") from None
     return found["query"], as_integers(names)
+
+
+def _queries_beside(path: Source, n: int) -> tuple[Codes | None, Names | None]:
+    """Queries of a file beside the data, numbered from 1."""
+    if isinstance(path, str | os.PathLike):
+        for side in (f"{os.fspath(path)}.query", f"{os.fspath(path)}.group"):
+            if os.path.isfile(side):
+                sizes = read_scores(side)
+                if (sizes < 1).any() or (sizes % 1 != 0).any() or sizes.sum() != n:
+                    raise DataError(
+                        f"{side}: must hold the sizes of the queries of {os.fspath(path)}, whole numbers that add up to its {n} "
+                        f"samples, but adds up to {sizes.sum():g}; correct it, or take it away"
+                    )
+                return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), list(range(1, len(sizes) + 1))
+    return None, None
 
 
 def _comments(found: dict[str, Any]) -> list[str]:

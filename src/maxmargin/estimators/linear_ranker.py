@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maxmargin import metrics
-from maxmargin._validation import ArgumentError, Setting
+from maxmargin._validation import ArgumentError, Setting, check_labels, check_matrix
 from maxmargin.estimators.reporting import ReportMixin
 from maxmargin.estimators.training import check_list_weights, fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
@@ -39,6 +39,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
 
     def _check_samples(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
         """X as an array or CSR matrix and y as numbers; finds the labels above which a sample is relevant."""
+        X = check_matrix(X)
         check_numbers(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
@@ -135,7 +136,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -206,8 +207,8 @@ def warn_of_unsuitable(loss: RankingLoss, stacklevel: int) -> None:
 
 
 def check_numbers(y: Any) -> None:
-    """Complain about labels that are text."""
-    labels = np.asarray(y)
+    """Complain about labels that are text, or missing."""
+    labels = np.asarray(check_labels(y))
     text = labels.dtype.kind in "US" or (labels.dtype == object and any(isinstance(label, str) for label in labels.ravel()))
     if text:
         raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
