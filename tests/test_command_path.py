@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file
-from test_command_training import interrupting
+from test_command_training import SIGNALS, interrupting
 
 from maxmargin import PathSearchCV, RankingSVM, RegularizationPath, load_model, metrics, regularization_path
 from maxmargin.cli.cv import split
@@ -176,12 +176,11 @@ def test_interruption_and_checkpoint(run, monkeypatch, tmp_path):
     assert "c: is the checkpoint of a path with epsilon=0.02, not 0.3" in other
 
 
-def test_interruption_of_a_fold(run, monkeypatch, tmp_path):
-    interrupting(monkeypatch, 60)
-    assert (
-        run("path", "train.letor", *OPTIONS, "--folds", 3, "--checkpoint", "c", "--model", "m", code=130).stderr
-        == "interrupted\n"
-    )
+@SIGNALS
+def test_interruption_of_a_fold(run, monkeypatch, tmp_path, number, code):
+    interrupting(monkeypatch, 60, number)
+    folds = ["--folds", 3, "--checkpoint", "c", "--model", "m"]
+    assert run("path", "train.letor", *OPTIONS, *folds, code=code).stderr == "interrupted\n"
     assert (tmp_path / "c.1").exists() and not (tmp_path / "m").exists()
 
 

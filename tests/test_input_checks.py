@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -42,10 +43,10 @@ def test_missing_labels(estimator, samples, kind):
 def test_masked_features(estimator, samples):
     X, y = samples
     with pytest.raises(ArgumentError, match="X has 1 masked entries"):
-        estimator.fit(np.ma.array(X, mask=X == X[2, 1]), y)
+        estimator.fit(np.ma.array(X, mask=X[2, 1] == X), y)
     estimator.fit(np.ma.array(X), y)
     with pytest.raises(ArgumentError, match="X has 1 masked entries"):
-        estimator.predict(np.ma.array(X, mask=X == X[2, 1]))
+        estimator.predict(np.ma.array(X, mask=X[2, 1] == X))
 
 
 def test_masked_queries(samples):
@@ -81,7 +82,7 @@ def test_broken_sparse_matrices(samples, how):
     matrix = broken(samples[0], how)
     indices = matrix.row if how == "coo" else matrix.indices
     before = indices.copy()
-    with pytest.raises(ArgumentError, match="X is a broken sparse matrix .*; make it anew"):
+    with pytest.raises(ArgumentError, match=r"X is a broken sparse matrix .*; make it anew"):
         check_matrix(matrix)
     assert np.array_equal(indices, before)
 
@@ -119,15 +120,13 @@ def test_wide_indices_that_fit(estimator, samples):
 
 def test_long_names_in_a_list():
     """Text of a list is not given the room of the longest."""
-    import tracemalloc
-
     qid = ["x" * 1_000_000, *(f"q{k // 10}" for k in range(20_000))]
     relevance, scores = np.arange(len(qid)) % 2, np.arange(len(qid)) % 7
     tracemalloc.start()
     values, ids = metrics.per_query(relevance, scores, qid=qid, metrics=["ap"])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(ids) == 2001 == len(values["ap"]) and ids[0] == qid[0] and peak < 20e6
+    assert len(ids) == len(values["ap"]) == 2001 and ids[0] == qid[0] and peak < 20e6
 
 
 def test_settings_are_spelt_by_the_face():

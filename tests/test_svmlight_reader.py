@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import os
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -328,3 +329,21 @@ def test_letor_sample():
     assert read.X.shape == (2933, 46) and len(np.unique(read.qid)) == 157
     assert abs(read.X - X).nnz == 0 and np.array_equal(read.y, y) and np.array_equal(queries(read), qid)
     assert read.docids[0] == "GX008-86-4444840" and None not in read.docids
+
+
+def long_id(rows):
+    """One id of a megabyte and many short ones."""
+    text = "1 qid:" + "x" * 1_000_000 + " 1:1\n"
+    return (text + "".join(f"{k % 2} qid:q{k // 10} 1:{k}\n" for k in range(rows))).encode()
+
+
+def test_long_ids_take_their_own_room():
+    """Counted, not timed: ids as fixed-width text took 80 GB here."""
+    text = long_id(20_000)
+    tracemalloc.start()
+    data = load_svmlight(text, split_queries="group")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.qid.dtype == np.int64 and data.qid.nbytes == 8 * 20_001
+    assert data.query_names[0] == "x" * 1_000_000 and data.query_names[1:3] == ["q0", "q1"] and len(data.query_names) == 2001
+    assert peak < 10 * len(text)

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -152,3 +153,21 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'maxmargin\[parquet\]'"):
         load(tmp_path / "a.parquet", label="y")
+
+
+def test_long_names_take_their_own_room(tmp_path):
+    """One query with a long name among many samples, in text and in Parquet."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = [("x" * 100_000, 1, 0.5), *((f"q{k // 10}", k % 2, float(k)) for k in range(5_000))]
+    text = "q,y,a\n" + "".join(f"{q},{y},{a}\n" for q, y, a in rows)
+    (tmp_path / "a.csv").write_text(text)
+    pq.write_table(pa.table(dict(zip("qya", zip(*rows, strict=True), strict=True))), tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        load(tmp_path / name, label="y", query="q")  # imports what it needs
+        tracemalloc.start()
+        data = load(tmp_path / name, label="y", query="q")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert data.qid.dtype == np.int64 and queries(data) == [q for q, _, _ in rows]
+        assert peak < 25 * len(text), "as fixed-width text it took 2 GB"

@@ -103,7 +103,7 @@ def check_matrix(X: Any, name: str = "X") -> Any:
     >>> broken.indices[1] = 7
     >>> check_matrix(broken)
     Traceback (most recent call last):
-    maxmargin._validation.ArgumentError: X is a broken sparse matrix (indices must be < 2); make it anew, with indices inside its shape
+    maxmargin._validation.ArgumentError: X is a broken sparse matrix (indices must be < 2); make it anew
     """
     from scipy.sparse import issparse
 
@@ -119,7 +119,7 @@ def check_matrix(X: Any, name: str = "X") -> Any:
             raise ValueError("indices are out of range")
     except ValueError as error:
         problem = f"{name} is a broken sparse matrix ({error})"
-        raise ArgumentError(name, problem, "make it anew, with indices inside its shape") from error
+        raise ArgumentError(name, problem, "make it anew") from error
     if compressed and X.indices.dtype == np.int64 and max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X

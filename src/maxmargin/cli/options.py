@@ -298,12 +298,16 @@ def with_exit_codes(command: Command) -> Command:
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 raise SystemExit(exit_code(signals)) from None
+            except MemoryError as error:
+                # There may not be enough even to import something.
+                missing = "there is not enough memory; take fewer samples or features, or allow more (ulimit -v)"
+                raise click.ClickException(str(error) or missing) from None
             except Exception as error:
                 # Not at the top: --help needs no numpy.
                 from maxmargin.data import DataError
                 from maxmargin.storage import SavedFileError
 
-                bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError | MemoryError)
+                bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError)
                 # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
                 if not bad_input or isinstance(error, BrokenPipeError):
                     raise
@@ -355,6 +359,4 @@ def _fail(error: Any) -> NoReturn:
     # Files that are written have names.
     if not named and getattr(error, "errno", None) == errno.ENOSPC:
         message = f"standard output: {error.strerror}; make room, or write somewhere else"
-    if isinstance(error, MemoryError) and not message:
-        message = "there is not enough memory; take fewer samples or features, or allow more memory (ulimit -v)"
     raise click.ClickException(message) from error

@@ -155,8 +155,8 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
     X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
     y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
     qid, asked = queries.finish()
-    codes_and_names = (None, None) if query is None else (qid, as_integers(asked))
-    return Table(X.reshape(len(y), len(features)), y, *codes_and_names, features, ends)
+    X = X.reshape(len(y), len(features))
+    return Table(X, y, None, None, features, ends) if query is None else Table(X, y, qid, as_integers(asked), features, ends)
 
 
 def _bad_number(row: list[str], places: list[int], names: list[str], where: str) -> DataError:
