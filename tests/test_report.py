@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LatentRankingSVM, RankingSVM, metrics
+from maxmargin.certificate import Certificate
 from maxmargin.losses import AUC, RankingLoss
 from maxmargin.metrics import RankedLists
 from maxmargin.report import report_contents, save_page, write_report
@@ -279,11 +280,12 @@ def test_certificate():
         return report_contents(Scorer(**known), X, y)["certificate"]["sentence"]
 
     assert "Nothing is proved" in sentence()
-    assert "Nothing is proved" in sentence(primal_objective_=1.0, dual_gap_=np.inf, certified_=True)
-    proved = sentence(primal_objective_=2.0, dual_gap_=0.002, certified_=True)
-    assert proved == "Training is optimal to within 0.1\xa0%: certified."
-    assert sentence(primal_objective_=2.0, dual_gap_=0.0, certified_=True).endswith("within rounding: certified.")
-    assert "not certified" in sentence(primal_objective_=2.0, dual_gap_=0.002, certified_=False)
+    assert "Nothing is proved" in sentence(**Certificate(1.0, -np.inf, True).attributes())
+    known = Certificate(2.0, 1.998, True).attributes()
+    assert sentence(**known) == "Training is optimal to within 0.1\xa0%: certified."
+    assert sentence(**Certificate(2.0, 2.0, True).attributes()).endswith("within rounding: certified.")
+    assert "not certified" in sentence(**known | {"certified_": False})
+    assert "not certified" in sentence(**known | {"dual_gap_": 0.0}), "the objectives say otherwise"
     bare = report_contents(Scorer(), X, y)
     assert bare["features"] is None and bare["convergence"] is None and bare["parameters"]["rows"] == []
     assert bare["title"] == "Scorer" and bare["metric"] == "AP"

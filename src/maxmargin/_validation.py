@@ -134,7 +134,7 @@ def check_labels(y: Any, name: str = "y") -> Any:
     """
     y = check_unmasked(y, name)
     labels = np.asarray(y)
-    if labels.dtype == object:
+    if labels.dtype == object and labels.ndim:  # no labels at all are for others to refuse
         missing = [k for k, label in enumerate(labels.ravel()) if label is None or type(label).__name__ in ("NAType", "NaTType")]
         if missing:
             problem = f"{name} has no label for sample {missing[0] + 1} ({labels.ravel()[missing[0]]})"
