@@ -42,7 +42,7 @@ def check_equal(path: Path) -> None:
     ours = load_svmlight(path)
     X, y, qid = load_svmlight_file(str(path), query_id=True)
     same = all(np.array_equal(getattr(ours.X, part), getattr(X, part)) for part in ("data", "indices", "indptr"))
-    if not (same and np.array_equal(ours.y, y) and np.array_equal(ours.qid, qid)):
+    if not (same and np.array_equal(ours.y, y) and np.array_equal(np.array(ours.query_names)[ours.qid], qid)):
         raise AssertionError("the readers do not agree")
 
 

@@ -102,7 +102,7 @@ def test_evaluate_bad_files(run, tmp_path):
     assert "gzip" in run("evaluate", "b.csv.gz").output
     (tmp_path / "r.csv").write_text(TABLE)
     result = run("evaluate", "r.csv", "-m", "ndcg@ten")
-    assert result.exit_code == 1 and "metric 'ndcg@ten' is unknown" in result.output
+    assert result.exit_code == 2 and "metric 'ndcg@ten' is unknown" in result.output
     assert run("evaluate", "missing.csv").exit_code == 2
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file
-from test_command_training import interrupting
+from test_command_training import SIGNALS, interrupting
 
 from maxmargin import PathSearchCV, RankingSVM, RegularizationPath, load_model, metrics, regularization_path
 from maxmargin.cli.cv import split
@@ -176,12 +176,11 @@ def test_interruption_and_checkpoint(run, monkeypatch, tmp_path):
     assert "c: is the checkpoint of a path with epsilon=0.02, not 0.3" in other
 
 
-def test_interruption_of_a_fold(run, monkeypatch, tmp_path):
-    interrupting(monkeypatch, 60)
-    assert (
-        run("path", "train.letor", *OPTIONS, "--folds", 3, "--checkpoint", "c", "--model", "m", code=130).stderr
-        == "interrupted\n"
-    )
+@SIGNALS
+def test_interruption_of_a_fold(run, monkeypatch, tmp_path, number, code):
+    interrupting(monkeypatch, 60, number)
+    folds = ["--folds", 3, "--checkpoint", "c", "--model", "m"]
+    assert run("path", "train.letor", *OPTIONS, *folds, code=code).stderr == "interrupted\n"
     assert (tmp_path / "c.1").exists() and not (tmp_path / "m").exists()
 
 
@@ -237,7 +236,7 @@ def test_end_of_the_path_warns(run, tmp_path):
 def test_progress_on_a_terminal_only(run):
     piped, shown, printed = in_a_pipe_and_on_a_terminal("path", "train.letor", *OPTIONS)
     assert piped.stderr == "" and piped.stdout.startswith("train.letor: ")
-    assert "breakpoints" in shown and "of log lambda" in shown and shown.endswith("\r\x1b[K")
+    assert "breakpoints" in shown and "of log lambda" in shown and shown.count("\n") == 1 and shown.endswith("\n")
     assert "breakpoints" not in printed and "\r" not in printed
 
 
@@ -261,8 +260,8 @@ def test_wrong_usage(run, tmp_path):
         (["train.letor", "--validation", "test.letor", "--model", "no/m"], "no/m: its folder does not exist; make it first"),
         (["train.letor", "--save", "no/m"], "no/m: its folder does not exist; make it first"),
         (["train.letor", "--checkpoint", "test.letor"], "is not a file saved by maxmargin; name another file for the checkpoint"),
-        (["train.letor", "--validation", "test.letor", "-m", "mape"], "mape"),
-        (["train.letor", "--grades", "--threshold", 1], "--grades uses every grade as a threshold; leave out --threshold"),
+        (["train.letor", "--grades", "--threshold", 1], "--grades mean uses every grade as a threshold; leave --threshold out"),
     ):
         assert message in run("path", *arguments, code=1).stderr
+    assert "metric 'mape' is unknown" in run("path", "train.letor", "--validation", "test.letor", "-m", "mape", code=2).stderr
     assert not (tmp_path / "m").exists()

@@ -63,7 +63,7 @@ def test_trec_usage(run, tmp_path):
     (tmp_path / "r").write_text("2 Q0 a 1 1 x\n")
     assert "r: has no query in common with q" in run("evaluate", "--qrels", "q", "--run", "r", code=1).stderr
     assert "this looks like a run" in run("evaluate", "--qrels", "r", "--run", "r", code=1).stderr
-    assert "auc needs the scores of all documents" in run("evaluate", "--qrels", "q", "--run", "r", "-m", "auc", code=1).stderr
+    assert "auc needs the scores of all documents" in run("evaluate", "--qrels", "q", "--run", "r", "-m", "auc", code=2).stderr
     assert "--qrels and --run go together" in run("evaluate", "--qrels", "q", code=2).stderr
     assert "either files of samples, or" in run("evaluate", "q", "--qrels", "q", "--run", "r", code=2).stderr
     assert "--complete is for" in run("evaluate", "test.csv", "-c", code=2).stderr

@@ -17,12 +17,13 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 import maxmargin
 import maxmargin.cli.options as options
-from maxmargin import RankingSVM, load_model, losses
+from maxmargin import RankingSVM, load_model
 from maxmargin.cli import main
 from maxmargin.cli.cv import split
 from maxmargin.data import RankingData, load_svmlight
 from maxmargin.estimators.model_files import read_model
 from maxmargin.estimators.training import _BY_NAME
+from maxmargin.losses.ranking import _BY_NAME as LOSSES_BY_NAME
 from maxmargin.problems import RankingProblem
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
@@ -90,8 +91,8 @@ def test_gap_that_is_not_reached(run):
     assert load_model("m").dual_gap_ == answer["gap"]
 
 
-def interrupting(monkeypatch, at):
-    """Ctrl-C in the middle of inference number ``at``."""
+def interrupting(monkeypatch, at, number=signal.SIGINT):
+    """Ctrl-C or another signal in the middle of inference number ``at``."""
     calls = 0
     original = RankingProblem.tangent
 
@@ -99,17 +100,21 @@ def interrupting(monkeypatch, at):
         nonlocal calls
         calls += 1
         if calls == at:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         return original(self, scores)
 
     monkeypatch.setattr(RankingProblem, "tangent", tangent)
 
 
-def test_interruption_saves_what_there_is(run, monkeypatch):
-    interrupting(monkeypatch, 6)
-    before = signal.getsignal(signal.SIGINT)
-    result = run("train", "train.letor", "--C", 1e3, "--tol", 1e-9, "--model", "m", code=130)
-    assert "Warning: interrupted" in result.stderr and signal.getsignal(signal.SIGINT) is before
+SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+
+
+@SIGNALS
+def test_interruption_saves_what_there_is(run, monkeypatch, number, code):
+    interrupting(monkeypatch, 6, number)
+    before = signal.getsignal(number)
+    result = run("train", "train.letor", "--C", 1e3, "--tol", 1e-9, "--model", "m", code=code)
+    assert "Warning: interrupted" in result.stderr and signal.getsignal(number) is before
     model = load_model("m")
     assert model.n_iter_ == 6 and model.dual_gap_ > 1e-9 * model.primal_objective_ and model.certified_
     # The gap is true: weights at their optimum are not better than the dual says.
@@ -119,10 +124,26 @@ def test_interruption_saves_what_there_is(run, monkeypatch):
     assert model.dual_objective_ <= best.primal_objective_ <= model.primal_objective_
 
 
-def test_interruption_before_anything_is_reached(run, tmp_path, monkeypatch):
-    interrupting(monkeypatch, 1)
-    assert run("train", "train.letor", "--model", "m", code=130).stderr == "interrupted\n"
+@SIGNALS
+def test_interruption_before_anything_is_reached(run, tmp_path, monkeypatch, number, code):
+    interrupting(monkeypatch, 1, number)
+    assert run("train", "train.letor", "--model", "m", code=code).stderr == "interrupted\n"
     assert not (tmp_path / "m").exists()
+
+
+def test_sigterm_in_a_process(run, tmp_path):
+    """What a batch system sends: the best model is written, though nobody asked for the gap it has."""
+    endless = ["--C", "1e4", "--tol", "1e-12", "--max-iter", "1000000", "--solver", "subgradient"]
+    command = [sys.executable, "-m", "maxmargin", "train", "train.letor", *endless, "--model", "m"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(maxmargin.__file__).parents[1])}
+    ours, theirs = pytest.importorskip("pty").openpty()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment) as process:
+        assert b"relative gap" in os.read(ours, 1000)  # training has begun
+        process.terminate()
+        code = process.wait(60)
+    os.close(theirs)
+    os.close(ours)
+    assert code == 143 and load_model("m").n_iter_ >= 1 and os.listdir(tmp_path).count("m") == 1
 
 
 def test_model_file_is_checked_first(run, monkeypatch):
@@ -142,7 +163,7 @@ def test_model_file_is_checked_first(run, monkeypatch):
         ("1 qid:1 1:nan\n", "line 1: value of feature 1 'nan' is not finite; leave out or impute"),
         ("1 qid:1 1:2\r0 qid:1 1:3\n", "line 1: a carriage return inside the line; save the file with line ends"),
         ("1 qid:1 1:2\n0 qid:2 1:2\n0 qid:1 1:3\n", "line 3: the query has appeared before, .* pass --split-queries group"),
-        ("label qid f1\n1 qid:1 1:2\n", "line 1: label 'label' is not a number; .* Remove a header, .* tables have names"),
+        ("label qid f1\n1 qid:1 1:2\n", "line 1: label 'label' is not a number; .* Remove a header, .* under names in .csv"),
         ("good 1:2\n", "line 1: label 'good' is not a number"),
         ("1 qid:1 1:2\n1 qid:1 1:3\n", r"bad\.letor: y must contain .* only one class, irrelevant ones: .* or set --threshold"),
         ("1 qid:1 1:2\n0 qid:2 1:3\n", "bad.letor: y must contain relevant and irrelevant samples of the same query"),
@@ -216,7 +237,7 @@ def test_wrong_usage(run):
         assert message in run(*arguments, code=2).stderr
     for command in ("train", "cv"):
         message = run(command, "train.letor", "--model", "m", "--grades", "--threshold", 1, code=1).stderr
-        assert "--grades uses every grade as a threshold; leave out --threshold" in message
+        assert "--grades mean uses every grade as a threshold; leave --threshold out" in message
 
 
 NUMBERS = {
@@ -306,8 +327,63 @@ def test_too_little_memory(run, tmp_path, monkeypatch, command):
 
 def test_choices_are_those_of_the_library():
     assert set(options.SOLVERS) == {"auto", *_BY_NAME}
-    for name in options.LOSSES:
-        assert name == "accuracy" or losses.ranking_loss(name)
+    for first, others in options.LOSSES.items():
+        assert all(LOSSES_BY_NAME[other] is LOSSES_BY_NAME[first] for other in others)
+    names = {name for first, others in options.LOSSES.items() for name in (first, *others)}
+    assert names == {*LOSSES_BY_NAME, "accuracy"}
+
+
+def test_losses_by_other_names(run):
+    answer = json.loads(run("train", "train.letor", "--loss", "MAP", "--model", "a", "--json").stdout)
+    run("train", "train.letor", "--loss", "ap", "--model", "b")
+    assert answer["loss"] == load_model("a").loss == "ap" and (load_model("a").coef_ == load_model("b").coef_).all()
+
+
+@pytest.mark.parametrize("arguments", [["train.letor", "--model", "-"], ["-", "--model", "m"]])
+def test_a_dash_is_no_file(run, tmp_path, arguments):
+    before = os.listdir(tmp_path)
+    message = run("train", *arguments, code=2).stderr
+    assert "'-' does not stand for a stream here; name a file, or /dev/std" in message and os.listdir(tmp_path) == before
+
+
+def test_names_that_are_not_text(run, tmp_path):
+    """Names of files are bytes: nothing is lost where they are not UTF-8."""
+    name = os.fsdecode(b"tr\xff.letor")
+    try:
+        os.rename("train.letor", name)
+    except OSError:
+        pytest.skip("the file system has other names")
+    for arguments in (["train", name, "--model", name + "m"], ["report", name + "m", name, "-o", name + ".html"]):
+        result = run(*arguments)
+        assert "\ufffd" in result.stdout or "\udcff" in result.stdout or b"\xff" in result.stdout_bytes
+    assert read_model(name + "m").about["data"]["file"] == name
+    assert "Model: tr" in (tmp_path / f"{name}.html").read_text()
+    run("path", name, "--epsilon", 0.1, "--report", name + "p.html")
+
+
+def test_memory_is_named(run, monkeypatch):
+    def none(*args, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("maxmargin.cli.reading.load_svmlight", none)
+    message = run("train", "train.letor", "--model", "m", code=1).stderr
+    assert "train.letor: does not fit into memory with what training needs; take fewer samples or features" in message
+    monkeypatch.setattr("maxmargin.cli.report.check_writable", none)
+    assert "Error: there is not enough memory; take fewer" in run("report", "train.letor", "test.letor", code=1).stderr
+
+
+def test_queries_beside_the_data(run, tmp_path):
+    """LightGBM has the sizes of queries in a file of their own."""
+    X, y, _ = samples()
+    dump_svmlight_file(X, y, "side.txt", zero_based=False)
+    Path("side.txt.query").write_text("15\n" * 12)
+    assert json.loads(run("train", "side.txt", "--model", "a", "--json").stdout)["queries"] == 12
+    run("train", "train.letor", "--model", "b")
+    np.testing.assert_array_equal(load_model("a").coef_, load_model("b").coef_)
+    for sizes in ("15\n", "7.5\n" * 24, "180\n0\n"):
+        Path("side.txt.query").write_text(sizes)
+        message = run("train", "side.txt", "--model", "a", code=1).stderr
+        assert "side.txt.query: must hold the sizes of the queries of side.txt, whole numbers that add up to its 180" in message
 
 
 # ---- cv -----------------------------------------------------------------------------------------------------------------------
@@ -352,7 +428,7 @@ def test_cv_table(run):
     assert [float(line.split()[0]) for line in lines[3:9]] == [0.1, 1, 10, 100, 1000, 10000]
     assert lines[9].startswith("best C: ")
     assert run("cv", "train.csv", "--C", "1", "--quiet").output == ""
-    assert "metric 'best' is unknown" in run("cv", "train.csv", "-m", "best", code=1).stderr
+    assert "metric 'best' is unknown" in run("cv", "train.csv", "-m", "best", code=2).stderr
     message = run("cv", "train.csv", "--folds", 13, code=1).stderr
     assert "train.csv: 13 folds need as many queries, but there are only 12; lower --folds" in message
 
@@ -408,7 +484,7 @@ def test_pipes_and_terminals(run, tmp_path):
     """Nothing on standard error in a pipe; a line that is written over on a terminal."""
     piped, shown, _ = in_a_pipe_and_on_a_terminal("train", "train.letor", "--C", "100", "--model", "m")
     assert piped.stderr == "" and piped.stdout.startswith("train.letor: ")
-    assert "relative gap" in shown and shown.endswith("\r\x1b[K")
+    assert "relative gap" in shown and shown.count("\n") == 1 and shown.endswith("\n")
 
 
 def test_pipes_in_place_of_files(run):

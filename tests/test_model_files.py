@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 
 import numpy as np
@@ -214,6 +215,19 @@ def test_writing_in_one_step(tmp_path):
     with replacing(path) as file:
         file.write(b"new")
     assert path.read_bytes() == b"new" and stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_was_left_behind_is_swept(tmp_path):
+    """A run that was killed leaves a temporary behind; the next one takes it away, but not those that may be in use."""
+    path, hour = tmp_path / "file", 3600
+    kept = [".file.0123456789ab.tmp", ".file.other.tmp", ".file2.0123456789ab.tmp", "file.0123456789ab.tmp", ".file.mine.tmp.old"]
+    swept = [".file.ba9876543210.tmp", ".file.000000000000.tmp"]
+    for name, age in [(kept[0], hour // 2), *((name, 10 * hour) for name in kept[1:]), *((name, 2 * hour) for name in swept)]:
+        (tmp_path / name).write_bytes(b"part")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "file"]) and path.read_bytes() == b"new"
 
 
 def test_mode_links_and_places(tmp_path):
@@ -460,6 +474,15 @@ def test_sizes_are_not_believed(saved):
     # Megabytes of zeros in a small file.
     rewritten(saved, lambda members: members.update({"coef_.npy": bytes(10**7)}), zipfile.ZIP_DEFLATED)
     refused(saved, "is packed in another way")
+
+
+def test_headers_that_are_deep(saved):
+    """Python reads them, but recursion over what comes out of it ends early."""
+    nested = []
+    for _ in range(900):
+        nested = [nested]
+    with_header(saved, lambda h: h["content"]["parameters"].update(C=nested))
+    refused(saved, "its header is nested more than 50 levels deep")
 
 
 @pytest.mark.parametrize("header", [b"{", b"\xff", b"[" * 100_000, b'{"format": ' + b"9" * 10_000 + b"}", b"[1]", b'{"a": NaN}'])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from maxmargin.solvers.dual import Dual
 from scipy.optimize import minimize, minimize_scalar
 from solver_cases import BOUNDS, LAM, MODELS, chain, listed, make_model, outputs_of, primal_of
 
@@ -17,7 +18,6 @@ from maxmargin.problems import MulticlassProblem
 from maxmargin.problems.distributions import log_mix, log_normalize, tilt
 from maxmargin.solvers import BCFW, ExponentiatedGradient, PartialLinearization
 from maxmargin.solvers.base import Run, check_bounds
-from maxmargin.solvers.dual import Dual
 from maxmargin.solvers.partial_linearization import _DistributionState
 
 seeds = st.integers(0, 2**32 - 1)

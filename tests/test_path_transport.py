@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from maxmargin.solvers.compiled import SoftState, make_engine
+from maxmargin.solvers.corners import Corners
+from maxmargin.solvers.dual import Dual
 from native_oracles import COMPILER, c_library
 from path_cases import Reference
 from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, make_model, optimum, outputs_of
@@ -19,9 +22,6 @@ from maxmargin.cuts import Cut
 from maxmargin.problems import ChainProblem, DecodedProblem, MulticlassProblem, NativeProblem, TreeProblem
 from maxmargin.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import Run, check_bounds
-from maxmargin.solvers.compiled import SoftState, make_engine
-from maxmargin.solvers.corners import Corners
-from maxmargin.solvers.dual import Dual
 
 RATIOS = (0.99, 0.7, 0.3, 0.01)
 NEVER = 10**9

@@ -17,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import LatentRankingSVM, RankingSVM, metrics
+from maxmargin.certificate import Certificate
 from maxmargin.losses import AUC, RankingLoss
-from maxmargin.metrics import _Lists
+from maxmargin.metrics import RankedLists
 from maxmargin.report import report_contents, save_page, write_report
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.curves import gain, histogram, precision_recall, thin
@@ -83,7 +84,7 @@ def test_one_list(samples):
     grades, scores, _ = (np.array(column, dtype=float) for column in zip(*samples, strict=True))
     if not grades.any():
         grades[0] = 1
-    lists = _Lists(grades, scores, None)
+    lists = RankedLists(grades, scores, None)
     curve = precision_recall(lists)
     area = np.sum(np.diff(curve.x) * curve.y[1:])
     assert area == pytest.approx(metrics.average_precision(grades, scores))
@@ -98,7 +99,7 @@ def test_one_list(samples):
 def test_several_queries(samples):
     grades, scores, qid = (np.array(column, dtype=float) for column in zip(*samples, strict=True))
     qid[:2], grades[:2] = [0, 1], 1
-    lists = _Lists(grades, scores, qid)
+    lists = RankedLists(grades, scores, qid)
     curve = precision_recall(lists)
     judged = np.isin(qid, qid[grades > 0])
     truth = metrics.interpolated_average_precision(grades[judged], scores[judged], points=101, qid=qid[judged])
@@ -130,7 +131,7 @@ def test_thinned_curves_stay_true():
     rng = np.random.default_rng(2)
     relevant = rng.random(60_000) < 0.3
     scores = relevant + rng.normal(size=60_000)
-    lists = _Lists(relevant, scores, None)
+    lists = RankedLists(relevant, scores, None)
     curve = precision_recall(lists)
     assert len(curve.x) <= 1001
     assert np.sum(np.diff(curve.x) * curve.y[1:]) == pytest.approx(metrics.average_precision(relevant, scores), abs=2e-3)
@@ -171,8 +172,8 @@ def test_contents_of_one_list(one_list):
     late, early = found["samples"]["late"], found["samples"]["early"]
     rank = np.empty(len(y), dtype=int)
     rank[np.argsort(-scores)] = np.arange(1, len(y) + 1)
-    assert late[0][:2] == [int(np.flatnonzero(y)[np.argmin(scores[y == 1])]), rank[y == 1].max()]
-    assert early[0][:2] == [int(np.flatnonzero(y == 0)[np.argmax(scores[y == 0])]), rank[y == 0].min()]
+    assert late[0][:2] == [1 + int(np.flatnonzero(y)[np.argmin(scores[y == 1])]), rank[y == 1].max()]
+    assert early[0][:2] == [1 + int(np.flatnonzero(y == 0)[np.argmax(scores[y == 0])]), rank[y == 0].min()]
     assert found["convergence"]["gap"][-1] == pytest.approx(model.dual_gap_, rel=1e-5)
     assert ["C", "10", True] in found["parameters"]["rows"] and ["tol", "0.001", False] in found["parameters"]["rows"]
     text = " ".join(found["headline"]["sentences"])
@@ -279,11 +280,12 @@ def test_certificate():
         return report_contents(Scorer(**known), X, y)["certificate"]["sentence"]
 
     assert "Nothing is proved" in sentence()
-    assert "Nothing is proved" in sentence(primal_objective_=1.0, dual_gap_=np.inf, certified_=True)
-    proved = sentence(primal_objective_=2.0, dual_gap_=0.002, certified_=True)
-    assert proved == "Training is optimal to within 0.1\xa0%: certified."
-    assert sentence(primal_objective_=2.0, dual_gap_=0.0, certified_=True).endswith("within rounding: certified.")
-    assert "not certified" in sentence(primal_objective_=2.0, dual_gap_=0.002, certified_=False)
+    assert "Nothing is proved" in sentence(**Certificate(1.0, -np.inf, True).attributes())
+    known = Certificate(2.0, 1.998, True).attributes()
+    assert sentence(**known) == "Training is optimal to within 0.1\xa0%: certified."
+    assert sentence(**Certificate(2.0, 2.0, True).attributes()).endswith("within rounding: certified.")
+    assert "not certified" in sentence(**known | {"certified_": False})
+    assert "not certified" in sentence(**known | {"dual_gap_": 0.0}), "the objectives say otherwise"
     bare = report_contents(Scorer(), X, y)
     assert bare["features"] is None and bare["convergence"] is None and bare["parameters"]["rows"] == []
     assert bare["title"] == "Scorer" and bare["metric"] == "AP"

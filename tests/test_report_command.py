@@ -58,6 +58,12 @@ def test_report(run, tmp_path, ranker):
     # Features are numbered as in the file.
     assert found["features"]["by_weight"][0][0] == f"feature {1 + int(np.argmax(np.abs(model.coef_)))}"
     assert found["notes"] == ["Model: ranker.model. Data: test.letor."]
+    # Queries have the names of the file.
+    text = (tmp_path / "test.letor").read_text()
+    (tmp_path / "named.letor").write_text(text.replace("qid:", "qid:q-"))
+    run("report", "ranker.model", "named.letor", "-o", "named.html")
+    rows, named = (contents(tmp_path / page)["queries"]["rows"] for page in ("report.html", "named.html"))
+    assert [row[0] for row in named] == [f"q-{row[0]}" for row in rows] and len(rows) == 20
     assert run("report", "ranker.model", "test.letor", "-q").output == ""
 
 

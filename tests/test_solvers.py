@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from maxmargin.solvers.dual import Dual
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
@@ -23,7 +24,6 @@ from maxmargin.solvers import (
     Solver,
     Subgradient,
 )
-from maxmargin.solvers.dual import Dual
 
 
 @lru_cache

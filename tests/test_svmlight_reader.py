@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import os
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,12 +21,18 @@ from maxmargin.data import DataError, FeatureIndexError, load_svmlight, read_lab
 DATA = Path(os.environ.get("MAXMARGIN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
 
 
+def queries(data):
+    """Name of the query of every sample."""
+    return [data.query_names[code] for code in data.qid]
+
+
 def same(a, b):
     assert a.X.shape == b.X.shape
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(a.X, name), getattr(b.X, name))
     np.testing.assert_array_equal(a.y, b.y)
     assert (a.qid is None) == (b.qid is None) and (a.qid is None or np.array_equal(a.qid, b.qid))
+    assert a.query_names == b.query_names
     assert a.comments == b.comments
 
 
@@ -60,7 +67,7 @@ def test_round_trip_with_scikit_learn(data, zero_based, n_threads, piece):
     if qid is None:
         assert read.qid is None
     else:
-        np.testing.assert_array_equal(read.qid, peer[2])
+        np.testing.assert_array_equal(queries(read), peer[2])
         assert read.qid.dtype == np.int64
 
 
@@ -274,15 +281,15 @@ def test_bad_arguments():
 def test_queries():
     text = b"1 qid:7 1:1 # one\n2 qid:5 1:2\n3 qid:7 1:3\n4 qid:x 1:4\n"
     group = load_svmlight(text, split_queries="group", comments=True)
-    assert group.qid.tolist() == ["7", "7", "5", "x"] and group.y.tolist() == [1, 3, 2, 4]
+    assert queries(group) == ["7", "7", "5", "x"] and group.y.tolist() == [1, 3, 2, 4]
     assert group.X.toarray().ravel().tolist() == [1, 3, 2, 4] and group.comments == ["one", "", "", ""]
     keep = load_svmlight(text, split_queries="keep")
-    assert keep.qid.tolist() == ["7", "5", "7", "x"] and keep.y.tolist() == [1, 2, 3, 4]
-    assert load_svmlight(b"1 qid:07 1:1\n1 qid:7 1:1\n").qid.tolist() == ["07", "7"]
-    assert load_svmlight(b"1 qid:-3\n1 qid:9223372036854775807\n").qid.tolist() == [-3, 2**63 - 1]
-    assert load_svmlight(b"1 qid:9223372036854775808\n").qid.tolist() == ["9223372036854775808"]
-    labels, qid = read_labels(text + b"5 qid:x features: not looked at\n")
-    assert labels.tolist() == [1, 2, 3, 4, 5] and qid.tolist() == ["7", "5", "7", "x", "x"]
+    assert queries(keep) == ["7", "5", "7", "x"] and keep.y.tolist() == [1, 2, 3, 4]
+    assert queries(load_svmlight(b"1 qid:07 1:1\n1 qid:7 1:1\n")) == ["07", "7"]
+    assert queries(load_svmlight(b"1 qid:-3\n1 qid:9223372036854775807\n")) == [-3, 2**63 - 1]
+    assert queries(load_svmlight(b"1 qid:9223372036854775808\n")) == ["9223372036854775808"]
+    labels, qid, names = read_labels(text + b"5 qid:x features: not looked at\n")
+    assert labels.tolist() == [1, 2, 3, 4, 5] and qid.tolist() == [0, 1, 0, 2, 2] and names == ["7", "5", "x"]
 
 
 def test_sources(tmp_path):
@@ -320,5 +327,23 @@ def test_letor_sample():
     read = load_svmlight(path, comments=True)
     X, y, qid = load_svmlight_file(str(path), query_id=True)
     assert read.X.shape == (2933, 46) and len(np.unique(read.qid)) == 157
-    assert abs(read.X - X).nnz == 0 and np.array_equal(read.y, y) and np.array_equal(read.qid, qid)
+    assert abs(read.X - X).nnz == 0 and np.array_equal(read.y, y) and np.array_equal(queries(read), qid)
     assert read.docids[0] == "GX008-86-4444840" and None not in read.docids
+
+
+def long_id(rows):
+    """One id of a megabyte and many short ones."""
+    text = "1 qid:" + "x" * 1_000_000 + " 1:1\n"
+    return (text + "".join(f"{k % 2} qid:q{k // 10} 1:{k}\n" for k in range(rows))).encode()
+
+
+def test_long_ids_take_their_own_room():
+    """Counted, not timed: ids as fixed-width text took 80 GB here."""
+    text = long_id(20_000)
+    tracemalloc.start()
+    data = load_svmlight(text, split_queries="group")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.qid.dtype == np.int64 and data.qid.nbytes == 8 * 20_001
+    assert data.query_names[0] == "x" * 1_000_000 and data.query_names[1:3] == ["q0", "q1"] and len(data.query_names) == 2001
+    assert peak < 10 * len(text)

@@ -1,6 +1,7 @@
 """Files of evaluation campaigns: read, joined and evaluated as trec_eval does."""
 
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -151,3 +152,16 @@ def test_retrieved_is_checked():
         metrics.evaluate([1, 0], [1, 0], retrieved=[1, 0])
     # Below everything, and half of what is tied there.
     assert metrics.evaluate([1, 0, 0], [0, 0, 1], metrics=["auc"], retrieved=[False, False, True]) == {"auc": 0.25}
+
+
+def test_long_names_take_their_own_room():
+    qrels = {"x" * 1_000_000: {"a": 1}, **{f"q{k}": {f"d{j}": j % 2 for j in range(10)} for k in range(2000)}}
+    results = {query: dict.fromkeys(judged, 1.0) for query, judged in qrels.items()}
+    tracemalloc.start()
+    lists = judged_run(qrels, results)
+    values, names = metrics.per_query(**lists._asdict(), metrics=["map"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert lists.qid.dtype == np.int64 and names == list(qrels) and len(values["map"]) == 2001 and peak < 20e6
+    ranked = run_lines(lists.qid, map(str, range(len(lists.qid))), lists.scores, query_names=lists.query_names)
+    assert next(ranked).startswith("xxx")

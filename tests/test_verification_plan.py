@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from maxmargin.solvers.dual import Dual
 from scipy import stats
 from sklearn.svm import LinearSVC
 from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, listed, make_model, outputs_of, primal_of
@@ -29,7 +30,6 @@ from maxmargin.solvers import (
 from maxmargin.solvers.base import check_bounds
 from maxmargin.solvers.bcfw import make_sampler
 from maxmargin.solvers.cutting_plane import WorkingSet
-from maxmargin.solvers.dual import Dual
 
 
 def blocks_of(name):

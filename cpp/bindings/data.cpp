@@ -70,7 +70,9 @@ void bind_parser(nb::module_& m, const char* name) {
 }  // namespace
 
 void bind_data(nb::module_& m) {
-    nb::exception<TextError>(m, "TextError", PyExc_ValueError);
+    const nb::object text_error = nb::exception<TextError>(m, "TextError", PyExc_ValueError);
+    nb::exception<ZeroIndexError>(m, "ZeroIndexError", text_error);
+    nb::exception<SplitQueryError>(m, "SplitQueryError", text_error);
     bind_parser<double>(m, "SvmlightParser64");
     bind_parser<float>(m, "SvmlightParser32");
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <limits>
 #include <new>
@@ -38,6 +39,14 @@ struct SvmlightOptions {
 class TextError : public std::runtime_error {
   public:
     TextError(std::int64_t line, const std::string& message) : std::runtime_error("line " + std::to_string(line) + ": " + message) {}
+};
+
+// What an option of the reader would mend; its callers know what they call it.
+struct ZeroIndexError : TextError {
+    using TextError::TextError;
+};
+struct SplitQueryError : TextError {
+    using TextError::TextError;
 };
 
 // An array that grows by realloc, which on Linux moves pages instead of copying them; untouched pages cost nothing.
@@ -130,6 +139,7 @@ struct Piece {
     bool has_zero = false;
     std::int64_t n_lines = 0;
     std::string error;  // of line n_lines, where parsing stopped
+    bool zero_index = false;  // is it the index 0?
 
     void clear() {
         n_entries = 0;
@@ -142,6 +152,7 @@ struct Piece {
         has_zero = false;
         n_lines = 0;
         error.clear();
+        zero_index = false;
     }
 };
 
@@ -223,8 +234,8 @@ class PieceParser {
         if (outcome == Parsed::number && !at_end_of_field(p)) outcome = Parsed::not_a_number;
         if (outcome != Parsed::number)
             return fail_number("label", field, outcome,
-                               "a line looks like '2 qid:7 1:0.5 3:2 # comment'. Remove a header, if this is one; "
-                               "tables are read by load_table");
+                               "a line looks like '2 qid:7 1:0.5 3:2 # comment'. Remove a header, if this is one; tables are "
+                               "read by load_table, or under names in .csv, .tsv or .parquet");
         p = skip_blanks(p);
         std::string_view query;
         if (!parse_query(p, query)) return false;
@@ -263,8 +274,10 @@ class PieceParser {
             if (index > std::numeric_limits<std::int32_t>::max())
                 return fail("feature index " + quoted(field) + " is larger than 2147483647; number the features from 1");
             if (index <= previous) return bad_order(index, previous);
-            if (index == 0 && !options_.zero_allowed)
-                return fail("feature index 0, but zero_based=False says that they start at 1; pass zero_based=True");
+            if (index == 0 && !options_.zero_allowed) {
+                out_.zero_index = true;
+                return fail("feature index 0");
+            }
             previous = index;
             const char* const number = ++p;
             Parsed outcome = parse_decimal(p, *value);
@@ -378,8 +391,8 @@ class SvmlightParser {
     Growing<std::int32_t> columns;  // as in the file
     Growing<std::int64_t> row_begin;
     Growing<double> labels;
-    Growing<std::int32_t> query;     // per row, a place in query_names; empty if there are no queries
-    std::vector<std::string> query_names;
+    Growing<std::int64_t> query;     // per row, a place in query_names; empty if there are no queries
+    std::deque<std::string> query_names;
     std::string comments;            // one after the other
     Growing<std::int64_t> comment_ends;
     std::int64_t highest = -1, highest_line = 0;
@@ -418,6 +431,7 @@ class SvmlightParser {
         for (std::size_t k = 0; k < count; ++k) {
             Piece<T>& piece = pieces_[k];
             take_queries(piece, first_row[k], first_row[k + 1]);
+            if (piece.zero_index) throw ZeroIndexError(n_lines_ + piece.n_lines + 1, piece.error);
             if (!piece.error.empty()) throw TextError(n_lines_ + piece.n_lines + 1, piece.error);
             if (piece.highest > highest) {
                 highest = piece.highest;
@@ -461,26 +475,24 @@ class SvmlightParser {
         }
     }
 
-    std::int32_t number_of(std::string_view name, std::size_t row, std::int64_t line) {
+    std::int64_t number_of(std::string_view name, std::size_t row, std::int64_t line) {
         if (row > 0) {
-            const std::int32_t before = query.data()[row - 1];
+            const std::int64_t before = query.data()[row - 1];
             if (query_names[static_cast<std::size_t>(before)] == name) return before;
         }
-        const auto [place, is_new] = query_numbers_.try_emplace(std::string(name), static_cast<std::int32_t>(query_names.size()));
-        if (is_new) {
-            if (query_names.size() == std::numeric_limits<std::int32_t>::max()) throw TextError(line, "more than 2147483647 queries");
+        const auto known = query_numbers_.find(name);
+        if (known == query_numbers_.end()) {
             query_names.emplace_back(name);
-        } else if (!options_.split_allowed) {
-            throw TextError(line, "the query has appeared before, with other queries in between; put the lines of a query together, or "
-                                  "pass split_queries='group' to have them sorted by the first appearance of their query");
+            return query_numbers_[query_names.back()] = static_cast<std::int64_t>(query_names.size()) - 1;
         }
-        return place->second;
+        if (!options_.split_allowed) throw SplitQueryError(line, "the query has appeared before, with others in between");
+        return known->second;
     }
 
     SvmlightOptions options_;
     std::vector<Piece<T>> pieces_;  // kept for their memory
     std::string rest_;              // a line whose end has not come yet
-    std::unordered_map<std::string, std::int32_t> query_numbers_;
+    std::unordered_map<std::string_view, std::int64_t> query_numbers_;  // of query_names, which never move
     std::int64_t n_lines_ = 0;
     bool with_queries_ = false, finished_ = false;
 };

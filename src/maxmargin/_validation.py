@@ -2,15 +2,144 @@
 
 from __future__ import annotations
 
-import numbers
+import copy
 import os
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 # Kernels number samples with 32-bit integers.
 MAX_SAMPLES = 2**31 - 1
+
+_NO_VALUE = object()
+
+
+class Setting(NamedTuple):
+    """An argument, perhaps with a value, as a sentence mentions it; every face has its own spelling.
+
+    >>> str(Setting("loss", "ndcg")), str(Setting("features"))
+    ("loss='ndcg'", 'features')
+    """
+
+    name: str
+    value: Any = _NO_VALUE
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a value is mentioned."""
+        return self.value is not _NO_VALUE
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value!r}" if self.has_value else self.name
+
+
+Words = str | Sequence[str | Setting]
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be used: which one, what is wrong and what to do. Its text is in the words of the library.
+
+    Parameters
+    ----------
+    argument : str
+        Its name.
+    problem, remedy : str, or sequence of str and Setting
+        Two halves of a sentence. Where they mention arguments, these are settings, so that :meth:`sentence` can spell them as
+        a command does.
+
+    Examples
+    --------
+    >>> error = ArgumentError("grades", ["such gains are those of ", Setting("loss", "ndcg")], ["leave out ", Setting("grades")])
+    >>> str(error)
+    "such gains are those of loss='ndcg'; leave out grades"
+    >>> error.sentence(lambda setting: f"--{setting.name}")
+    'such gains are those of --loss; leave out --grades'
+    """
+
+    def __init__(self, argument: str, problem: Words, remedy: Words = "") -> None:
+        super().__init__(argument, problem, remedy)
+        self.argument, self.problem, self.remedy = argument, problem, remedy
+
+    def sentence(self, spell: Callable[[Setting], str] = str) -> str:
+        """Problem and remedy, with settings in the spelling of a face."""
+        halves = (self.problem, self.remedy)
+        return "; ".join("".join(part if isinstance(part, str) else spell(part) for part in half) for half in halves if half)
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+def check_unmasked(values: Any, name: str) -> Any:
+    """The values themselves; masked entries, which would count as whatever is under the mask, are refused."""
+    if isinstance(values, np.ma.MaskedArray):
+        hidden = int(np.count_nonzero(np.ma.getmaskarray(values)))
+        if hidden:
+            raise ArgumentError(name, f"{name} has {hidden} masked entries", "leave out those samples, or fill the entries in")
+        return values.data
+    return values
+
+
+def check_matrix(X: Any, name: str = "X") -> Any:
+    """Features that can be read without harm: nothing masked, and sparse ones whose indices lie inside the matrix.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d)
+        As users hand it in; shapes and numbers are for others to check.
+    name : str
+        What messages call it.
+
+    Returns
+    -------
+    array-like or sparse matrix
+        The same; sparse indices of 64 bits become 32 bits wherever they fit.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> broken = csr_array(np.eye(2))
+    >>> broken.indices[1] = 7
+    >>> check_matrix(broken)
+    Traceback (most recent call last):
+    maxmargin._validation.ArgumentError: X is a broken sparse matrix (indices must be < 2); make it anew
+    """
+    from scipy.sparse import issparse
+
+    X = check_unmasked(X, name)
+    if not issparse(X):
+        return X
+    X = copy.copy(X)  # its arrays may be cut to size and replaced
+    compressed = hasattr(X, "check_format")
+    try:
+        if compressed:
+            X.check_format(full_check=True)
+        elif X.format == "coo" and any(((at < 0) | (at >= n)).any() for at, n in zip((X.row, X.col), X.shape, strict=True)):
+            raise ValueError("indices are out of range")
+    except ValueError as error:
+        problem = f"{name} is a broken sparse matrix ({error})"
+        raise ArgumentError(name, problem, "make it anew") from error
+    if compressed and X.indices.dtype == np.int64 and max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X
+
+
+def check_labels(y: Any, name: str = "y") -> Any:
+    """Labels of which none is missing: neither masked nor None.
+
+    >>> check_labels([1, None])
+    Traceback (most recent call last):
+    maxmargin._validation.ArgumentError: y has no label for sample 2 (None); leave out samples without one
+    """
+    y = check_unmasked(y, name)
+    labels = np.asarray(y)
+    if labels.dtype == object and labels.ndim:  # no labels at all are for others to refuse
+        missing = [k for k, label in enumerate(labels.ravel()) if label is None or type(label).__name__ in ("NAType", "NaTType")]
+        if missing:
+            problem = f"{name} has no label for sample {missing[0] + 1} ({labels.ravel()[missing[0]]})"
+            raise ArgumentError(name, problem, "leave out samples without one")
+    return y
 
 
 def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.floating[Any]]:
@@ -62,47 +191,6 @@ def check_both_classes(relevant: NDArray[np.uint8], name: str = "relevant") -> t
     if n_neg == 0:
         raise ValueError(f"{name} marks every sample as positive; rank losses need at least one negative sample")
     return n_pos, n_neg
-
-
-def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.intp] | None]:
-    """Group rows by query.
-
-    Returns
-    -------
-    ids : array of shape (q,)
-        The distinct query ids in order of first appearance.
-    offsets : int64 array of shape (q + 1,)
-        Query k has the rows ``offsets[k]:offsets[k + 1]`` of the ordered data.
-    order : int array of shape (n,), or None
-        Rows in query order; None if the rows are grouped already.
-    """
-    ids = np.asarray(qid)
-    if ids.shape != (n,):
-        raise ValueError(f"qid has shape {ids.shape}, but one query id for each of the {n} samples is needed")
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise ValueError("qid contains NaN; every sample must belong to a query")
-    if n == 0:
-        return ids, np.zeros(1, dtype=np.int64), None
-    if ids.dtype.kind in "mM" and np.isnat(ids).any():
-        raise ValueError("qid contains NaT; every sample must belong to a query")
-    if ids.dtype == object:
-        kinds = {next((kind for kind in (str, numbers.Real) if isinstance(entry, kind)), type(entry)) for entry in ids}
-        # NaN is what differs from itself; some kinds of missing values cannot even be asked, but have a kind of their own.
-        missing = any(kind.__name__ in ("NoneType", "NAType", "NaTType") for kind in kinds)
-        if len(kinds) > 1 or missing or any(entry != entry for entry in ids):
-            raise ValueError("qid must be numbers or strings, of one kind and without missing values")
-    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
-    heads = ids[starts]
-    distinct, first, group = np.unique(heads, return_index=True, return_inverse=True)
-    if len(distinct) == len(heads):
-        return heads, np.append(starts, n).astype(np.int64), None
-    # Some query is spread over several stretches: order the stretches by first appearance, rows stay in order inside.
-    appearance = np.argsort(np.argsort(first))
-    lengths = np.diff(np.append(starts, n))
-    query = np.repeat(appearance[group], lengths)
-    order = np.argsort(query, kind="stable")
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(query))))
-    return heads[np.sort(first)], offsets.astype(np.int64), order
 
 
 def thread_count(n: int | None, name: str = "n_jobs") -> int:

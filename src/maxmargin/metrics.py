@@ -8,13 +8,14 @@ in ``trec_eval``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._validation import check_scores, query_offsets
+from maxmargin._validation import check_scores
+from maxmargin.queries import query_offsets
 
 __all__ = [
     "auc",
@@ -31,7 +32,7 @@ Floats = NDArray[np.float64]
 Gains = Literal["linear", "exponential"]
 
 
-class _Lists:
+class RankedLists:
     """Samples sorted by query and descending score, ties with the less relevant first, those not retrieved at the end."""
 
     def __init__(
@@ -100,7 +101,7 @@ def average_precision(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike
     >>> average_precision([1, 0, 0, 0, 1], [5, 4, 3, 2, 1])
     0.7
     """
-    return float(_average_precision(_Lists(relevance, scores, qid)).mean())
+    return float(_average_precision(RankedLists(relevance, scores, qid)).mean())
 
 
 def interpolated_average_precision(
@@ -125,7 +126,7 @@ def interpolated_average_precision(
     """
     if points is not None and points < 2:
         raise ValueError(f"points={points} must be at least 2 (recalls 0 and 1), or None for the area under the curve")
-    lists = _Lists(relevance, scores, qid)
+    lists = RankedLists(relevance, scores, qid)
     relevant = lists.grades > 0
     precisions = lists.seen(relevant) / lists.position
     total = 0.0
@@ -145,7 +146,7 @@ def reciprocal_rank(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike |
     >>> reciprocal_rank([0, 0, 1], [3, 2, 1])
     0.3333333333333333
     """
-    return float(_reciprocal_rank(_Lists(relevance, scores, qid)).mean())
+    return float(_reciprocal_rank(RankedLists(relevance, scores, qid)).mean())
 
 
 def precision(relevance: ArrayLike, scores: ArrayLike, *, k: int, qid: ArrayLike | None = None) -> float:
@@ -154,7 +155,7 @@ def precision(relevance: ArrayLike, scores: ArrayLike, *, k: int, qid: ArrayLike
     >>> precision([1, 0, 1, 0], [4, 3, 2, 1], k=2)
     0.5
     """
-    return float(_precision(_Lists(relevance, scores, qid), k).mean())
+    return float(_precision(RankedLists(relevance, scores, qid), k).mean())
 
 
 def auc(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:
@@ -163,7 +164,7 @@ def auc(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None
     >>> auc([1, 0, 1, 0], [4, 3, 2, 1])
     0.75
     """
-    return float(_auc(_Lists(relevance, scores, qid)).mean())
+    return float(_auc(RankedLists(relevance, scores, qid)).mean())
 
 
 def ndcg(
@@ -192,7 +193,7 @@ def ndcg(
     >>> round(ndcg([1, 0, 0, 0, 1], [5, 4, 3, 2, 1]), 6)
     0.850345
     """
-    return float(_ndcg(_Lists(relevance, scores, qid), k, gains).mean())
+    return float(_ndcg(RankedLists(relevance, scores, qid), k, gains).mean())
 
 
 DEFAULT_METRICS = ("map", "mrr", "ndcg", "ndcg@10", "p@10", "auc")
@@ -228,8 +229,11 @@ def per_query(
     metrics: Iterable[str] = DEFAULT_METRICS,
     gains: Gains = "linear",
     retrieved: ArrayLike | None = None,
-) -> tuple[dict[str, Floats], NDArray[Any]]:
+    query_names: Sequence[Any] | None = None,
+) -> tuple[dict[str, Floats], Any]:
     """The metrics of every query, and the query ids in the same order (that of first appearance).
+
+    Where ``query_names`` are given, as readers of files do, ``qid`` are codes, places in them, and the names are returned.
 
     Where ``retrieved`` (booleans, shape (n,)) is False, a sample is known but was not returned by the search that is evaluated:
     it counts among the relevant samples there are, and stands at no position (for ``auc``, below all others).
@@ -238,14 +242,16 @@ def per_query(
     --------
     >>> values, queries = per_query([1, 0, 0, 1], [4, 3, 2, 1], qid=["a", "a", "b", "b"], metrics=["ap"])
     >>> values["ap"], queries
-    (array([1. , 0.5]), array(['a', 'b'], dtype='<U1'))
+    (array([1. , 0.5]), array(['a', 'b'], dtype=object))
     """
-    wanted = {name: _by_name(name, gains) for name in metrics}
-    lists = _Lists(relevance, scores, qid, retrieved)
-    return {name: metric(lists) for name, metric in wanted.items()}, lists.qid
+    wanted = {name: metric_named(name, gains) for name in metrics}
+    lists = RankedLists(relevance, scores, qid, retrieved)
+    ids = lists.qid if query_names is None else [query_names[code] for code in lists.qid.tolist()]
+    return {name: metric(lists) for name, metric in wanted.items()}, ids
 
 
-def _by_name(name: str, gains: Gains) -> Callable[[_Lists], Floats]:
+def metric_named(name: str, gains: Gains) -> Callable[[RankedLists], Floats]:
+    """The metric of every query, by a name that :func:`evaluate` takes."""
     plain, at, cut = name.lower().partition("@")
     k = int(cut) if cut.isdigit() and int(cut) > 0 else None
     if not at or k is not None:
@@ -259,24 +265,24 @@ def _by_name(name: str, gains: Gains) -> Callable[[_Lists], Floats]:
     raise ValueError(f"metric {name!r} is unknown; choose from {known}")
 
 
-def _average_precision(lists: _Lists) -> Floats:
+def _average_precision(lists: RankedLists) -> Floats:
     relevant = lists.grades > 0
     precision_here = lists.seen(relevant) / lists.position
     return _ratio(lists.per_query(precision_here * relevant), lists.per_query(relevant))
 
 
-def _reciprocal_rank(lists: _Lists) -> Floats:
+def _reciprocal_rank(lists: RankedLists) -> Floats:
     relevant = lists.grades > 0
     first = relevant & (lists.seen(relevant) == 1)
     return lists.per_query(first / lists.position)
 
 
-def _precision(lists: _Lists, k: int) -> Floats:
+def _precision(lists: RankedLists, k: int) -> Floats:
     _check_k(k)
     return lists.per_query((lists.grades > 0) & (lists.position <= k)) / k
 
 
-def _auc(lists: _Lists) -> Floats:
+def _auc(lists: RankedLists) -> Floats:
     relevant = lists.grades > 0
     # Ties stand with the irrelevant first: give back half of what that costs.
     tied = np.concatenate(([False], (lists.scores[1:] == lists.scores[:-1]) & (lists.query[1:] == lists.query[:-1])))
@@ -288,7 +294,7 @@ def _auc(lists: _Lists) -> Floats:
     return _ratio(n_pos * n_neg - wrong, n_pos * n_neg)
 
 
-def _ndcg(lists: _Lists, k: int | None, gains: Gains) -> Floats:
+def _ndcg(lists: RankedLists, k: int | None, gains: Gains) -> Floats:
     _check_k(k)
     if gains not in ("linear", "exponential"):
         raise ValueError(f"gains={gains!r} is unknown; choose 'linear' or 'exponential'")
@@ -302,7 +308,7 @@ def _ndcg(lists: _Lists, k: int | None, gains: Gains) -> Floats:
     return _ratio(lists.per_query(gain * weight(lists.position)), lists.per_query(ideal * weight(lists.place)))
 
 
-_WHOLE_LIST: dict[str, Callable[[_Lists], Floats]] = {
+_WHOLE_LIST: dict[str, Callable[[RankedLists], Floats]] = {
     "ap": _average_precision,
     "map": _average_precision,
     "mrr": _reciprocal_rank,

@@ -14,9 +14,10 @@ import os
 import re
 import secrets
 import stat
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -83,10 +84,16 @@ def _written_directly(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
+# Nobody writes that long: what is written has been made in memory.
+_ABANDONED = 3600.0  # seconds
+
+
 @contextmanager
 def _put_in_place(target: str) -> Iterator[IO[bytes]]:
+    folder, start = os.path.dirname(target), f".{os.path.basename(target)[:100]}."
+    _sweep(folder, start)
     # Not tempfile, whose files only their owner may read.
-    temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = os.path.join(folder, f"{start}{secrets.token_hex(6)}.tmp")
     try:
         with open(temporary, "xb") as file:
             if os.path.exists(target):
@@ -99,6 +106,16 @@ def _put_in_place(target: str) -> Iterator[IO[bytes]]:
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
+
+
+def _sweep(folder: str, start: str) -> None:
+    """Remove what runs that were killed have left of the same file."""
+    with suppress(OSError), os.scandir(folder) as entries:  # they may be somebody else's, or gone by now
+        for entry in entries:
+            if entry.name.startswith(start) and re.fullmatch(r"[0-9a-f]{12}\.tmp", entry.name[len(start) :]):
+                with suppress(OSError):
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED:
+                        os.unlink(entry)
 
 
 def check_writable(path: Path) -> None:
@@ -145,7 +162,9 @@ def write_archive(path: Path, kind: str, content: Mapping[str, Any], arrays: Map
         "arrays": sorted(arrays),
         "content": content,
     }
-    members = {_HEADER: json.dumps(header, ensure_ascii=False, allow_nan=False, indent=1).encode()}
+    # Names of files need not be text; what UTF-8 cannot hold becomes an escape, which in JSON stands for the same.
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, indent=1)
+    members = {_HEADER: text.encode(errors="backslashreplace")}
     for name in sorted(arrays):
         members[f"{name}.npy"] = _array_bytes(name, arrays[name])
     # Made in memory: in a pipe, where nothing can be filled in later, zip files have another form.
@@ -253,7 +272,20 @@ def _header(data: bytes, name: str, kind: str, remedy: _Remedy) -> dict[str, Any
     sound = isinstance(arrays, list) and all(isinstance(key, str) for key in arrays) and isinstance(header.get("content"), dict)
     if not sound:
         raise SavedFileError(f"{name}: its header lacks arrays or content; {remedy.damaged}")
+    if _is_deep(header):
+        raise SavedFileError(f"{name}: its header is nested more than {_DEEPEST} levels deep; {remedy.damaged}")
     return header
+
+
+_DEEPEST = 50  # levels of lists and mappings; those who read them recurse
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [part for part in level if isinstance(part, dict | list)]
+        level = [part for whole in inner for part in (whole.values() if isinstance(whole, dict) else whole)]
+    return bool(level)
 
 
 def _no_constant(text: str) -> None:

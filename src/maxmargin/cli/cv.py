@@ -22,13 +22,16 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from maxmargin import metrics
-from maxmargin._validation import query_offsets, thread_count
-from maxmargin.cli import progress, train
+from maxmargin._validation import thread_count
+from maxmargin.cli import train
 from maxmargin.cli.evaluate import format_table, relevance_for
-from maxmargin.cli.options import INTERRUPTED, DataOptions
+from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
 from maxmargin.cli.reading import training_data
-from maxmargin.data import DataError, RankingData
+from maxmargin.cli.signals import exit_code
+from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM
+from maxmargin.progress import StatusLine
+from maxmargin.queries import query_offsets
 from maxmargin.solvers import ConvergenceWarning
 from maxmargin.storage import check_writable
 
@@ -75,8 +78,6 @@ def run(
     if model_file is not None:
         check_writable(model_file)
     data = training_data(data_file, reading)
-    if metric is not None:
-        check_metric(metric)
     values = sorted(set(grid)) if grid else default_grid(data)
     # What is relevant is decided on all data, so that folds agree.
     threshold = parameters["relevance_threshold"]
@@ -84,15 +85,13 @@ def run(
     if not parameters["grades"]:
         parameters = {**parameters, "relevance_threshold": threshold}
     measure = Measure(metric, gains, threshold)
-    try:
-        table = cross_validate(data, parameters, values, folds, measure, jobs, show=not quiet and not as_json)
-    except ValueError as error:
-        raise DataError(f"{data_file}: {error}") from error
+    with speaking_of(data_file):
+        table = cross_validate(data, parameters, values, folds, measure, jobs, show=shows_progress(as_json, quiet))
     name = metric or train.metric_name(parameters["loss"])
     answer = _answer(train.describe(data, data_file), values, table, name, folds)
     trained = None
     if model_file is not None:
-        trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=not quiet and not as_json)
+        trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=shows_progress(as_json, quiet))
         answer["final"] = train.save(trained, data, data_file, model_file)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
@@ -101,20 +100,12 @@ def run(
     _warn(answer)
     if trained is not None:
         train.warn_unless_converged(trained)
-    return INTERRUPTED if trained is not None and trained.interrupted else 0
-
-
-def check_metric(metric: str) -> None:
-    """Complain about an unknown name before the work."""
-    try:
-        metrics.evaluate([1, 0], [1, 0], metrics=[metric])
-    except ValueError as error:
-        raise DataError(str(error)) from error
+    return 0 if trained is None else exit_code(trained.signals)
 
 
 def default_grid(data: RankingData) -> list[float]:
     """Powers of ten, from 1 to 1e5 for a single list and lower for many queries, whose hinges add up."""
-    queries = 1 if data.qid is None else len(np.unique(data.qid))
+    queries = 1 if data.query_names is None else len(data.query_names)
     return [10.0 ** (k - round(np.log10(queries))) for k in range(6)]
 
 
@@ -132,19 +123,22 @@ def cross_validate(
     parts = split(data, folds, parameters["random_state"], measure.threshold)
     stop, table = Event(), []
     # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
-    with threadpool_limits(1), warnings.catch_warnings(), ThreadPoolExecutor(thread_count(jobs, "--jobs")) as pool:
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(),
+        StatusLine(transient=True) as line,
+        ThreadPoolExecutor(thread_count(jobs, "--jobs")) as pool,
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             tasks = [pool.submit(_fold, data, parameters, values, measure, rows, stop) for rows in parts]
             for task in tasks:
                 table.append(task.result())
                 if show:
-                    progress.show(f"cross-validation: {len(table)} of {folds} folds")
+                    line.show(f"cross-validation: {len(table)} of {folds} folds")
         finally:
             # After Ctrl-C, which comes to this thread, or a fold that cannot be fitted, the others need not go on.
             stop.set()
-            if show:
-                progress.clear()
     return table
 
 

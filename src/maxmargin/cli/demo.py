@@ -19,11 +19,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from maxmargin.cli import progress
 from maxmargin.cli.evaluate import format_table
 from maxmargin.estimators import RankingSVM
 from maxmargin.figures import plot_precision_recall, save_figure
 from maxmargin.metrics import average_precision, ndcg
+from maxmargin.progress import StatusLine
 
 _DIGIT = 8
 _FOLDS, _INNER_FOLDS = 5, 4
@@ -64,8 +64,9 @@ def _cross_validate(
     """Held-out scores of all samples, and (AP, NDCG, relative gap, seconds) of every fold."""
     held_out = np.empty(len(X))
     folds = []
+    line = StatusLine(transient=True)
     for k, (train, test) in enumerate(_split(_FOLDS, X, relevant, seed)):
-        progress.show(f"{name}: fold {k + 1} of {_FOLDS}")
+        line.show(f"{name}: fold {k + 1} of {_FOLDS}")
         C = _best_C(make, grid, X[train], relevant[train], seed + 1 + k)
         start = time.perf_counter()
         model = make(C).fit(X[train], relevant[train])
@@ -75,7 +76,7 @@ def _cross_validate(
         folds.append((average_precision(relevant[test], scores), ndcg(relevant[test], scores), gap, seconds))
         # Folds have their own scale of scores; for one common curve they are made comparable.
         held_out[test] = (scores - scores.mean()) / scores.std()
-    progress.clear()
+    line.close()
     return held_out, folds
 
 

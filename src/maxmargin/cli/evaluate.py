@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +19,17 @@ from maxmargin.data.table import SVMLIGHT_LINE
 from maxmargin.metrics import DEFAULT_METRICS, per_query
 from maxmargin.storage import is_archive, is_special
 
+_WIDEST = 60  # of a name in a table
+
 
 class Scored(NamedTuple):
     """What the metrics take."""
 
     relevance: NDArray[np.float64]
     scores: NDArray[np.float64]
-    qid: NDArray[Any] | None
+    qid: NDArray[np.int64] | None
     retrieved: NDArray[np.bool_] | None = None
+    query_names: Sequence[Any] | None = None
     threshold: float | None = None  # of a model; labels above it are relevant
 
 
@@ -51,7 +54,7 @@ def run_trec(
 ) -> str:
     """Metrics of a run; the text to print."""
     if "auc" in map(str.lower, metrics):
-        raise DataError("auc needs the scores of all documents, which a run does not have; choose another metric")
+        raise click.UsageError("auc needs the scores of all documents, which a run does not have; choose another metric")
     judged, results = read_qrels(qrels), read_run(run_file)
     try:
         scored = Scored(*judged_run(judged, results, complete=complete))
@@ -92,7 +95,7 @@ def _by_column(path: Path, columns: dict[str, Any]) -> Scored:
     if label == score:
         raise click.UsageError(f"--label and --score both name the column {label!r}; name two columns")
     table = read_table(path, Wanted(label, query, [score], query_needed=columns["qid"] is not None))
-    return Scored(table.y, table.X[:, 0], table.qid)
+    return Scored(table.y, table.X[:, 0], table.qid, query_names=table.query_names)
 
 
 def _by_line(data: Path, scores_file: Path, columns: dict[str, Any]) -> Scored:
@@ -101,13 +104,13 @@ def _by_line(data: Path, scores_file: Path, columns: dict[str, Any]) -> Scored:
     if is_table(data):
         raise click.UsageError(f"{data} is a table, whose scores are a column (--score); leave out {scores_file}")
     check_reading(data, _reading(columns))
-    relevance, qid = read_labels(data)
+    relevance, qid, names = read_labels(data)
     scores = read_scores(scores_file)
     if len(scores) != len(relevance):
         raise DataError(
             f"{scores_file}: has {len(scores)} scores, but {data} has {len(relevance)} samples; give one score for each"
         )
-    return Scored(relevance, scores, qid)
+    return Scored(relevance, scores, qid, query_names=names)
 
 
 def _by_model(model_file: Path, data_file: Path, columns: dict[str, Any]) -> Scored:
@@ -118,7 +121,7 @@ def _by_model(model_file: Path, data_file: Path, columns: dict[str, Any]) -> Sco
     model = load_ranker(model_file)
     data = data_for(model, model_file, data_file, _reading(columns), labels=True)
     threshold = float(np.min(model.estimator.relevance_thresholds_))
-    return Scored(data.y, scores_of(model.estimator, data.X), data.qid, threshold=threshold)
+    return Scored(data.y, scores_of(model.estimator, data.X), data.qid, query_names=data.query_names, threshold=threshold)
 
 
 def _reading(columns: dict[str, Any]) -> DataOptions:
@@ -149,24 +152,22 @@ def relevance_for(metric: str, y: NDArray[np.float64], threshold: float) -> NDAr
     return np.where(y > threshold, y - np.floor(threshold) if _takes_grades(metric) else 1.0, 0.0)
 
 
-def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, NDArray[np.float64]], NDArray[Any]]:
+def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, NDArray[np.float64]], Sequence[Any]]:
     """Metrics of every query, and the queries."""
-    y, scores, qid, retrieved, threshold = scored
+    y, scores, qid, retrieved, query_names, threshold = scored
+    lists: dict[str, Any] = {"scores": scores, "qid": qid, "gains": gains, "retrieved": retrieved, "query_names": query_names}
     if threshold is None:
-        return per_query(y, scores, qid=qid, metrics=metrics, gains=gains, retrieved=retrieved)
+        return per_query(y, metrics=metrics, **lists)
     values: dict[str, NDArray[np.float64]] = {}
     for graded in {_takes_grades(name) for name in metrics}:
         names = [name for name in metrics if _takes_grades(name) is graded]
-        found, queries = per_query(relevance_for(names[0], y, threshold), scores, qid=qid, metrics=names, gains=gains)
+        found, queries = per_query(relevance_for(names[0], y, threshold), metrics=names, **lists)
         values |= found
     return {name: values[name] for name in metrics}, queries
 
 
 def _text(scored: Scored, metrics: Iterable[str], gains: Any, each_query: bool, as_json: bool) -> str:
-    try:
-        values, queries = _values(scored, list(metrics), gains)
-    except ValueError as error:
-        raise DataError(str(error)) from error
+    values, queries = _values(scored, list(metrics), gains)
     means = {name: float(value.mean()) for name, value in values.items()}
     if as_json:
         answer: dict[str, Any] = {"samples": len(scored.scores), "queries": len(queries), "metrics": means}
@@ -175,8 +176,13 @@ def _text(scored: Scored, metrics: Iterable[str], gains: Any, each_query: bool, 
         return json.dumps(answer, indent=2)
     rows = [("all", means)]
     if each_query:
-        rows = [(str(q), {name: float(values[name][k]) for name in values}) for k, q in enumerate(queries)] + rows
+        rows = [(shortened(q), {name: float(values[name][k]) for name in values}) for k, q in enumerate(queries)] + rows
     return format_table(["query", *means], [[name, *(f"{row[metric]:.4f}" for metric in means)] for name, row in rows])
+
+
+def shortened(name: Any) -> str:
+    """A name that fits into a column: one in a file may be as long as the file."""
+    return str(name) if len(str(name)) <= _WIDEST else f"{str(name)[: _WIDEST - 3]}..."
 
 
 def format_table(header: list[str], rows: list[list[str]]) -> str:

@@ -19,6 +19,7 @@ from maxmargin.cli.options import (
     Number,
     data_options,
     keep_apart,
+    known_metrics,
     model_options,
     numbers,
     one_word,
@@ -94,7 +95,7 @@ def train(
     only, and loading it runs no code.
 
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
-    same, with exit code 130. The exit code is 1 for bad input and 2 for wrong usage.
+    same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
 
     \b
     Examples:
@@ -113,7 +114,7 @@ def train(
 @click.argument("data", type=EXISTING)
 @click.option("--C", "grid", callback=numbers, help="Values to try, 0.1,1,10.  [default: six powers of ten]")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="How many.")
-@click.option("-m", "--metric", help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
+@click.option("-m", "--metric", callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
 @GAINS
 @click.option("--jobs", type=click.IntRange(1), help="Folds at a time.  [default: one per core]")
 @click.option("--model", type=OUTPUT, help="Train on all data with the best C, and write the model here.")
@@ -175,7 +176,12 @@ def cv(
 )
 @click.option("--validation", type=EXISTING, help="Labelled samples to choose lambda by.")
 @click.option("--folds", type=click.IntRange(2), help="Choose lambda by cross-validation with so many folds.")
-@click.option("-m", "--metric", help="To choose by: map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
+@click.option(
+    "-m",
+    "--metric",
+    callback=known_metrics,
+    help="To choose by: map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]",
+)
 @GAINS
 @click.option("--model", type=OUTPUT, help="Where to write the chosen model.")
 @click.option("--save", type=OUTPUT, help="Where to write the whole path.")
@@ -211,9 +217,9 @@ def path(
     With --validation, every model is judged once on that file. With --folds, a path is traced on every fold as well, and the mean
     over the folds is judged at every lambda, not on a grid; folds are those of maxmargin cv.
 
-    Ctrl-C ends with the part of the path that is done (during --folds with nothing) and exit code 130. With --checkpoint the same
-    command goes on later; folds have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one path. Other exit codes
-    are those of train.
+    Ctrl-C ends with the part of the path that is done (during --folds with nothing) and exit code 130, SIGTERM with 143. With
+    --checkpoint the same command goes on later; folds have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one
+    path. Other exit codes are those of train.
 
     \b
     Examples:
@@ -269,7 +275,14 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
 
 @main.command()
 @click.argument("files", nargs=-1, type=EXISTING, metavar="[MODEL] DATA [SCORES]")
-@click.option("-m", "--metric", "metrics", multiple=True, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated.")
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    callback=known_metrics,
+    help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated.",
+)
 @GAINS
 @click.option("--relevance", "--label", "label", help="Column of the labels (tables only).  [default: relevance]")
 @click.option("--score", help="Column of the scores (tables only).  [default: score]")

@@ -1,29 +1,29 @@
-"""Options that several commands share, and how they end: 0 done, 1 bad input, 2 wrong usage, 130 interrupted."""
+"""Options that several commands share, and how they end: 0 done, 1 bad input, 2 wrong usage, 130 or 143 interrupted."""
 
 from __future__ import annotations
 
 import errno
 import functools
+import io
 import math
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import click
 
-EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
-OUTPUT = click.Path(dir_okay=False, path_type=Path)
+from maxmargin.cli.signals import exit_code, noting_signals
 
-# Spelt out because the estimators, which know them, take long to load; a test compares.
-LOSSES = ("ap", "ndcg", "auc", "mrr", "accuracy")
+# Spelt out because the estimators, which know them, take long to load; a test compares. Other names of the same come after.
+LOSSES = {"ap": ("map", "average_precision"), "ndcg": (), "auc": ("roc_auc",), "mrr": ("reciprocal_rank",), "accuracy": ()}
 SOLVERS = ("auto", "bcfw", "eg", "fw", "n_slack", "one_slack", "pl", "subgradient")
 
 GAINS = click.option(
     "--gains", type=click.Choice(["linear", "exponential"]), default="linear", show_default=True, help="Gains of NDCG."
 )
-
-INTERRUPTED = 130
 
 # They average over outputs, which nobody can do for rankings.
 _SOLVERS_OF_SAMPLES = ("eg", "pl")
@@ -40,6 +40,42 @@ class Number(click.FloatRange):
         if not math.isfinite(found):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return found
+
+
+class File(click.Path):
+    """A file by its name; a dash is none."""
+
+    def __init__(self, stream: str, *, exists: bool) -> None:
+        super().__init__(exists=exists, dir_okay=False, path_type=Path)
+        self.stream = stream
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; a usage error for a dash."""
+        if os.fspath(value) == "-":
+            self.fail(f"'-' does not stand for a stream here; name a file, or {self.stream}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+EXISTING = File("/dev/stdin", exists=True)
+OUTPUT = File("/dev/stdout", exists=False)
+
+
+class Loss(click.Choice[str]):
+    """A loss, by any of its names; the first of them is handed on."""
+
+    name = "loss"
+
+    def __init__(self) -> None:
+        super().__init__([name for first, others in LOSSES.items() for name in (first, *others)], case_sensitive=False)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """What --help shows."""
+        return f"[{'|'.join(LOSSES)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The first name."""
+        found = super().convert(value, param, ctx)
+        return next(first for first, others in LOSSES.items() if found in (first, *others))
 
 
 class DataOptions(NamedTuple):
@@ -97,6 +133,18 @@ def one_word(context: click.Context, parameter: click.Parameter, text: str) -> s
     if text.split() != [text]:
         raise click.BadParameter(f"{text!r} must be one word, without blanks")
     return text
+
+
+def known_metrics(context: click.Context, parameter: click.Parameter, names: Any) -> Any:
+    """One name of a metric or several."""
+    from maxmargin.metrics import metric_named
+
+    for name in [names] if isinstance(names, str) else names or ():
+        try:
+            metric_named(name, "linear")
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return names
 
 
 def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
@@ -165,7 +213,7 @@ SOLVER = click.option("--solver", type=click.Choice(SOLVERS), default="auto", sh
 
 # What is learned, and how: arguments of :class:`maxmargin.RankingSVM`, all but C.
 _MODEL = {
-    "loss": click.option("--loss", type=click.Choice(LOSSES), default="ap", show_default=True, help="What to train for."),
+    "loss": click.option("--loss", type=Loss(), default="ap", show_default=True, help="What to train for."),
     "relevance_threshold": click.option(
         "--threshold",
         "relevance_threshold",
@@ -232,56 +280,83 @@ def output_options(command: Command) -> Command:
     )
 
 
+def shows_progress(as_json: bool, quiet: bool) -> bool:
+    """Whether somebody is looking."""
+    return not quiet and not as_json and sys.stderr.isatty()
+
+
 def with_exit_codes(command: Command) -> Command:
-    """Errors of input become messages and exit code 1, Ctrl-C becomes 130."""
+    """Errors of input become messages and exit code 1, Ctrl-C becomes 130, SIGTERM 143."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            raise SystemExit(INTERRUPTED) from None
-        except Exception as error:
-            # Not at the top: --help needs no numpy.
-            from maxmargin.data import DataError
-            from maxmargin.storage import SavedFileError
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="surrogateescape")  # names of files are bytes, and not always text
+        with noting_signals() as signals:
+            try:
+                return command(*args, **kwargs)
+            except KeyboardInterrupt:
+                click.echo("interrupted", err=True)
+                raise SystemExit(exit_code(signals)) from None
+            except MemoryError as error:
+                # There may not be enough even to import something.
+                missing = "there is not enough memory; take fewer samples or features, or allow more (ulimit -v)"
+                raise click.ClickException(str(error) or missing) from None
+            except Exception as error:
+                # Not at the top: --help needs no numpy.
+                from maxmargin.data import DataError
+                from maxmargin.storage import SavedFileError
 
-            bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError | MemoryError)
-            # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
-            if not bad_input or isinstance(error, BrokenPipeError):
-                raise
-            _fail(error)
+                bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError)
+                # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
+                if not bad_input or isinstance(error, BrokenPipeError):
+                    raise
+                _fail(error)
 
     return guarded
 
 
-# Remedies of the library in words of the command.
-_WORDS = {
-    "pass split_queries='group'": "pass --split-queries group",
-    "zero_based=False says": "--one-based says",
-    "pass zero_based=True": "pass --zero-based",
-    "name the columns to use with features=": "name the columns to use with --features",
-    "tables are read by load_table": "tables have names in .csv, .tsv or .parquet",
-    "leave relevance_threshold at None": "leave out --threshold",
-    "set relevance_threshold": "set --threshold",
-    "give relevance_threshold": "give --threshold",
-    "grades=True uses": "--grades uses",
-    "grades=True trains": "--grades trains",
-    "grades='linear' are": "--grades linear are",
-    "grades='exponential' are": "--grades exponential are",
-    "use them with loss='ndcg', or pass grades=True": "use them with --loss ndcg, or pass --grades mean",
-    "write a header, or read it with load_svmlight": "write a header; svmlight files have names other than .csv, .tsv and "
-    ".parquet, and evaluate needs a model or scores beside them",
+@contextmanager
+def speaking_of(path: Path) -> Iterator[None]:
+    """What the library finds wrong with samples is said of their file."""
+    from maxmargin._validation import ArgumentError
+    from maxmargin.data import DataError
+    from maxmargin.storage import SavedFileError
+
+    try:
+        yield
+    except (DataError, SavedFileError):
+        raise
+    except ArgumentError as error:
+        raise DataError([f"{path}: ", *error.problem], error.remedy, error.argument) from error
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+# How the command spells arguments of the library, where it is not --name value.
+_SPELT = {
+    ("grades", True): "--grades mean",
+    ("zero_based", True): "--zero-based",
+    ("zero_based", False): "--one-based",
 }
+_OPTIONS = {"relevance_threshold": "--threshold"}
+
+
+def spelt(setting: Any) -> str:
+    """An argument of the library as an option of the command."""
+    name, value = setting
+    option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    return _SPELT.get((name, value), f"{option} {value}" if setting.has_value else option)
 
 
 def _fail(error: Any) -> NoReturn:
+    from maxmargin._validation import ArgumentError
+
     named = isinstance(error, OSError) and error.filename is not None
     message = f"{error.filename}: {error.strerror}" if named else str(error)
+    if isinstance(error, ArgumentError):
+        message = error.sentence(spelt)
     # Files that are written have names.
     if not named and getattr(error, "errno", None) == errno.ENOSPC:
         message = f"standard output: {error.strerror}; make room, or write somewhere else"
-    for ours, theirs in _WORDS.items():
-        message = message.replace(ours, theirs)
     raise click.ClickException(message) from error

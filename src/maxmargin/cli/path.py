@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin.cli import cv, progress, train
+from maxmargin.cli import cv, train
 from maxmargin.cli.evaluate import format_table
-from maxmargin.cli.options import INTERRUPTED, DataOptions
+from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
 from maxmargin.cli.reading import more_data, origin, training_data
 from maxmargin.cli.report import feature_names
-from maxmargin.data import DataError, RankingData
+from maxmargin.cli.signals import exit_code, noting_signals
+from maxmargin.data import RankingData
 from maxmargin.estimators import PathSearchCV, RankingSVM, RegularizationPath, Selection, regularization_path, save_model
 from maxmargin.report import write_path_report
 from maxmargin.solvers import ConvergenceWarning
-from maxmargin.storage import SavedFileError, check_writable
+from maxmargin.storage import check_writable
 
 _ROWS = 20  # of the table
 
@@ -45,12 +46,12 @@ class Chosen(NamedTuple):
 
 
 class _Tracer:
-    """Traces paths with the options of the command, shows how far it is, and notes Ctrl-C."""
+    """Traces paths with the options of the command, shows how far it is, and notes signals."""
 
     def __init__(self, estimator: RankingSVM, data_file: Path, options: dict[str, Any], show: bool) -> None:
         self.estimator, self.data_file, self.options, self.show = estimator, data_file, options, show
         self.seconds = 0.0
-        self.interrupted = False
+        self.signals: list[int] = []
 
     def trace(self, X: Any, y: Any, fit_params: dict[str, Any], fold: int | None = None) -> RegularizationPath:
         """The path, perhaps the beginning of it if there was a Ctrl-C or no time."""
@@ -59,21 +60,12 @@ class _Tracer:
         if fold is not None and arguments["checkpoint"] is not None:
             arguments["checkpoint"] = f"{arguments['checkpoint']}.{fold}"
         began = time.perf_counter()
-        with train.noting_interrupts() as interrupts, warnings.catch_warnings():
+        with noting_signals() as self.signals, warnings.catch_warnings(), speaking_of(self.data_file):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            try:
-                path = regularization_path(self.estimator, X, y, **arguments, verbose=int(self.show), **fit_params)
-            except SavedFileError:
-                raise
-            except ValueError as error:
-                raise DataError(f"{self.data_file}: {error}") from error
-            finally:
-                if self.show:
-                    progress.clear()
+            path = regularization_path(self.estimator, X, y, **arguments, verbose=int(self.show), **fit_params)
         self.seconds += time.perf_counter() - began
-        self.interrupted = bool(interrupts)
         # The beginning of a fold's path is of no use, and neither is that of a path without any range.
-        if self.interrupted and (fold is not None or not path.segments):
+        if self.signals and (fold is not None or not path.segments):
             raise KeyboardInterrupt
         return path
 
@@ -105,15 +97,13 @@ def run(
         if options[name] is not None:
             check_writable(options[name])
     data = training_data(data_file, reading)
-    if choosing.metric is not None:
-        cv.check_metric(choosing.metric)
     held = None if choosing.validation is None else more_data(data, data_file, choosing.validation, reading)
     # What is relevant is decided on all data, so that folds agree.
     threshold = parameters["relevance_threshold"]
     threshold = max(0.0, float(data.y.min())) if threshold is None else threshold
     if not parameters["grades"]:
         parameters = {**parameters, "relevance_threshold": threshold}
-    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=not quiet and not as_json)
+    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=shows_progress(as_json, quiet))
     measure = cv.Measure(choosing.metric, choosing.gains, threshold)
     metric = choosing.metric or train.metric_name(parameters["loss"])
     chosen = None
@@ -136,7 +126,7 @@ def run(
     elif not quiet:
         _report(answer, chosen)
     _warn(answer, chosen)
-    return INTERRUPTED if tracer.interrupted else 0
+    return exit_code(tracer.signals)
 
 
 def _queries(data: RankingData) -> dict[str, Any]:
@@ -147,10 +137,8 @@ def _cross_validate(
     tracer: _Tracer, data: RankingData, folds: int, measure: cv.Measure, options: dict[str, Any]
 ) -> tuple[RegularizationPath, Selection, bool]:
     """The path of all data, the mean over the folds at each of its models, and whether the best is at its end."""
-    try:
+    with speaking_of(tracer.data_file):
         held_out = cv.split(data, folds, options["seed"], measure.threshold)
-    except ValueError as error:
-        raise DataError(f"{tracer.data_file}: {error}") from error
     rows = np.arange(len(data))
     search = _Search(
         tracer.estimator,
@@ -200,7 +188,7 @@ def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) ->
         "rule": path.rule,
         "certified": path.certified,
         "complete": path.complete,
-        "interrupted": tracer.interrupted,
+        "interrupted": bool(tracer.signals),
         "lambda_end": path.lambda_end,
         "blocks": path.n_blocks,
         "solved": len(path),
@@ -215,7 +203,7 @@ def _write_report(
     path: RegularizationPath, chosen: Chosen | None, measure: cv.Measure, data: RankingData, data_file: Path, file: Path
 ) -> None:
     """The page; last of all, because there may be nothing to draw."""
-    try:
+    with speaking_of(data_file):
         write_path_report(
             path,
             training=(data.X, data.y, data.qid),
@@ -227,8 +215,6 @@ def _write_report(
             metric=None if measure.metric is None else measure.metric.upper(),
             notes=[f"Training data: {data_file.name}."],
         )
-    except ValueError as error:
-        raise DataError(f"{data_file}: {error}") from error
 
 
 def _write(

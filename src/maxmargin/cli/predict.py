@@ -47,11 +47,11 @@ def _run(data: RankingData, scores: NDArray[np.float64], tag: str) -> Iterator[s
     names = data.docids or [None] * len(data)
     known = [name for name in names if name is not None]
     if not known:
-        return run_lines(data.qid, map(str, range(1, len(data) + 1)), scores, tag)
+        return run_lines(data.qid, map(str, range(1, len(data) + 1)), scores, tag, data.query_names)
     if len(known) < len(names):
         # A number could be the name of another document.
         raise DataError(
             f"sample {names.index(None) + 1} has no docid in its comment, but others have; give every line one (#docid = NAME), "
             "or none"
         )
-    return run_lines(data.qid, known, scores, tag)
+    return run_lines(data.qid, known, scores, tag, data.query_names)

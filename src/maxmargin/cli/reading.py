@@ -33,7 +33,8 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        what = f"does not fit into memory with what training needs ({error})"
+        reason = f" ({error})" if str(error) else ""
+        what = f"does not fit into memory with what training needs{reason}"
         if not is_table(path) and not is_special(path):
             zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
             try:
@@ -112,10 +113,10 @@ def _svmlight_like(
             f"start at {error.start}); {remedy}"
         ) from None
     except DataError as error:
-        if reading.zero_based is None:
-            message = str(error).replace("zero_based=False says", f"{whose} says")
-            raise DataError(message if shifting else message.replace("pass zero_based=True", "renumber one of them")) from None
-        raise
+        if reading.zero_based is not None or error.argument != "zero_based":
+            raise
+        problem = [part if isinstance(part, str) else whose for part in error.problem]
+        raise DataError(problem, error.remedy if shifting else "renumber one of them") from None
 
 
 def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOptions) -> RankingData:

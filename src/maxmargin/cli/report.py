@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.cli import cv, train
-from maxmargin.cli.options import DataOptions
+from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
-from maxmargin.data import DataError, RankingData
+from maxmargin.data import RankingData
 from maxmargin.estimators.model_files import SavedModel
 from maxmargin.report import report_contents, save_page
 from maxmargin.report.headline import percent, reported_metric
@@ -54,10 +54,10 @@ def run(
         name = path.stem if path.stem not in (model_file.stem, *baselines) else str(path)
         baselines[name] = scores_of(other.estimator, data_for(other, path, data_file, reading, labels=True).X)
     if training is not None:
-        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=not quiet and not as_json)
+        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=shows_progress(as_json, quiet))
         baselines[_ORDINARY] = scores
         notes.append(note)
-    try:
+    with speaking_of(data_file):
         found = report_contents(
             saved.estimator,
             data.X,
@@ -65,13 +65,12 @@ def run(
             data.qid,
             baselines=baselines,
             feature_names=feature_names(data),
+            query_names=dict(enumerate(map(str, data.query_names or []))),
             name=model_file.stem if against else None,
             title=title,
             notes=notes,
             scores=scores_of(saved.estimator, data.X),
         )
-    except ValueError as error:
-        raise DataError(f"{data_file}: {error}") from error
     save_page(found, output)
     headline = found["headline"]
     if as_json:
@@ -102,14 +101,12 @@ def _ordinary_svm(
     solver = BCFW(steps="exact", tol=1e-3, max_passes=1000, time_limit=_SECONDS)
     parameters: dict[str, Any] = {"loss": "accuracy", "relevance_threshold": threshold, "random_state": 0, "solver": solver}
     measure = cv.Measure(metric, "linear", threshold)
-    try:
+    with speaking_of(training):
         table = cv.cross_validate(known, parameters, _GRID, _FOLDS, measure, None, show=show)
-    except ValueError as error:
-        raise DataError(f"{training}: {error}") from error
     held_out = np.mean([[fit.value for fit in fits] for fits in table], axis=0)
     C = _GRID[int(np.argmax(held_out))]
     trained = train.fit(known, training, {**parameters, "C": C}, show=show)
-    if trained.interrupted:
+    if trained.signals:
         raise KeyboardInterrupt
     gap = trained.model.dual_gap_ / max(abs(trained.model.primal_objective_), 1e-300)
     note = (

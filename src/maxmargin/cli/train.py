@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import click
 import numpy as np
 
-from maxmargin.cli import progress
-from maxmargin.cli.options import INTERRUPTED, DataOptions
+from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
 from maxmargin.cli.reading import origin, training_data
-from maxmargin.data import DataError, RankingData
+from maxmargin.cli.signals import exit_code, noting_signals
+from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM, save_model
 from maxmargin.solvers import ConvergenceWarning
 from maxmargin.storage import check_writable
 
 
 class Trained(NamedTuple):
-    """A fitted model and how it came about."""
+    """A fitted model, the time it took and the signals that ended it early."""
 
     model: RankingSVM
     seconds: float
-    interrupted: bool
+    signals: list[int]
 
     @property
     def converged(self) -> bool:
@@ -42,7 +37,7 @@ def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model
     """Train, save, report; the exit code."""
     check_writable(model_file)
     data = training_data(data_file, reading)
-    trained = fit(data, data_file, parameters, show=not quiet and not as_json)
+    trained = fit(data, data_file, parameters, show=shows_progress(as_json, quiet))
     answer = {**describe(data, data_file), **save(trained, data, data_file, model_file)}
     if as_json:
         click.echo(json.dumps(answer, indent=2))
@@ -50,42 +45,17 @@ def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model
         click.echo(data_line(answer))
         click.echo(model_lines(answer))
     warn_unless_converged(trained)
-    return INTERRUPTED if trained.interrupted else 0
+    return exit_code(trained.signals)
 
 
 def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Trained:
-    """A model of all data; Ctrl-C ends training with what has been reached."""
+    """A model of all data; Ctrl-C and SIGTERM end training with what has been reached."""
     model = RankingSVM(**parameters, verbose=int(show))
     began = time.perf_counter()
-    with noting_interrupts() as interrupts, warnings.catch_warnings():
+    with noting_signals() as signals, warnings.catch_warnings(), speaking_of(data_file):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            model.fit(data.X, data.y, data.qid)
-        except ValueError as error:
-            raise DataError(f"{data_file}: {error}") from error
-        finally:
-            if show:
-                progress.clear()
-    return Trained(model, time.perf_counter() - began, bool(interrupts))
-
-
-@contextmanager
-def noting_interrupts() -> Iterator[list[int]]:
-    """A list that is not empty after Ctrl-C, which solvers catch themselves."""
-    seen: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
-        yield seen
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        seen.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, before)
+        model.fit(data.X, data.y, data.qid)
+    return Trained(model, time.perf_counter() - began, signals)
 
 
 def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path) -> dict[str, Any]:
@@ -106,7 +76,7 @@ def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path)
         "relative_gap": model.dual_gap_ / max(abs(model.primal_objective_), 1e-300),
         "certified": model.certified_,
         "converged": trained.converged,
-        "interrupted": trained.interrupted,
+        "interrupted": bool(trained.signals),
         "passes": model.n_iter_,
         "seconds": trained.seconds,
         "training": {metric_name(model.loss): score},
@@ -121,7 +91,7 @@ def metric_name(loss: Any) -> str:
 
 def describe(data: RankingData, data_file: Path) -> dict[str, Any]:
     """Sizes."""
-    queries = None if data.qid is None else len(np.unique(data.qid))
+    queries = None if data.query_names is None else len(data.query_names)
     return {"data": str(data_file), "samples": len(data), "queries": queries, "features": int(data.X.shape[1])}
 
 
@@ -146,7 +116,7 @@ def model_lines(answer: dict[str, Any]) -> str:
 
 def warn_unless_converged(trained: Trained) -> None:
     """Say so on standard error."""
-    if trained.interrupted:
+    if trained.signals:
         click.echo("Warning: interrupted; the model is the best one so far, with the gap it has", err=True)
     elif not trained.converged:
         click.echo(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._validation import Setting
 from maxmargin.data.source import DataError
+from maxmargin.queries import Codes, Names
 
 
 class Wanted(NamedTuple):
@@ -28,13 +30,19 @@ class Wanted(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Features (n, p), labels (n,), queries (n,) or None, names of the features and, for text, the line of every row."""
+    """Features (n, p), labels (n,), codes (n,) and names of queries, or None; names of features and, for text, lines of rows."""
 
     X: NDArray[np.float64]
     y: NDArray[np.float64]
-    qid: NDArray[Any] | None
+    qid: Codes | None
+    query_names: Names | None
     features: list[str]
     lines: Sequence[int] | None = None
+
+
+def name_columns(problem: str, *before: str) -> DataError:
+    """Complain about a column that cannot be a feature."""
+    return DataError(problem, [*before, "name the columns to use with ", Setting("features")], "features")
 
 
 def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str | None]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.data.columns import Table, Wanted, choose
+from maxmargin.data.columns import Table, Wanted, choose, name_columns
 from maxmargin.data.source import DataError
+from maxmargin.queries import QueryCodes
 
 Path = str | os.PathLike[str]
 
@@ -45,7 +46,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
         _check_numbers(file.schema_arrow, [*wanted.labels, *features], name)
         used = [*wanted.labels, *features, *([] if query is None else [query])]
         n = file.metadata.num_rows
-        X, y, queries = np.empty((n, len(features))), np.full(n, np.nan), []
+        X, y, queries = np.empty((n, len(features))), np.full(n, np.nan), QueryCodes()
         row = 0
         for batch in file.iter_batches(columns=list(dict.fromkeys(used))):
             rows = slice(row, row + batch.num_rows)
@@ -54,11 +55,13 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
             for k, column in enumerate(features):
                 X[rows, k] = _numbers(batch, column, name, row)
             if query is not None:
-                queries.append(_queries(batch.column(query), name, row))
+                for asked in _queries(batch.column(query), name, row):
+                    queries.add(asked)
             row += batch.num_rows
         if row != n:
             raise DataError(f"{name}: not a sound Parquet file (it has {row} rows and says {n}); {_ANEW}")
-    return Table(X, y, np.concatenate(queries) if queries else None, features)
+    qid, names = (None, None) if query is None else queries.finish()
+    return Table(X, y, qid, names, features)
 
 
 def _check_numbers(schema: Any, columns: list[str], name: str) -> None:
@@ -67,7 +70,7 @@ def _check_numbers(schema: Any, columns: list[str], name: str) -> None:
     for column in columns:
         kind = schema.field(column).type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise DataError(f"{name}: column {column!r} holds {kind} and not numbers; name the columns to use with features=")
+            raise name_columns(f"{name}: column {column!r} holds {kind} and not numbers")
 
 
 def _numbers(batch: Any, column: str, name: str, row: int) -> NDArray[np.float64]:
@@ -79,7 +82,7 @@ def _numbers(batch: Any, column: str, name: str, row: int) -> NDArray[np.float64
     return values
 
 
-def _queries(column: Any, name: str, row: int) -> NDArray[Any]:
+def _queries(column: Any, name: str, row: int) -> list[int] | list[str]:
     if column.null_count:
         missing = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise DataError(f"{name}, row {row + missing + 1}: the query is missing; every row needs one")
@@ -87,12 +90,10 @@ def _queries(column: Any, name: str, row: int) -> NDArray[Any]:
     if ids.dtype.kind == "f" and np.isnan(ids).any():
         missing = int(np.flatnonzero(np.isnan(ids))[0])
         raise DataError(f"{name}, row {row + missing + 1}: the query is NaN; every row needs one")
-    if ids.dtype == np.uint64:  # need not fit into int64
-        return ids
     if ids.dtype.kind in "iub":
-        return ids.astype(np.int64)
+        return [int(value) for value in ids.tolist()]
     names = [str(value) for value in ids.tolist()]
     blank = next((k for k, text in enumerate(names) if not text.strip()), None)
     if blank is not None:
         raise DataError(f"{name}, row {row + blank + 1}: the query is blank; every row needs one")
-    return np.array(names)
+    return names

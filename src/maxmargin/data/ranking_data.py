@@ -9,7 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._validation import query_offsets
+from maxmargin._validation import Setting
+from maxmargin.data.source import DataError
+from maxmargin.queries import Codes, Names, query_offsets
 
 SplitQueries = Literal["refuse", "group", "keep"]
 
@@ -24,8 +26,10 @@ class RankingData:
         Features; sparse from svmlight files, dense from tables.
     y : array of shape (n,)
         Labels.
-    qid : array of shape (n,), or None
-        Query of every sample: 64-bit integers if all of them are such, text otherwise. None without queries.
+    qid : int64 array of shape (n,), or None
+        Code of the query of every sample: 0, 1, ... in order of first appearance. None without queries.
+    query_names : list of q int or str, or None
+        Names of the queries by code: integers if all of them are such, of 64 bits, text otherwise.
     comments : list of n str, or None
         What follows ``#`` on each line of a svmlight file, if asked for.
     feature_names : list of p str, or None
@@ -36,7 +40,8 @@ class RankingData:
 
     X: Any
     y: NDArray[np.float64]
-    qid: NDArray[Any] | None = None
+    qid: Codes | None = None
+    query_names: Names | None = None
     comments: list[str] | None = None
     feature_names: list[str] | None = None
     zero_based: bool | None = None
@@ -61,15 +66,6 @@ def check_split_queries(split_queries: str) -> None:
         )
 
 
-def query_ids(names: list[str]) -> NDArray[Any]:
-    """The names as 64-bit integers if every one is written as such (``7``, not ``07``), as text otherwise."""
-    try:
-        numbers = np.array([int(name) for name in names], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(names)
-    return numbers if all(map(str.__eq__, map(str, numbers.tolist()), names)) else np.array(names)
-
-
 def grouped(data: RankingData) -> RankingData:
     """Rows of a query together, queries by first appearance, rows inside a query in their order."""
     if data.qid is None:
@@ -81,9 +77,14 @@ def grouped(data: RankingData) -> RankingData:
     return replace(data, X=data.X[order], y=data.y[order], qid=data.qid[order], comments=comments)
 
 
-def first_split(qid: NDArray[Any]) -> int | None:
-    """The first row whose query has appeared before, with others in between."""
-    starts = np.flatnonzero(np.concatenate(([True], qid[1:] != qid[:-1])))
-    _, first = np.unique(qid[starts], return_index=True)
-    again = np.setdiff1d(np.arange(len(starts)), first)
-    return int(starts[again[0]]) if len(again) else None
+def split_query(place: str) -> DataError:
+    """Complain about a query that appears again."""
+    return DataError(
+        place,
+        [
+            "put the samples of a query together, or pass ",
+            Setting("split_queries", "group"),
+            " to have them sorted by the first appearance of their query",
+        ],
+        "split_queries",
+    )

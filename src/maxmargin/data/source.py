@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from maxmargin._validation import ArgumentError, Words
+
 Source = str | os.PathLike[str] | bytes | IO[bytes]
 
 # Enough for many pieces of work, little beside the data.
@@ -21,8 +23,15 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
 
 
-class DataError(ValueError):
-    """A file that cannot be used, with its place and a remedy."""
+class DataError(ArgumentError):
+    """A file that cannot be used: the problem begins with its name and the place in it.
+
+    ``argument`` is what mends it, if an argument of the reader does, and ``"path"`` otherwise.
+    """
+
+    def __init__(self, problem: Words, remedy: Words = "", argument: str = "path") -> None:
+        super().__init__(argument, problem, remedy)
+        self.args = (problem, remedy, argument)
 
 
 def number(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from itertools import pairwise
 from typing import Any, Literal
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from maxmargin import _core
-from maxmargin._validation import thread_count
-from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, query_ids
+from maxmargin._validation import Setting, Words, thread_count
+from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
+from maxmargin.data.scores import read_scores
 from maxmargin.data.source import DataError, Source, blocks, name_of
+from maxmargin.queries import Codes, Names, as_integers
 
 _PIECE_BYTES = 1 << 18
 
@@ -44,7 +47,8 @@ def load_svmlight(
     Parameters
     ----------
     path : path, bytes or binary file
-        Names that end in ``.gz`` or ``.bz2`` are unpacked.
+        Names that end in ``.gz`` or ``.bz2`` are unpacked. Where no line has a query and there is a file of the same name with
+        ``.query`` or ``.group`` after it, as for LightGBM and XGBoost, that one has the sizes of the queries, one per line.
     zero_based : bool or "auto"
         Whether features are numbered from 0. "auto" says yes if index 0 occurs and no otherwise; say it yourself where a file
         may happen to lack the first feature.
@@ -73,9 +77,11 @@ def load_svmlight(
     Examples
     --------
     >>> data = load_svmlight(b"2 qid:7 1:0.5 3:1 # docid = a\n0 qid:7 2:0.25\n", comments=True)
-    >>> data.X.toarray(), data.y, data.qid, data.docids
+    >>> data.X.toarray(), data.y, data.docids
     (array([[0.5 , 0.  , 1.  ],
-           [0.  , 0.25, 0.  ]]), array([2., 0.]), array([7, 7]), ['a', None])
+           [0.  , 0.25, 0.  ]]), array([2., 0.]), ['a', None])
+    >>> data.qid.tolist(), data.query_names
+    ([0, 0], [7])
     """
     check_split_queries(split_queries)
     if zero_based not in (True, False, "auto"):
@@ -89,29 +95,33 @@ def load_svmlight(
     found = _parse(
         path, parser(True, comments, zero_based is not False, split_queries != "refuse", threads, _PIECE_BYTES), threads > 1
     )
+    qid, query_names = _queries(found, path)
     data = RankingData(
         X=_matrix(found, zero_based, n_features, name_of(path)),
         y=found["labels"],
-        qid=_queries(found, name_of(path)),
+        qid=qid,
+        query_names=query_names,
         comments=_comments(found) if comments else None,
         zero_based=_is_zero_based(found, zero_based),
     )
     return grouped(data) if split_queries == "group" else data
 
 
-def read_labels(path: Source, n_threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-    """Labels and query ids of a svmlight/LETOR file; what else is on the lines is passed over and not checked.
+def read_labels(path: Source, n_threads: int | None = None) -> tuple[NDArray[np.float64], Codes | None, Names | None]:
+    """Labels and queries of a svmlight/LETOR file; what else is on the lines is passed over and not checked.
 
     Returns
     -------
     labels : array of shape (n,)
         First field of every line.
-    qid : array of shape (n,), or None
-        None if no line has a query; rows stay in the order of the file.
+    qid : int64 array of shape (n,), or None
+        Codes of the queries, in the order of the file; None if there are none.
+    query_names : list of q int or str, or None
+        Names of the queries by code.
     """
     threads = thread_count(n_threads, "n_threads")
     found = _parse(path, _core.SvmlightParser64(False, False, True, True, threads, _PIECE_BYTES), threads > 1)
-    return found["labels"], _queries(found, name_of(path))
+    return found["labels"], *_queries(found, path)
 
 
 def _parse(source: Source, parser: _core.SvmlightParser64, read_ahead: bool) -> dict[str, Any]:
@@ -121,6 +131,11 @@ def _parse(source: Source, parser: _core.SvmlightParser64, read_ahead: bool) -> 
             for block in content:
                 parser.feed(np.frombuffer(block, dtype=np.uint8))
         found = parser.finish()
+    except _core.SplitQueryError as error:
+        raise split_query(f"{name}, {error}") from None
+    except _core.ZeroIndexError as error:
+        problem: Words = [f"{name}, {error}, but ", Setting("zero_based", False), " says that they start at 1"]
+        raise DataError(problem, ["pass ", Setting("zero_based", True)], "zero_based") from None
     except _core.TextError as error:
         raise DataError(f"{name}, {error}") from None
     if len(found["labels"]) == 0:
@@ -157,15 +172,30 @@ def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | Non
     return csr_array((found["values"], columns, row_begin), shape=shape)
 
 
-def _queries(found: dict[str, Any], name: str) -> NDArray[Any] | None:
+def _queries(found: dict[str, Any], path: Source) -> tuple[Codes | None, Names | None]:
     if len(found["query"]) == 0:
-        return None
+        return _queries_beside(path, len(found["labels"]))
     try:
         names = [text.decode() for text in found["query_names"]]
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: the query {error.object!r} is not text in UTF-8; save or convert the file in it") from None
-    ids: NDArray[Any] = query_ids(names)[found["query"]]
-    return ids
+        start = bytes(error.object[:40])
+        raise DataError(f"{name_of(path)}: the query {start!r} is not text in UTF-8; save or convert the file in it") from None
+    return found["query"], as_integers(names)
+
+
+def _queries_beside(path: Source, n: int) -> tuple[Codes | None, Names | None]:
+    """Queries of a file beside the data, numbered from 1."""
+    if isinstance(path, str | os.PathLike):
+        for side in (f"{os.fspath(path)}.query", f"{os.fspath(path)}.group"):
+            if os.path.isfile(side):
+                sizes = read_scores(side)
+                if (sizes < 1).any() or (sizes % 1 != 0).any() or sizes.sum() != n:
+                    raise DataError(
+                        f"{side}: must hold the sizes of the queries of {os.fspath(path)}, whole numbers that add up to its {n} "
+                        f"samples, but adds up to {sizes.sum():g}; correct it, or take it away"
+                    )
+                return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), list(range(1, len(sizes) + 1))
+    return None, None
 
 
 def _comments(found: dict[str, Any]) -> list[str]:

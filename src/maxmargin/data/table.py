@@ -14,14 +14,14 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from maxmargin.data.columns import Table, Wanted, choose
+from maxmargin.data.columns import Table, Wanted, choose, name_columns
 from maxmargin.data.parquet import read_parquet
-from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, first_split, grouped, query_ids
+from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
 from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of, number
+from maxmargin.queries import QueryCodes, as_integers, first_split
 
 # A label, then a query or the first feature, as no header has them.
 SVMLIGHT_LINE = re.compile(r"\s*[+-]?[0-9.]+(e[+-]?[0-9]+)?\s+(qid|[0-9]+):[^\s,]+(\s|$)", re.IGNORECASE)
-_NO_TABLE = "write a header, or read it with load_svmlight"
 
 
 def load_table(
@@ -58,9 +58,11 @@ def load_table(
     Examples
     --------
     >>> data = load_table(b"grade,who,length\n1,a,0.5\n0,a,2\n", label="grade", query="who")
-    >>> data.X, data.y, data.qid, data.feature_names
+    >>> data.X, data.y, data.feature_names
     (array([[0.5],
-           [2. ]]), array([1., 0.]), array(['a', 'a'], dtype='<U1'), ['length'])
+           [2. ]]), array([1., 0.]), ['length'])
+    >>> data.qid, data.query_names
+    (array([0, 0]), ['a'])
     """
     return load_wanted(path, Wanted(label, query, features), split_queries)
 
@@ -69,13 +71,12 @@ def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "ref
     """As :func:`load_table`, with everything that can be said about columns."""
     check_split_queries(split_queries)
     table = read_table(path, wanted)
+    names = table.query_names or []
     if split_queries == "refuse" and table.qid is not None and (row := first_split(table.qid)) is not None:
         place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
-        raise DataError(
-            f"{name_of(path)}, {place}: query {table.qid[row]!s} has appeared before, with others in between; put the rows "
-            "of a query together, or pass split_queries='group' to have them sorted by the first appearance of their query"
-        )
-    data = RankingData(table.X, table.y, table.qid, feature_names=table.features)
+        query_name = str(names[table.qid[row]])[:60]
+        raise split_query(f"{name_of(path)}, {place}: query {query_name} has appeared before, with others in between")
+    data = RankingData(table.X, table.y, table.qid, table.query_names, feature_names=table.features)
     return grouped(data) if split_queries == "group" else data
 
 
@@ -100,7 +101,10 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
     if not first.strip():
         raise DataError(f"{name}, line 1: is blank; the first line has to be the header, with the names of the columns")
     if SVMLIGHT_LINE.match(first):
-        raise DataError(f"{name}, line 1: looks like a line of a svmlight/LETOR file and not like a header; {_NO_TABLE}")
+        raise DataError(
+            f"{name}, line 1: looks like a line of a svmlight/LETOR file and not like a header; write a header, or read it as "
+            "svmlight: with load_svmlight, or under a name other than .csv, .tsv and .parquet"
+        )
     # Strict, or a quote that is never closed swallows the rest of the file.
     reader = csv.reader(chain([first], rest), delimiter="\t" if "\t" in first else ",", strict=True)
     try:
@@ -120,7 +124,7 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
     places = [names.index(column) for column in [*wanted.labels, *features]]
     n_labels = len(wanted.labels)
     query_place = None if query is None else names.index(query)
-    labels, numbers, queries, ends = array("d"), array("d"), [], array("q")
+    labels, numbers, queries, ends = array("d"), array("d"), QueryCodes(), array("q")
     try:
         for row in reader:
             if not row:
@@ -143,15 +147,16 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
             numbers.extend(values[n_labels:])
             ends.append(reader.line_num)
             if query_place is not None:
-                queries.append(row[query_place].strip())
-                if not queries[-1]:
+                queries.add(name_of_query := row[query_place].strip())
+                if not name_of_query:
                     raise DataError(f"{name}, line {reader.line_num}: the query is blank; every row needs one")
     except csv.Error as error:
         raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
     X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
     y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
-    qid = None if query is None else query_ids(queries)
-    return Table(X.reshape(len(y), len(features)), y, qid, features, ends)
+    qid, asked = queries.finish()
+    X = X.reshape(len(y), len(features))
+    return Table(X, y, None, None, features, ends) if query is None else Table(X, y, qid, as_integers(asked), features, ends)
 
 
 def _bad_number(row: list[str], places: list[int], names: list[str], where: str) -> DataError:
@@ -161,8 +166,6 @@ def _bad_number(row: list[str], places: list[int], names: list[str], where: str)
             if math.isfinite(number(text)):
                 continue
         except ValueError:
-            return DataError(
-                f"{where}: {names[place]} {text!r} is not a number; correct it, or name the columns to use with features="
-            )
+            return name_columns(f"{where}: {names[place]} {text!r} is not a number", "correct it, or ")
         return DataError(f"{where}: {names[place]} {text!r} is not finite; leave out or impute what is missing")
     raise AssertionError("a bad number was found before")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._validation import query_offsets
 from maxmargin.data.source import DataError, Source, lines, name_of, number
+from maxmargin.queries import Codes, query_offsets
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
@@ -95,8 +95,16 @@ def _put(table: dict[str, dict[str, Any]], query: str, document: str, value: flo
     documents[document] = value
 
 
-def run_lines(qid: ArrayLike | None, docids: Iterable[str], scores: ArrayLike, tag: str = "maxmargin") -> Iterator[str]:
+def run_lines(
+    qid: ArrayLike | None,
+    docids: Iterable[str],
+    scores: ArrayLike,
+    tag: str = "maxmargin",
+    query_names: Sequence[Any] | None = None,
+) -> Iterator[str]:
     r"""Lines of a run: queries by first appearance, documents by falling score, equal ones by name, the last first.
+
+    Where ``query_names`` are given, ``qid`` are codes, places in them.
 
     Examples
     --------
@@ -106,25 +114,27 @@ def run_lines(qid: ArrayLike | None, docids: Iterable[str], scores: ArrayLike, t
     """
     values, names = np.asarray(scores, dtype=np.float64), list(docids)
     ids, offsets, order = query_offsets(np.ones(len(values), dtype=np.int64) if qid is None else qid, len(values))
+    queries = [str(name) for name in (ids if query_names is None else map(query_names.__getitem__, ids.tolist()))]
     rows = np.arange(len(values)) if order is None else order
-    for name in [*map(str, ids), *names, tag]:
+    for name in [*queries, *names, tag]:
         if not _FIELDS.fullmatch(name):
             raise DataError(f"{name[:60]!r} is empty or has blanks, which no field of a run may; rename the query or document")
-    for query, begin, end in zip(ids, offsets[:-1], offsets[1:], strict=True):
+    for query, begin, end in zip(queries, offsets[:-1], offsets[1:], strict=True):
         best_first = sorted(rows[begin:end].tolist(), key=lambda row: (values[row], names[row]), reverse=True)
         if len({names[row] for row in best_first}) < len(best_first):
-            raise DataError(f"two documents of query {query} have the same name; a run needs a name for each")
+            raise DataError(f"two documents of query {query[:60]} have the same name; a run needs a name for each")
         for rank, row in enumerate(best_first, start=1):
             yield f"{query} Q0 {names[row]} {rank} {values[row]:.17g} {tag}\n"
 
 
 class JudgedRun(NamedTuple):
-    """What the metrics take: one entry per document that was judged or retrieved."""
+    """What the metrics take: one entry per document that was judged or retrieved, and the names of the queries."""
 
     relevance: NDArray[np.float64]
     scores: NDArray[np.float64]
-    qid: NDArray[Any]
+    qid: Codes
     retrieved: NDArray[np.bool_]
+    query_names: list[str]
 
 
 def judged_run(
@@ -154,11 +164,12 @@ def judged_run(
     >>> lists = judged_run({"q": {"a": 1, "b": 1}}, {"q": {"a": 0.2, "c": 0.7}})
     >>> values, queries = metrics.per_query(**lists._asdict(), metrics=["map"])
     >>> values["map"], queries
-    (array([0.25]), array(['q'], dtype='<U1'))
+    (array([0.25]), ['q'])
     """
     relevance: list[float] = []
     positions: list[float] = []
-    queries: list[str] = []
+    codes: list[int] = []
+    names: list[str] = []
     retrieved: list[bool] = []
     for query, judged in qrels.items():
         found = run.get(query, {})
@@ -171,7 +182,10 @@ def judged_run(
         relevance += [judged.get(document, 0) for document in ranking + missed]
         positions += [*map(float, range(len(ranking), 0, -1)), *([0.0] * len(missed))]
         retrieved += [True] * len(ranking) + [False] * len(missed)
-        queries += [query] * (len(ranking) + len(missed))
-    if not queries:
+        codes += [len(names)] * (len(ranking) + len(missed))
+        names.append(query)
+    if not names:
         raise DataError("no query of the run has judgements; give a run and judgements of the same queries")
-    return JudgedRun(np.array(relevance, dtype=np.float64), np.array(positions), np.array(queries), np.array(retrieved))
+    return JudgedRun(
+        np.array(relevance, dtype=np.float64), np.array(positions), np.array(codes, dtype=np.int64), np.array(retrieved), names
+    )

@@ -12,13 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from maxmargin import metrics
-from maxmargin._validation import query_offsets
+from maxmargin._validation import ArgumentError, Setting, check_labels, check_matrix
 from maxmargin.estimators.reporting import ReportMixin
 from maxmargin.estimators.training import check_list_weights
 from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
+from maxmargin.queries import query_offsets
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
 _MOST_GRADES = 1000
@@ -37,6 +38,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
 
     def _check_samples(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
         """X as an array or CSR matrix and y as numbers; finds the labels above which a sample is relevant."""
+        X = check_matrix(X)
         check_numbers(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
@@ -48,12 +50,17 @@ class LinearRanker(ReportMixin, BaseEstimator):
             raise ValueError(f"grades={self.grades!r} must be True, False, 'linear' or 'exponential'")
         if self.grades:
             if self.relevance_threshold is not None:
-                raise ValueError("grades=True uses every grade as a threshold; leave relevance_threshold at None")
+                raise ArgumentError(
+                    "grades",
+                    [Setting("grades", self.grades), " uses every grade as a threshold"],
+                    ["leave ", Setting("relevance_threshold"), " out"],
+                )
             levels = np.unique(y)
             if len(levels) > _MOST_GRADES:
-                raise ValueError(
-                    f"grades={self.grades!r} trains for every distinct label, and y has {len(levels)}; round y to a few grades, "
-                    "or give relevance_threshold"
+                raise ArgumentError(
+                    "grades",
+                    [Setting("grades", self.grades), f" trains for every distinct label, and y has {len(levels)}"],
+                    ["round y to a few grades, or give ", Setting("relevance_threshold")],
                 )
             return levels[:-1] if len(levels) > 1 else levels
         if self.relevance_threshold is not None:
@@ -77,7 +84,11 @@ class LinearRanker(ReportMixin, BaseEstimator):
         shares = None
         if isinstance(self.grades, str):
             if loss.native_name() != "ndcg":
-                raise ValueError(f"grades={self.grades!r} are the gains of NDCG; use them with loss='ndcg', or pass grades=True")
+                raise ArgumentError(
+                    "grades",
+                    [Setting("grades", self.grades), " are the gains of NDCG"],
+                    ["use them with ", Setting("loss", "ndcg"), ", or pass ", Setting("grades", True)],
+                )
             shares = gain_shares(
                 y if order is None else y[order],
                 np.array([0, len(y)], dtype=np.int64) if offsets is None else offsets,
@@ -86,23 +97,25 @@ class LinearRanker(ReportMixin, BaseEstimator):
             )
         model = RankingProblem(X, relevant, loss, offsets, weights, shares)
         if model.n_blocks == 0:
-            raise ValueError(self._one_class(y, relevant))
+            raise self._one_class(y, relevant)
         if not model.weights.any():
             reason = "sample_weight is zero" if shares is None else "sample_weight or the gain of the grades is zero"
             raise ValueError(f"{reason} for every query with relevant and irrelevant samples; one must count")
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
-    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_]) -> str:
+    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_]) -> ArgumentError:
         """Why there is nothing to learn."""
         labels = f"labels are from {y.min():g} to {y.max():g}, and those above {self.relevance_thresholds_[0]:g} are relevant"
         if relevant.all() or not relevant.any():
             kind = "relevant" if relevant.all() else "irrelevant"
-            return (
-                f"y must contain relevant and irrelevant samples, but holds only one class, {kind} ones: {labels}; mark relevant "
-                "samples by 1 and the others by 0, or set relevance_threshold"
+            return ArgumentError(
+                "y",
+                f"y must contain relevant and irrelevant samples, but holds only one class, {kind} ones: {labels}",
+                ["mark relevant samples by 1 and the others by 0, or set ", Setting("relevance_threshold")],
             )
-        return f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels}); check qid"
+        problem = f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels})"
+        return ArgumentError("y", problem, "check qid")
 
     def _remember(self, mark: bytes | None, found: Any) -> None:
         """Keep something for a warm start; the loss as well, so that no other one can take its place in memory."""
@@ -120,7 +133,7 @@ class LinearRanker(ReportMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -181,8 +194,8 @@ def mark_of(model: RankingProblem) -> bytes:
 
 
 def check_numbers(y: Any) -> None:
-    """Complain about labels that are text."""
-    labels = np.asarray(y)
+    """Complain about labels that are text, or missing."""
+    labels = np.asarray(check_labels(y))
     text = labels.dtype.kind in "US" or (labels.dtype == object and any(isinstance(label, str) for label in labels.ravel()))
     if text:
         raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin._validation import check_labels, check_matrix
 from maxmargin.estimators.training import check_budgets, train
 from maxmargin.problems import MulticlassProblem
 from maxmargin.solvers import Solver
@@ -91,6 +92,7 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
 
     def _prepare(self, X: Any, y: Any) -> tuple[MulticlassProblem, None]:
         """The problem to solve; its weights have no bounds."""
+        X, y = check_matrix(X), check_labels(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -110,7 +112,7 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of shape (n, K), or (n,) for two classes, where positive means the second."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(X @ self.coef_.T) + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 

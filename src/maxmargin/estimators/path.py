@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -25,6 +24,7 @@ from maxmargin.path import Segment, TracedPath, trace_path
 from maxmargin.path.checkpoint import Checkpoint
 from maxmargin.path.tracing import Progress, Rule, check_settings
 from maxmargin.path.weights import WeightStore
+from maxmargin.progress import StatusLine
 from maxmargin.solvers import ConvergenceWarning, History, Solver
 from maxmargin.solvers.base import check_bounds
 from maxmargin.storage import SavedFileError, read_archive, write_archive
@@ -361,7 +361,7 @@ def regularization_path(
         keep=None if file is None else file.keep,
     )
     if shown is not None:
-        shown.clear()
+        shown.close()
     if not traced.complete:
         warnings.warn(
             f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "
@@ -405,27 +405,20 @@ def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple
     )
 
 
-class _Shown:
-    """One line on standard error that is written over: how far, on the scale of log lambda, and how many solves."""
+class _Shown(StatusLine):
+    """How far, on the scale of log lambda, and how many solves."""
 
     def __init__(self, lambda_min: float) -> None:
+        super().__init__()
         self.lambda_min = lambda_min
         self.first: float | None = None
 
     def __call__(self, progress: Progress) -> None:
         self.first = max(progress.lam, self.first or 0.0)
-        if not sys.stderr.isatty() or not progress.lam > 0:
-            return
-        whole = np.log(self.first / self.lambda_min) if self.first > self.lambda_min else 1.0
-        share = min(1.0, np.log(self.first / progress.lam) / whole)
-        sys.stderr.write(
-            f"\r\033[Kpath: {share:4.0%} of log lambda, lambda {progress.lam:.3g}, {progress.n_solved} breakpoints, "
-            f"{progress.passes:.0f} passes"
-        )
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Leave an empty line."""
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+        if progress.lam > 0:
+            whole = np.log(self.first / self.lambda_min) if self.first > self.lambda_min else 1.0
+            share = min(1.0, np.log(self.first / progress.lam) / whole)
+            self.show(
+                f"path: {share:4.0%} of log lambda, lambda {progress.lam:.3g}, {progress.n_solved} breakpoints, "
+                f"{progress.passes:.0f} passes"
+            )

@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._validation import query_offsets
 from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
 from maxmargin.estimators.multiclass import with_constant
 from maxmargin.estimators.training import check_budgets, train
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import BinaryProblem, RankingProblem
+from maxmargin.queries import query_offsets
 from maxmargin.solvers import Solver
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-import sys
 import warnings
 from typing import Any
 
@@ -12,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from maxmargin._validation import query_offsets
 from maxmargin.cuts import Problem
+from maxmargin.progress import StatusLine
+from maxmargin.queries import query_offsets
 from maxmargin.solvers import (
     BCFW,
     ConvergenceWarning,
@@ -123,6 +123,12 @@ def train(
     """
     chosen = method if method is not None else getattr(estimator, "solver", "auto")
     solver = choose_solver(chosen, problem)
+    line = StatusLine()
+
+    def show(history: History) -> None:
+        gap = history.gap[-1] / max(history.primal[-1], 1e-300)
+        line.show(f"{type(estimator).__name__}: pass {history.passes[-1]:.0f}, relative gap {gap:.2e}")
+
     if method is not None or not isinstance(chosen, Solver):
         solver = dataclasses.replace(
             solver,
@@ -130,10 +136,11 @@ def train(
             max_passes=estimator.max_iter,
             time_limit=estimator.time_limit,
             random_state=getattr(estimator, "random_state", None) or 0,
-            callback=getattr(estimator, "_callback", _Progress(type(estimator).__name__) if estimator.verbose else None),
+            callback=getattr(estimator, "_callback", show if estimator.verbose else None),
         )
     factor = estimator.C * problem.n_blocks
-    solution = solver.solve(problem, 1.0 / factor, bounds=bounds, start=start)
+    with line:
+        solution = solver.solve(problem, 1.0 / factor, bounds=bounds, start=start)
     if not solution.converged:
         budget = "max_iter" if solution.status == "max_passes" else solution.status
         warnings.warn(
@@ -160,16 +167,3 @@ class ListEstimator(BaseEstimator):
         tags.target_tags.required = True
         tags.no_validation = True
         return tags
-
-
-class _Progress:
-    """One line on standard error that is written over; silent unless that is a terminal."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, history: History) -> None:
-        if sys.stderr.isatty():
-            gap = history.gap[-1] / max(history.primal[-1], 1e-300)
-            sys.stderr.write(f"\r{self.name}: pass {history.passes[-1]:.0f}, relative gap {gap:.2e} ")
-            sys.stderr.flush()

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._validation import check_both_classes, check_relevant, check_scores, query_offsets, thread_count
+from maxmargin._validation import check_both_classes, check_relevant, check_scores, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import CheckedLoss, checked_loss
+from maxmargin.queries import query_offsets
 
 Method = Literal["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 _METHODS = get_args(Method)
@@ -259,7 +260,7 @@ def most_violating_rankings(
     --------
     >>> found = most_violating_rankings([2.0, 1.0, 0.5, 3.0], [1, 0, 1, 1], ["a", "a", "a", "b"])
     >>> found.qid, found.skipped
-    (array(['a', 'b'], dtype='<U1'), array([False,  True]))
+    (array(['a', 'b'], dtype=object), array([False,  True]))
     >>> found.interleaving
     array([1, 2, 2, 1])
     """

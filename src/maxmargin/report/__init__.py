@@ -187,7 +187,7 @@ def save_page(contents: Mapping[str, Any], path: str | os.PathLike[str]) -> Path
     """Write a page of :func:`report_contents` or :func:`path_contents` in one step: an interrupted run leaves no broken file."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    page = render(contents).encode()
+    page = render(contents).encode(errors="replace")  # names of files need not be text
     with replacing(target) as file:
         file.write(page)
     return target

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.metrics import _Lists
+from maxmargin.metrics import RankedLists
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,7 +53,7 @@ def thin(*columns: NDArray[Any], limit: int = MAX_POINTS) -> Ints:
     return np.unique(np.concatenate(kept))
 
 
-def precision_recall(lists: _Lists) -> Curve:
+def precision_recall(lists: RankedLists) -> Curve:
     """One list: recall and precision at each relevant sample. Several: mean interpolated precision at 101 recalls."""
     relevant = lists.grades > 0
     precision = (lists.seen(relevant) / lists.position)[relevant]
@@ -72,7 +72,7 @@ def precision_recall(lists: _Lists) -> Curve:
     return Curve(_RECALLS, np.array(y))
 
 
-def gain(lists: _Lists, gains: Floats) -> Curve:
+def gain(lists: RankedLists, gains: Floats) -> Curve:
     """Share of the ``gains`` (sorted as the lists are, not negative) collected over the share of the list inspected."""
     collected, totals = lists.seen(gains), lists.per_query(gains)
     sizes = np.bincount(lists.query, minlength=lists.n_queries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from maxmargin.certificate import Certificate
 from maxmargin.losses import ranking_loss
 from maxmargin.report.plain import number, text
 from maxmargin.report.ranked import Ranked
@@ -35,20 +36,20 @@ def metric_titles(several: bool) -> dict[str, str]:
 
 def certificate(model: Any) -> dict[str, Any]:
     """What is known about the optimality of the weights, in numbers and in words."""
-    primal, gap = (getattr(model, name, None) for name in ("primal_objective_", "dual_gap_"))
-    if primal is None or gap is None or not math.isfinite(primal) or not math.isfinite(gap):
+    known = vars(model)
+    proof = Certificate.of_attributes(known) if known.get("dual_gap_") is not None else None
+    if proof is None or not math.isfinite(proof.gap):
         unknown = "Nothing is proved about how close to optimal the weights are."
         return {"relative_gap": None, "certified": False, "sentence": unknown}
-    relative = max(0.0, float(gap)) / max(abs(float(primal)), 1e-300)
+    relative = max(0.0, proof.gap) / max(abs(proof.primal), 1e-300)
     size = "rounding" if relative < 1e-12 else f"{percent(relative)}\N{NO-BREAK SPACE}%"
     # A latent model solves one convex problem after another; the gap speaks of the last one.
     what = "The last convex step" if hasattr(model, "objectives_") else "Training"
-    certified = bool(getattr(model, "certified_", False))
-    if certified:
+    if proof.certified:
         sentence = f"{what} is optimal to within {size}: certified."
     else:
         sentence = f"{what} ended with a gap of {size} that is not proved: not certified."
-    return {"relative_gap": number(relative), "certified": certified, "sentence": sentence}
+    return {"relative_gap": number(relative), "certified": proof.certified, "sentence": sentence}
 
 
 def headline(ranked: list[Ranked], chance: float, metric: str, data: dict[str, Any], proof: dict[str, Any]) -> dict[str, Any]:

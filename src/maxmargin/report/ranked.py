@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.metrics import _by_name, _Lists
+from maxmargin.metrics import RankedLists, metric_named
 
 Floats = NDArray[np.float64]
 
@@ -48,10 +48,12 @@ class Ranked:
     def __init__(self, name: str, scores: Floats, judged: Judged) -> None:
         self.name = name
         self.scores = scores
-        self.lists = _Lists(judged.relevant, scores, judged.qid)
+        self.lists = RankedLists(judged.relevant, scores, judged.qid)
         same = np.array_equal(judged.gains > 0, judged.relevant)
-        self.graded = _Lists(judged.gains, scores, judged.qid) if judged.graded else self.lists
+        self.graded = RankedLists(judged.gains, scores, judged.qid) if judged.graded else self.lists
         # Tied samples stand with the lower grade first; for relevance alone any order of the relevant ones will do.
         self.lists = self.graded if same else self.lists
-        self.values = {name: _by_name(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in METRICS}
+        self.values = {
+            name: metric_named(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in METRICS
+        }
         self.means = {name: float(value.mean()) for name, value in self.values.items()}

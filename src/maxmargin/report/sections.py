@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.metrics import _Lists
+from maxmargin.metrics import RankedLists
 from maxmargin.report.curves import Curve, histogram, thin
 from maxmargin.report.curves import gain as gain_curve
 from maxmargin.report.curves import precision_recall as precision_recall_curve
@@ -71,7 +71,7 @@ def precision_recall(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
     # Interpolated precision of a random order has no simple formula: a mean over so many orders that noise does not show.
     rng = np.random.default_rng(0)
     orders = int(np.clip(1_000_000 // len(judged), 2, 100))
-    drawn = [precision_recall_curve(_Lists(judged.relevant, rng.random(len(judged)), judged.qid)).y for _ in range(orders)]
+    drawn = [precision_recall_curve(RankedLists(judged.relevant, rng.random(len(judged)), judged.qid)).y for _ in range(orders)]
     curves.append(_curve(RANDOM, Curve(precision_recall_curve(ranked[0].lists).x, np.mean(drawn, axis=0))))
     note = (
         "Interpolated precision (the best at that recall or beyond) at 101 recalls, mean over the queries with relevant samples. "
@@ -116,8 +116,9 @@ def queries(
     # Of equally bad queries the longer ones first: there is more to learn from them.
     worst = judged[np.lexsort((-sizes[judged], values[judged]))][:_SHOWN]
     rows = []
+    ids = lists.qid.tolist()
     for k in worst:
-        identity = lists.qid[k].item()
+        identity = ids[k]
         others = [number(other.values[metric][k]) for other in ranked[1:]]
         name = text(names.get(identity, identity))
         rows.append([name, int(sizes[k]), int(n_relevant[k]), round(float(first[k])), number(values[k]), *others])
@@ -145,7 +146,8 @@ def samples(model: Ranked) -> dict[str, Any]:
     irrelevant = np.flatnonzero(lists.grades <= 0)
 
     def rows(places: NDArray[np.intp]) -> list[list[Any]]:
-        return [[int(lists.rows[k]), int(lists.place[k]), number(float(lists.scores[k]))] for k in places]
+        # Samples are counted from 1, as in messages and in runs.
+        return [[int(lists.rows[k]) + 1, int(lists.place[k]), number(float(lists.scores[k]))] for k in places]
 
     # Only those on the wrong side of somebody: after the first irrelevant one, before the last relevant one.
     late = relevant[relevant > irrelevant[0]][::-1][:_SHOWN]

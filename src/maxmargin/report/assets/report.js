@@ -131,13 +131,13 @@ function queries(contents) {
 function samples(contents) {
   const found = contents.samples;
   if (!found) return null;
-  const columns = [{ title: "row", number: true, show: (n) => String(n) }, { title: "rank", number: true, show: (n) => n.toLocaleString("en-US") },
+  const columns = [{ title: "sample", number: true, show: (n) => String(n) }, { title: "rank", number: true, show: (n) => n.toLocaleString("en-US") },
     { title: "score", number: true, show: (v) => readable(v) }];
   const part = (title, rows, none) => card(title, rows.length ? table(title, columns, rows) : note(none));
   return section("samples", "Which samples stand where they should not?", el("div", { class: "columns" },
     part("Relevant, but ranked late", found.late, "None: every relevant sample stands before every irrelevant one."),
     part("Irrelevant, but ranked early", found.early, "None: no irrelevant sample stands before a relevant one.")),
-  note("Rows are counted from 0; rank 1 is the top of the list."));
+  note("Samples are counted from 1; rank 1 is the top of the list."));
 }
 
 function features(contents) {
