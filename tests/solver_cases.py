@@ -6,6 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 from scipy import sparse
 
+from maxmargin import _core
 from maxmargin.cuts import Problem
 from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import OneSlackCuttingPlane
@@ -31,17 +32,62 @@ class ThreeClasses(Structure):
 
 
 class Hidden(Problem):
-    """A problem without its compiled form: solvers must ask its oracle in Python."""
+    """A model without its compiled form: the engine must ask its oracle in Python."""
 
-    def __init__(self, problem):
-        self.n_blocks, self.n_features, self.exact = problem.n_blocks, problem.n_features, problem.exact
-        self.problem = problem
+    def __init__(self, model):
+        self.model = model
+        self.n_blocks, self.n_features, self.exact = model.n_blocks, model.n_features, model.exact
 
     def cut(self, block, weights):
-        return self.problem.cut(block, weights)
+        return self.model.cut(block, weights)
 
     def cuts(self, blocks, weights):
-        return self.problem.cuts(blocks, weights)
+        return self.model.cuts(blocks, weights)
+
+
+class Averaging(Hidden):
+    """The same with averages; it keeps the distributions, and the blocks in the order of their visits.
+
+    Parameters
+    ----------
+    model : Problem
+    seed : int, optional
+        Begin at random distributions instead of those close to the truth.
+    """
+
+    offers = frozenset({"expectations"})
+
+    def __init__(self, model, seed=None):
+        super().__init__(model)
+        self.rng = None if seed is None else np.random.default_rng(seed)
+        self.distributions, self.visited = {}, []
+        self.average, self.diameter = model.average, model.diameter
+
+    def interior(self, block, mass):
+        start = self.model.interior(block, mass)
+        if self.rng is not None:
+            # Reached by a tilt from a vertex that is not sharp.
+            start = self.model.tilt(block, self.model.interior(block, 0.9), self.rng.normal(size=self.n_features), 0.7)
+        self.distributions[block] = start
+        return start
+
+    def tilt(self, block, distribution, weights, temperature):
+        self.visited.append(block)
+        return self.model.tilt(block, distribution, weights, temperature)
+
+    def mix(self, distribution, other, step):
+        mixed = self.model.mix(distribution, other, step)
+        self.distributions[self.visited[-1]] = mixed
+        return mixed
+
+
+def engine_of(problem, settings, lam=0.1, bounds=None, start=None, transport=False):
+    """The engine itself, without a solver around it; problems without a compiled form are asked in Python."""
+    lower, upper = (None, None) if bounds is None else (np.full(problem.n_features, float(b)) for b in bounds)
+    data = problem.block_data
+    if data is None:
+        data = _core.PythonOracle(problem, problem.n_blocks, problem.n_features)
+    return _core.BlockEngine(data, lam, lower, upper, settings, start, transport)
 
 
 def chain(lengths, n_labels=3, n_inputs=2, seed=0, scale=1.0):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from maxmargin.solvers.dual import Dual
+from reference_steps import Dual
 from scipy import stats
 from sklearn.svm import LinearSVC
-from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, listed, make_model, outputs_of, primal_of
+from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, listed, make_model, outputs_of, primal_of
 
 from maxmargin import _core
-from maxmargin.cuts import CheckedProblem, Cut
+from maxmargin.cuts import CheckedProblem
 from maxmargin.losses import ranking_loss
 from maxmargin.models import ImputedModel, LatentMulticlass
 from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, RankingProblem, StructuredProblem
@@ -28,7 +28,6 @@ from maxmargin.solvers import (
     Subgradient,
 )
 from maxmargin.solvers.base import check_bounds
-from maxmargin.solvers.bcfw import make_sampler
 from maxmargin.solvers.cutting_plane import WorkingSet
 
 
@@ -42,7 +41,7 @@ def dual_at(blocks, alphas, lam, bounds):
     n, d = len(blocks), blocks[0][0].shape[1]
     dual = Dual(n, d, lam, check_bounds(bounds, d))
     for i, ((psi, loss), alpha) in enumerate(zip(blocks, alphas, strict=True)):
-        dual.shift(i, *dual.corner(Cut(alpha @ psi, float(alpha @ loss))))
+        dual.put(i, alpha @ psi, alpha @ loss)
     return dual
 
 
@@ -52,7 +51,7 @@ def block_gaps(blocks, dual):
     gaps = []
     for i, (psi, loss) in enumerate(blocks):
         best = int(np.argmax(loss - psi @ w))
-        gaps.append(dual.block_gap(i, w, *dual.corner(Cut(psi[best], float(loss[best])))))
+        gaps.append(dual.block_gap(i, w, *dual.corner(psi[best], loss[best])))
     return np.array(gaps)
 
 
@@ -86,8 +85,10 @@ def test_item_1_oracles_equal_enumeration(name, seed, scale):
     best = [np.max(loss - psi @ weights) for psi, loss in blocks_of(name)]
     cuts = model.cuts(range(model.n_blocks), weights)
     np.testing.assert_allclose([cut.hinge(weights) for cut in cuts], best, atol=1e-11)
-    for b, cut in enumerate(cuts):
-        np.testing.assert_array_equal(model.cut(b, weights).psi, cut.psi)
+    for block, cut in enumerate(cuts):
+        alone = model.cut(block, weights)
+        np.testing.assert_array_equal(alone.psi, cut.psi)
+        assert alone.loss == cut.loss
     assert CheckedProblem(model).mean_cut(weights).hinge(weights) == pytest.approx(np.mean(best), abs=1e-11)
     for cut, (psi, loss) in zip(cuts, blocks_of(name), strict=True):
         assert np.min(np.abs(psi - cut.psi).sum(axis=1) + np.abs(loss - cut.loss)) < 1e-12
@@ -154,7 +155,8 @@ def test_item_4_subgradient_steps_are_fixed_frank_wolfe_steps(name):
         for gamma in gammas:
             cut = model.mean_cut(w)
             w = w - gamma / LAM * (LAM * w - cut.psi)
-            dual.move(0, *dual.corner(cut), gamma)
+            (v, loss) = dual.corner(cut.psi, cut.loss)
+            dual.shift(0, gamma * (v - dual.v_block[0]), gamma * (loss - dual.l_block[0]))
             # Both look at the same point, so that rounding cannot send them to different outputs.
             np.testing.assert_allclose(w, dual.weights, atol=1e-12)
             w = dual.weights.copy()
@@ -345,7 +347,7 @@ def reference_path(model, epsilon, kappa, lowest, first=None):
         solution = BCFW(epsilon=kappa * epsilon, max_passes=1e5).solve(model, lam)
         assert solution.converged
         # A solution has the best weights and the best bound of its run; a segment needs both from one state.
-        engine = solution.state
+        engine = solution.state.engine
         primal, dual, *_ = engine.gap_pass()
         while primal - dual > kappa * epsilon:
             engine.run(10 * model.n_blocks, 10**9, 10**9, 0.0, 0.0)
@@ -457,45 +459,30 @@ def test_item_12_gap_sampling_pays_on_uneven_blocks(hide):
     assert np.median(passes["gap"]) <= np.median(passes["uniform"])
 
 
-def first_visits(sampling, seeds_, n=8):
-    """Which block is visited first after a look at blocks that all have the same gap."""
-    model = BinaryProblem(np.eye(n), np.ones(n))
+def first_visits(sampling, seeds_, losses):
+    """Which block is visited first after a gap pass over blocks with these gaps (times n)."""
+    n = len(losses)
+    model = EnumeratedProblem([np.array([np.zeros(n), row]) for row in np.eye(n)], [np.array([0.0, loss]) for loss in losses])
     counts = np.zeros(n)
     for seed in seeds_:
-        engine = _core.BlockEngine(
-            model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None
-        )
+        engine = engine_of(model, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), LAM)
         engine.gap_pass()
-        np.testing.assert_allclose(engine.gaps(), 1 / n)
+        np.testing.assert_allclose(engine.gaps(), losses / n)
         engine.run(1, 1, 10**9, 0.0, 0.0)
         engine.gap_pass()
-        counts[np.flatnonzero(engine.gaps() < 0.9 / n)[0]] += 1
+        counts[np.flatnonzero(engine.gaps() < 0.9 * losses / n)[0]] += 1
     return counts
 
 
 def test_item_12_equal_gaps_are_uniform_draws():
-    counts = [first_visits("gap", range(600)), first_visits("uniform", range(10_000, 10_600))]
+    equal, uneven = np.ones(8), np.arange(1.0, 9.0)
+    counts = [first_visits("gap", range(600), equal), first_visits("uniform", range(10_000, 10_600), equal)]
     assert stats.chi2_contingency(counts).pvalue > 1e-3
     # With gaps that are not equal the same test tells the two apart.
-    draws = np.zeros(8)
-    sampler = make_sampler("gap", 8, np.random.default_rng(0))
-    sampler._unvisited.clear()
-    sampler.reset(np.arange(1.0, 9.0))
-    for _ in range(600):
-        draws[sampler.draw()] += 1
+    draws = first_visits("gap", range(600), uneven)
     assert stats.chi2_contingency([draws, counts[1]]).pvalue < 1e-6
-    assert stats.chisquare(draws, 600 * np.arange(1, 9) / 36).pvalue > 1e-3
-
-
-def test_item_12_equal_gaps_in_python():
-    draws = []
-    for name in ("gap", "uniform"):
-        sampler = make_sampler(name, 8, np.random.default_rng(3))
-        if name == "gap":
-            assert sorted(sampler.draw() for _ in range(8)) == list(range(8))
-        sampler.reset(np.full(8, 0.125))
-        draws.append(np.bincount([sampler.draw() for _ in range(800)], minlength=8))
-    assert stats.chi2_contingency(draws).pvalue > 1e-3
+    assert stats.chisquare(draws, 600 * uneven / uneven.sum()).pvalue > 1e-3
+    assert stats.chisquare(first_visits("uniform", range(600), uneven)).pvalue > 1e-3
 
 
 def test_item_12_first_pass_of_gap_sampling_is_a_permutation():
@@ -505,9 +492,7 @@ def test_item_12_first_pass_of_gap_sampling_is_a_permutation():
     for sampling, shift in (("gap", 0), ("permutation", 5000), ("uniform", 10_000)):
         values = []
         for seed in range(shift, shift + 200):
-            engine = _core.BlockEngine(
-                model.block_data, LAM, None, None, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), None
-            )
+            engine = engine_of(model, _core.BlockSettings.frank_wolfe(sampling, "fw", 0, seed), LAM)
             engine.run(model.n_blocks, 10**9, 10**9, 0.0, 0.0)
             values.append(engine.dual)
         duals[sampling] = values

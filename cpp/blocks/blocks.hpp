@@ -26,6 +26,8 @@ enum class Rule { line_search, full, backtracking };
 
 // No probability may become exactly zero, it could never grow again: steps end short of 1, and logarithms have a floor.
 constexpr double kAlmostOne = 1.0 - 0x1p-52, kLeastProbability = 1e-300;
+// An away step from an output that has all but this much would blow up rounding errors.
+constexpr double kLeastRest = 1e-9;
 inline double log_of(double probability) { return std::log(std::max(probability, kLeastProbability)); }
 
 // Hinges of the output that a step may go to, and of the block's present point; and the largest hinge there can be, which is
@@ -34,9 +36,10 @@ struct Hinges {
     double target, mean, bound;
 };
 
-// The least violating output in use: how far below the mean its hinge is, its dual weight, and whether it is the target.
+// The least violating output in use: how far below the mean its hinge is, its dual weight, that of all others, and whether it is
+// the target. Fall and rest are sums over the others: differences of large numbers would be divided by each other.
 struct Worst {
-    double fall, alpha;
+    double fall, alpha, rest;
     bool is_target;
 };
 
@@ -166,7 +169,7 @@ class SteppingBlocks : public Blocks {
             last = move;
         };
         if (steps != Steps::pairwise) try_(Steps::fw, rise, 1);
-        if ((steps == Steps::away || steps == Steps::all) && worst.alpha < 1) try_(Steps::away, worst.fall, worst.alpha / (1 - worst.alpha));
+        if ((steps == Steps::away || steps == Steps::all) && worst.rest > kLeastRest) try_(Steps::away, worst.fall, worst.alpha / worst.rest);
         if (steps != Steps::away && !worst.is_target) try_(Steps::pairwise, rise + worst.fall, worst.alpha);
         // The change of the last move tried is at hand.
         if (best.step > 0 && kind != last) {

@@ -138,7 +138,10 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         worst_ = data_.n_labels;
         for (std::size_t k = 0; k < data_.n_labels; ++k)
             if (mu[k] > 0 && (worst_ == data_.n_labels || hinge_[k] < hinge_[worst_])) worst_ = k;
-        return {mean_ - hinge_[worst_], mu[worst_], worst_ == target_};
+        Worst worst{0, mu[worst_], 0, worst_ == target_};
+        for (std::size_t k = 0; k < data_.n_labels; ++k)
+            if (k != worst_) worst.fall += mu[k] * (hinge_[k] - hinge_[worst_]), worst.rest += mu[k];
+        return worst;
     }
 
     void set_change(std::size_t i, Steps kind) {

@@ -155,12 +155,12 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
         score_active(i);
         const Active& active = active_[i];
         worst_ = kNone;
-        double mean = 0;
-        for (std::size_t c = 0; c < active.alpha.size(); ++c) {
-            mean += active.alpha[c] * active_score_[c];
+        for (std::size_t c = 0; c < active.alpha.size(); ++c)
             if (active.alpha[c] > 0 && (worst_ == kNone || active_score_[c] < active_score_[worst_])) worst_ = c;
-        }
-        return {mean - active_score_[worst_], active.alpha[worst_], worst_ == slot_};
+        Worst worst{0, active.alpha[worst_], 0, worst_ == slot_};
+        for (std::size_t c = 0; c < active.alpha.size(); ++c)
+            if (c != worst_) worst.fall += active.alpha[c] * (active_score_[c] - active_score_[worst_]), worst.rest += active.alpha[c];
+        return worst;
     }
 
     void set_change(std::size_t i, Steps kind) {

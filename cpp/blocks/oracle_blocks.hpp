@@ -247,12 +247,15 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
 
     Worst find_worst(std::size_t i) {
         Outputs& known = outputs_[i];
-        if (known.only_truth() && target_ == 0) return {0, 1, true};
+        if (known.only_truth() && target_ == 0) return {0, 1, 0, true};
         add_target(i);
         worst_ = known.size();
         for (std::size_t c = 0; c < known.size(); ++c)
             if (known[c].alpha > 0 && (worst_ == known.size() || hinges_[c] < hinges_[worst_])) worst_ = c;
-        return {mean_ - hinges_[worst_], known[worst_].alpha, worst_ == target_};
+        Worst worst{0, known[worst_].alpha, 0, worst_ == target_};
+        for (std::size_t c = 0; c < known.size(); ++c)
+            if (c != worst_) worst.fall += known[c].alpha * (hinges_[c] - hinges_[worst_]), worst.rest += known[c].alpha;
+        return worst;
     }
 
     void set_change(std::size_t i, Steps kind) {
