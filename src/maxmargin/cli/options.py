@@ -285,6 +285,24 @@ def shows_progress(as_json: bool, quiet: bool) -> bool:
     return not quiet and not as_json and sys.stderr.isatty()
 
 
+def _said(command: Command, args: Any, kwargs: Any) -> Any:
+    """The command, with errors of input as messages. Little memory may show in here as well, where modules are loaded."""
+    try:
+        return command(*args, **kwargs)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # Not at the top: --help needs no numpy.
+        from maxmargin.data import DataError
+        from maxmargin.storage import SavedFileError
+
+        bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError)
+        # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
+        if not bad_input or isinstance(error, BrokenPipeError):
+            raise
+        _fail(error)
+
+
 def with_exit_codes(command: Command) -> Command:
     """Errors of input become messages and exit code 1, Ctrl-C becomes 130, SIGTERM 143."""
 
@@ -294,24 +312,13 @@ def with_exit_codes(command: Command) -> Command:
             sys.stdout.reconfigure(errors="surrogateescape")  # names of files are bytes, and not always text
         with noting_signals() as signals:
             try:
-                return command(*args, **kwargs)
+                return _said(command, args, kwargs)
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
-                raise SystemExit(exit_code(signals)) from None
+                raise SystemExit(exit_code(signals) or 130) from None
             except MemoryError as error:
-                # There may not be enough even to import something.
                 missing = "there is not enough memory; take fewer samples or features, or allow more (ulimit -v)"
                 raise click.ClickException(str(error) or missing) from None
-            except Exception as error:
-                # Not at the top: --help needs no numpy.
-                from maxmargin.data import DataError
-                from maxmargin.storage import SavedFileError
-
-                bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError)
-                # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
-                if not bad_input or isinstance(error, BrokenPipeError):
-                    raise
-                _fail(error)
 
     return guarded
 
