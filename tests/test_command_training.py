@@ -21,8 +21,8 @@ from maxmargin import RankingSVM, load_model, losses
 from maxmargin.cli import main
 from maxmargin.cli.cv import split
 from maxmargin.data import RankingData, load_svmlight
+from maxmargin.estimators.base import SOLVERS
 from maxmargin.estimators.model_files import read_model
-from maxmargin.estimators.training import _BY_NAME
 from maxmargin.models import RankingModel
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_too_little_memory(run, tmp_path, monkeypatch, command):
 
 
 def test_choices_are_those_of_the_library():
-    assert set(options.SOLVERS) == {"auto", *_BY_NAME}
+    assert set(options.SOLVERS) == {"auto", *SOLVERS}
     for name in options.LOSSES:
         assert name == "accuracy" or losses.ranking_loss(name)
 

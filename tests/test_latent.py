@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin import LatentStructuredSVM, MulticlassSVM
-from maxmargin.models import LatentMulticlass
+from maxmargin.structures import LatentClasses
 
 
 def bags(n, rng, rows=6):
@@ -18,8 +18,11 @@ def bags(n, rng, rows=6):
     return X, y, place
 
 
-class Strongest(LatentMulticlass):
+class Strongest(LatentClasses):
     """Starts at the row that stands out, or at a random one."""
+
+    def coarse(self, x):
+        return None
 
     def start(self, x, y, rng):
         return int(np.argmax(np.linalg.norm(x, axis=1))) if rng.random() < 0.7 else int(rng.integers(len(x)))
@@ -43,7 +46,7 @@ def test_objective_falls_and_bounds_the_risk():
 def test_single_rows_are_the_plain_multiclass_svm():
     rng = np.random.default_rng(1)
     X, y, _ = bags(40, rng, rows=1)
-    latent = LatentStructuredSVM(LatentMulticlass(3), C=1.0, tol=1e-6).fit(X, y)
+    latent = LatentStructuredSVM(LatentClasses(3), C=1.0, tol=1e-6).fit(X, y)
     plain = MulticlassSVM(C=1.0, fit_intercept=False, tol=1e-6).fit(np.concatenate(X), y)
     np.testing.assert_allclose(latent.coef_.reshape(3, -1), plain.coef_, atol=1e-3)
     assert latent.objective_ == pytest.approx(plain.primal_objective_, rel=1e-5)
@@ -59,6 +62,6 @@ def test_several_starts_keep_the_best():
 def test_bad_input():
     X, y, _ = bags(3, np.random.default_rng(0))
     with pytest.raises(ValueError, match="X has 3 samples, but y has 2"):
-        LatentStructuredSVM(LatentMulticlass(3)).fit(X, y[:2])
+        LatentStructuredSVM(LatentClasses(3)).fit(X, y[:2])
     with pytest.raises(ValueError, match="n_starts=0"):
-        LatentStructuredSVM(LatentMulticlass(3), n_starts=0).fit(X, y)
+        LatentStructuredSVM(LatentClasses(3), n_starts=0).fit(X, y)

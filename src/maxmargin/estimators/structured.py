@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.training import ListEstimator, check_budgets, train
+from maxmargin.cuts import Problem
+from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, weighted
 from maxmargin.models import Graph, GraphModel, StructuredModel, UserProblem
 from maxmargin.solvers import Solver
 
 
-class GraphSVM(ListEstimator):
+@dataclass(eq=False, repr=False)
+class GraphSVM(Estimator):
     """Two labels on the nodes of graphs, with learned attraction between neighbours; exact by minimum cuts.
 
     A data set is a list of ``(features (L, p), edges (E, 2))`` or ``(features, edges, edge_features (E, q))`` with edge
@@ -24,8 +27,8 @@ class GraphSVM(ListEstimator):
     ----------
     C : float, default=1.0
         Weight of the hinges, one per graph.
-    solver, tol, max_iter, time_limit, random_state, verbose
-        As in :class:`maxmargin.MulticlassSVM`.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`. Bounds are those of ``coef_``, row by row, and of ``edge_coef_``.
 
     Attributes
     ----------
@@ -35,44 +38,34 @@ class GraphSVM(ListEstimator):
         p.
     edge_coef_ : array of shape (q,)
         Penalties for different labels on an edge; never negative.
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
+    warm_start: bool = False
 
-    def fit(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> Self:
-        """Train on graphs X with labels y."""
-        check_budgets(self)
-        problem, bounds = self._prepare(X, y)
-        self._keep(train(self, problem, bounds).weights)
-        return self
+    of_blocks = True
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        "report": "the page is about rankings",
+        "class_weight": "labels of one graph share a hinge",
+        "n_jobs": "graphs are visited one after the other",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)}
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> tuple[GraphModel, tuple[ArrayLike, ArrayLike]]:
-        """The problem to solve, and the bounds of its weights."""
+    def fit(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Self:
+        """Train on graphs X with labels y; the hinges of graphs are multiplied by ``sample_weight``."""
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         problem = GraphModel([_graph(k, x) for k, x in enumerate(X)], [np.asarray(labels).astype(np.int64) for labels in y])
         self.n_features_in_ = problem.n_inputs
-        return problem, problem.bounds
+        return weighted(problem, sample_weight)
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
-        """Weights of the problem as fitted attributes."""
         self.coef_ = weights[: 2 * self.n_features_in_].reshape(2, -1).copy()
         self.edge_coef_ = weights[2 * self.n_features_in_ :].copy()
 
@@ -101,70 +94,59 @@ def _graph(k: int, x: Any) -> Graph:
     return Graph(nodes, edges, features)
 
 
-class StructuredSVM(ListEstimator):
+@dataclass(eq=False, repr=False)
+class StructuredSVM(Estimator):
     """Train any :class:`maxmargin.models.StructuredModel` by any solver.
 
     Parameters
     ----------
-    model : StructuredModel
+    structure : StructuredModel
         Joint features, loss and loss-augmented inference.
     C : float, default=1.0
         Weight of the hinges, one per sample.
-    bounds : pair of arrays or numbers, optional
-        ``lower <= w <= upper``.
-    solver, tol, max_iter, time_limit, random_state, verbose
-        As in :class:`maxmargin.MulticlassSVM`.
+    bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
     """
 
-    def __init__(
-        self,
-        model: StructuredModel,
-        C: float = 1.0,
-        *,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.C = C
-        self.bounds = bounds
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    structure: StructuredModel
+    C: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
 
-    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
-        """Train on inputs X with true outputs y, both as the model understands them."""
-        check_budgets(self)
-        problem, bounds = self._prepare(X, y)
-        self._keep(train(self, problem, bounds).weights)
-        return self
+    of_blocks = True
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        "report": "the page is about rankings",
+        "class_weight": "only the structure knows whether there are classes",
+        "n_jobs": "inference is the user's, in one thread",
+        "warm_start": "users' inputs cannot be told apart",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",)}
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[Any]) -> tuple[UserProblem, tuple[ArrayLike, ArrayLike] | None]:
-        """The problem to solve, and the bounds of its weights."""
-        return UserProblem(self.model, X, y), self.bounds
+    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Self:
+        """Train on inputs X with true outputs y, both as the structure understands them.
+
+        The hinges of samples are multiplied by ``sample_weight``.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Problem:
+        return weighted(UserProblem(self.structure, X, y), sample_weight)
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
-        """Weights of the problem as fitted attributes."""
         self.coef_ = weights.copy()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """The model's best output for every input."""
+        """The structure's best output for every input."""
         check_is_fitted(self)
-        return [self.model.predict(x, self.coef_) for x in X]
+        return [self.structure.predict(x, self.coef_) for x in X]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """One minus the mean loss of the predictions."""
-        return 1.0 - float(np.mean([self.model.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]))
+        return 1.0 - float(np.mean([self.structure.loss(truth, found) for truth, found in zip(y, self.predict(X), strict=True)]))

@@ -1,12 +1,9 @@
 """Models bind data, loss and inference into an oracle that hands out cuts. They know no solver's insides."""
 
-from maxmargin.models.bags import Bags, supervised_share
 from maxmargin.models.chain import ChainModel, ChainWeights
 from maxmargin.models.enumerated import EnumeratedModel
 from maxmargin.models.forest import TreeWeights
 from maxmargin.models.graph import Graph, GraphModel
-from maxmargin.models.latent import ImputedModel, LatentModel, LatentMulticlass
-from maxmargin.models.latent_ranking import JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
 from maxmargin.models.multiclass import BinaryModel, MulticlassModel
 from maxmargin.models.native import DecodedModel, NativeProblem, decoder_signature, native_signature
 from maxmargin.models.ranking import RankingModel
@@ -14,7 +11,6 @@ from maxmargin.models.tree import Tree, TreeModel
 from maxmargin.models.user import StructuredModel, UserProblem
 
 __all__ = [
-    "Bags",
     "BinaryModel",
     "ChainModel",
     "ChainWeights",
@@ -22,12 +18,6 @@ __all__ = [
     "EnumeratedModel",
     "Graph",
     "GraphModel",
-    "ImputedModel",
-    "JointLatentRankingModel",
-    "LatentBinaryModel",
-    "LatentModel",
-    "LatentMulticlass",
-    "LatentRankingModel",
     "MulticlassModel",
     "NativeProblem",
     "RankingModel",
@@ -38,5 +28,4 @@ __all__ = [
     "UserProblem",
     "decoder_signature",
     "native_signature",
-    "supervised_share",
 ]

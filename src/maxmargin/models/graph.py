@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin.cuts import Cut, Problem
+from maxmargin.fingerprint import fingerprint
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +63,10 @@ class GraphModel(Problem):
         lower = np.full(self.n_features, -np.inf)
         lower[2 * self.n_inputs :] = 0.0
         return lower, np.full(self.n_features, np.inf)
+
+    def fingerprint(self) -> bytes:
+        """Of the data."""
+        return fingerprint(type(self), *(part for graph in self.graphs for part in graph), *self.labels)
 
     def feature(self, graph: Graph, y: NDArray[np.int64]) -> Floats:
         """Joint feature of a labeling."""

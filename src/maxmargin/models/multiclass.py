@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin.cuts import Cut, Problem, overrides
+from maxmargin.fingerprint import fingerprint
 from maxmargin.models.compiled import compiled_features
 from maxmargin.models.distributions import log_mix, near_vertex, tilt
 from maxmargin.models.rows import row_norms
@@ -57,11 +58,15 @@ class MulticlassModel(Problem):
         K.
     costs : array of shape (K, K), optional
         ``costs[truth, answer]``; 0-1 by default.
+    weights : array of shape (n,), optional
+        What the hinges of the samples are multiplied by; there is no compiled form then.
     """
 
     offers = frozenset({"whole passes", "expectations", "exact steps"})
 
-    def __init__(self, X: Any, y: NDArray[np.int64], n_classes: int, costs: ArrayLike | None = None) -> None:
+    def __init__(
+        self, X: Any, y: NDArray[np.int64], n_classes: int, costs: ArrayLike | None = None, weights: Floats | None = None
+    ) -> None:
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")
         if len(y) and (y.min() < 0 or y.max() >= n_classes):
@@ -70,20 +75,28 @@ class MulticlassModel(Problem):
         self.y = y
         self.n_classes = n_classes
         self.costs = check_costs(costs, n_classes)
+        self.weights = weights
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
 
     @cached_property
     def block_data(self) -> _core.BlockData | None:
-        """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        if overrides(self, MulticlassModel):
+        """For the compiled block solvers; None if samples have weights or a subclass has an oracle of its own."""
+        if self.weights is not None or overrides(self, MulticlassModel):
             return None
         return _core.ClassData(compiled_features(self.X), self.y.astype(np.int32), self.costs, self.n_classes)
 
     def _hinges(self, blocks: Sequence[int], weights: Floats) -> Floats:
         scores = np.asarray(self.X[list(blocks)] @ weights.reshape(self.n_classes, -1).T)
         truth = self.y[list(blocks)]
-        return np.asarray(self.costs[truth] + scores - scores[np.arange(len(truth)), truth][:, None])
+        hinges = np.asarray(self.costs[truth] + scores - scores[np.arange(len(truth)), truth][:, None])
+        return hinges if self.weights is None else self.weights[list(blocks)][:, None] * hinges
+
+    def _weighted(self, block: int, cut: Cut) -> Cut:
+        if self.weights is None:
+            return cut
+        weight = float(self.weights[block])
+        return Cut(weight * cut.dense(self.n_features), weight * cut.loss)
 
     def _psi(self, block: int, coefficients: Floats) -> Floats:
         return np.outer(coefficients, row_of(self.X, block)).ravel()
@@ -92,7 +105,7 @@ class MulticlassModel(Problem):
         coefficients = np.zeros(self.n_classes)
         coefficients[self.y[block]] += 1.0
         coefficients[label] -= 1.0
-        return Cut(self._psi(block, coefficients), float(self.costs[self.y[block], label]))
+        return self._weighted(block, Cut(self._psi(block, coefficients), float(self.costs[self.y[block], label])))
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating label, the first of several."""
@@ -111,8 +124,16 @@ class MulticlassModel(Problem):
         coefficients = np.zeros((self.n_blocks, self.n_classes))
         coefficients[everyone, self.y] += 1.0
         coefficients[everyone, answer] -= 1.0
+        losses = self.costs[self.y, answer]
+        if self.weights is not None:
+            coefficients *= self.weights[:, None]
+            losses = losses * self.weights
         psi = np.asarray((self.X.T @ coefficients).T).ravel() / self.n_blocks
-        return Cut(psi, float(self.costs[self.y, answer].mean()))
+        return Cut(psi, float(losses.mean()))
+
+    def fingerprint(self) -> bytes:
+        """Of data, costs and weights."""
+        return fingerprint(type(self), self.X, self.y, self.costs, self.weights)
 
     def interior(self, block: int, mass: float) -> Floats:
         """Log-probabilities close to the truth."""
@@ -131,11 +152,12 @@ class MulticlassModel(Problem):
         p = np.exp(distribution)
         loss = float(p @ self.costs[self.y[block]])
         p[self.y[block]] -= 1.0
-        return Cut(self._psi(block, -p), loss)
+        return self._weighted(block, Cut(self._psi(block, -p), loss))
 
     def diameter(self) -> float:
         """``sqrt(2)`` times the largest norm of a sample."""
-        return float(np.sqrt(2.0) * largest_norm(self.X))
+        most = 1.0 if self.weights is None else float(self.weights.max(initial=0.0))
+        return float(np.sqrt(2.0) * most * largest_norm(self.X))
 
 
 class BinaryModel(Problem):
@@ -187,6 +209,10 @@ class BinaryModel(Problem):
         wrong = ~(self.y * np.asarray(self.X @ weights) >= 1)
         psi = np.asarray(self.X.T @ np.where(wrong, self.y, 0.0)).ravel() / self.n_blocks
         return Cut(psi, float(wrong.mean()))
+
+    def fingerprint(self) -> bytes:
+        """Of the data."""
+        return fingerprint(type(self), self.X, self.y)
 
     def interior(self, block: int, mass: float) -> Floats:
         """Log-probabilities of (right, wrong)."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from maxmargin._validation import thread_count
 from maxmargin.cuts import Cut, Problem, Tangent
+from maxmargin.fingerprint import fingerprint
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
@@ -45,6 +46,8 @@ class RankingModel(Problem):
     """
 
     offers = frozenset({"whole passes", "scores"})
+    # Threads; all cores by default.
+    n_jobs: int | None = None
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class RankingModel(Problem):
         hinge = loss = 0.0
         gradient: Floats | None = None
         for relevant, factors in zip(self.relevant, self.weights / self.n_blocks, strict=True):
-            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(None))
+            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.loss, 1.0, thread_count(self.n_jobs))
             loss += float(factors @ losses)
             hinge += float(factors @ hinges)
             # In place: long lists should not be copied again and again.
@@ -108,6 +111,11 @@ class RankingModel(Problem):
             gradient = np.asarray(slopes if gradient is None else gradient + slopes)
         assert gradient is not None
         return Tangent(hinge, loss, gradient)
+
+    def fingerprint(self) -> bytes:
+        """Of lists and loss."""
+        settings = [part for item in sorted(getattr(self.loss, "__dict__", {}).items()) for part in item]
+        return fingerprint(self.X, self.relevant, self.offsets, self.weights, type(self.loss), repr(self.loss), *settings)
 
     def features(self, coefficients: Floats) -> Floats:
         """Sum of the samples, each times its coefficient."""

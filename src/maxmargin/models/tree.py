@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin.cuts import Cut, Problem, overrides
+from maxmargin.fingerprint import fingerprint
 from maxmargin.models.compiled import compiled_features
 from maxmargin.models.distributions import log_mix, near_vertex
 from maxmargin.models.forest import TREES, Forests, TreeWeights, Words, best_labels, label_scores
@@ -72,6 +73,10 @@ class LabelingModel(Problem, ABC):
         # What a wrong label costs at every node.
         lengths = self.forests.lengths
         self.cost = np.repeat(1.0 / lengths if normalize else np.ones(self.n_blocks), lengths)
+
+    def fingerprint(self) -> bytes:
+        """Of the data."""
+        return fingerprint(type(self), self.X, self.y, self.offsets, self.forests.parent, self.n_labels, self.cost)
 
     @abstractmethod
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Ints:

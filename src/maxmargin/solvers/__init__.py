@@ -7,7 +7,7 @@ from maxmargin.solvers.cutting_plane import NSlackCuttingPlane, OneSlackCuttingP
 from maxmargin.solvers.frank_wolfe import FrankWolfe, Subgradient
 from maxmargin.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
 from maxmargin.solvers.simplex_qp import SimplexQP
-from maxmargin.solvers.solution import ConvergenceWarning, History, InexactOracleWarning, Solution
+from maxmargin.solvers.solution import ConvergenceWarning, History, InexactOracleWarning, KnownCuts, Solution
 
 __all__ = [
     "BCFW",
@@ -17,6 +17,7 @@ __all__ = [
     "FrankWolfe",
     "History",
     "InexactOracleWarning",
+    "KnownCuts",
     "Margins",
     "NSlackCuttingPlane",
     "OneSlackCuttingPlane",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.cuts import CheckedProblem, Problem
-from maxmargin.solvers.solution import History, InexactOracleWarning, Solution
+from maxmargin.cuts import CheckedProblem, Cut, Problem
+from maxmargin.solvers.solution import History, InexactOracleWarning, KnownCuts, Solution
 
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats]
@@ -52,7 +52,7 @@ class Solver(ABC):
         regularization: float,
         *,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        start: Solution | None = None,
+        start: Solution | KnownCuts | None = None,
     ) -> Solution:
         """Run to the tolerance or to the end of a budget; Ctrl-C returns the best certified state so far.
 
@@ -64,14 +64,18 @@ class Solver(ABC):
             Lambda, positive. ``C`` of the form ``1/2 ||w||^2 + C * sum of hinges`` is ``1 / (lambda * n_blocks)``.
         bounds : pair of arrays or numbers, optional
             ``lower <= w <= upper``, elementwise; infinite entries are free.
-        start : Solution, optional
-            Result of an earlier run of the same solver on the same problem, perhaps at another lambda.
+        start : Solution or KnownCuts, optional
+            Result of an earlier run of the same solver on the same problem, perhaps at another lambda; or cuts that are known to
+            be valid, which solvers that cannot use them ignore.
         """
         if not 0 < regularization < np.inf:
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
+        known = start.cuts if isinstance(start, KnownCuts) else ()
+        start = None if isinstance(start, KnownCuts) else start
         if start is not None and start.state is not None and len(start.weights) != problem.n_features:
             raise ValueError(f"start has {len(start.weights)} weights, but the problem has {problem.n_features} features")
         run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
+        run.known_cuts = known
         try:
             self._iterate(run, start)
         except KeyboardInterrupt:
@@ -120,6 +124,7 @@ class Run:
         self.primal, self.dual = np.inf, -np.inf
         self.certified = True
         self.state: Any = None
+        self.known_cuts: Sequence[Cut] = ()
 
     @property
     def passes(self) -> float:

@@ -53,7 +53,12 @@ class OneSlackCuttingPlane(Solver):
         kind = WorkingSet if run.bounds is None else BoundedWorkingSet
         if start is not None and isinstance(start.state, kind):
             return start.state.rescaled(run)
-        return kind.of(run)
+        master = kind.of(run)
+        for cut in run.known_cuts:
+            master.append(cut)
+        if run.known_cuts:
+            master.settle(self._PATIENCE)
+        return master
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maxmargin.certificate import Certificate
+from maxmargin.cuts import Cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,3 +110,22 @@ class Solution:
     def gap(self) -> float:
         """How far the objective can be from the optimum."""
         return self.primal - self.dual
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is proved."""
+        noise = 1e-11 * max(1.0, *map(abs, self.history.primal))
+        return Certificate(self.primal, self.dual, self.certified, noise=noise)
+
+
+@dataclass(frozen=True)
+class KnownCuts:
+    """What is known of a problem before it is solved, from one that is like it.
+
+    Attributes
+    ----------
+    cuts : sequence of Cut
+        Valid lower bounds of the mean hinge.
+    """
+
+    cuts: Sequence[Cut]
