@@ -251,7 +251,7 @@ def test_queries_in_a_search(queries):
 @pytest.mark.parametrize("solver", ["eg", "pl"])
 def test_solvers_that_average_over_outputs(queries, solver):
     X, y, qid = queries
-    with pytest.raises(TypeError, match="cannot average over outputs.*use BCFW"):
+    with pytest.raises(TypeError, match=r"cannot average over outputs.*use BCFW"):
         RankingSVM(solver=solver).fit(X, y, qid)
 
 

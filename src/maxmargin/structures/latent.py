@@ -66,7 +66,7 @@ class LatentClasses(LatentStructure):
     def joint_feature(self, x: Any, y: Any, h: Any) -> Floats:
         """The row, in the place of the class."""
         feature = np.zeros((self.n_classes, x.shape[1]))
-        feature[y] = x[h]
+        feature[int(y)] = x[h]
         return feature.ravel()
 
     def loss(self, truth: Any, y: Any, h: Any) -> float:
@@ -83,7 +83,7 @@ class LatentClasses(LatentStructure):
 
     def impute(self, x: Any, y: Any, weights: Floats) -> int:
         """The best row for the class."""
-        return int(np.argmax(x @ weights.reshape(self.n_classes, -1)[y]))
+        return int(np.argmax(x @ weights.reshape(self.n_classes, -1)[int(y)]))
 
     def start(self, x: Any, y: Any, rng: np.random.Generator) -> int:
         """Any row."""
