@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -58,11 +59,12 @@ class _Tracer:
         arguments = {name: self.options[name] for name in names}
         if fold is not None and arguments["checkpoint"] is not None:
             arguments["checkpoint"] = f"{arguments['checkpoint']}.{fold}"
+        arguments["verbose"] = int(self.show and sys.stderr.isatty())
         began = time.perf_counter()
         with train.noting_interrupts() as interrupts, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
-                path = regularization_path(self.estimator, X, y, **arguments, verbose=int(self.show), **fit_params)
+                path = regularization_path(self.estimator, X, y, **arguments, **fit_params)
             except SavedFileError:
                 raise
             except ValueError as error:

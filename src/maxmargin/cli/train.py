@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -55,7 +56,7 @@ def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model
 
 def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Trained:
     """A model of all data; Ctrl-C ends training with what has been reached."""
-    model = RankingSVM(**parameters, verbose=int(show))
+    model = RankingSVM(**parameters, verbose=int(show and sys.stderr.isatty()))
     began = time.perf_counter()
     with noting_interrupts() as interrupts, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Cut, Problem
-from maxmargin.estimators.base import CERTIFICATE, Facility
+from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.models import BinaryModel, RankingModel
@@ -102,7 +102,7 @@ class ApproximateRankingSVM(LinearRanker):
     binary_C: float = 1.0
 
     lacks: ClassVar[Mapping[Facility, str]] = {
-        "class_weight": "relevant and irrelevant samples of a query share a hinge",
+        **LISTWISE,
         "path": "weights that satisfy the constraints do so at one scale only",
         "bounds": "the margins of easy samples are constraints already",
     }

@@ -17,7 +17,6 @@ from sklearn.utils.validation import validate_data
 
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
-from maxmargin.fingerprint import fingerprint
 from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.progress import ProgressLine
 from maxmargin.solvers import (
@@ -56,6 +55,14 @@ Facility = Literal[
     "save", "path", "report", "bounds", "sample_weight", "class_weight", "n_jobs", "callback", "verbose", "warm_start",
     "time_limit", "certificate",
 ]  # fmt: skip
+
+# What estimators of blocks lack, and what rankers lack.
+BLOCKWISE: dict[Facility, str] = {
+    "report": "the page is about rankings",
+    "class_weight": "what is in a block shares a hinge, and is not of one class",
+    "n_jobs": "blocks are visited one after the other",
+}
+LISTWISE: dict[Facility, str] = {"class_weight": "relevant and irrelevant samples of a list share a hinge"}
 
 # What files hold of a certificate; see `Estimator.holds`.
 CERTIFICATE: dict[str, Any] = {
@@ -178,9 +185,11 @@ class Estimator(BaseEstimator, ABC):
 
     def _train(self, problem: Any) -> Floats:
         """The best weights; the certificate becomes fitted attributes."""
-        solution = self._solve(problem, self._solver(problem), self._recalled(problem))
+        # Equal to the problem, if there is an earlier one; compiled forms want the same object.
+        problem, start = self._recalled(problem) or (problem, None)
+        solution = self._solve(problem, self._solver(problem), start)
         self._certify(solution, self.C * problem.n_blocks)
-        self._remember(problem, solution)
+        self._remember(problem, (problem, solution))
         return solution.weights
 
     def _solver(self, problem: Problem, method: Solver | None = None) -> Solver:
@@ -227,7 +236,8 @@ class Estimator(BaseEstimator, ABC):
     def _show(self, certificate: Certificate, passes: float, history: History) -> None:
         for name, value in certificate.attributes().items():
             setattr(self, name, value)
-        self.n_iter_, self.history_ = max(1, round(passes)), history
+        self.n_iter_ = max(1, round(passes))
+        self.history_: Any = history
 
     # ---- parameters and data ------------------------------------------------------------------------------------------------
 
@@ -259,19 +269,20 @@ class Estimator(BaseEstimator, ABC):
 
     # ---- going on from the last fit -----------------------------------------------------------------------------------------
 
-    def _mark(self, problem: Problem) -> bytes | None:
+    def _mark(self, problem: Problem, settings: tuple[Any, ...]) -> Any:
         """By which data are known again; None if nothing is to be kept."""
-        return problem.fingerprint() if getattr(self, "warm_start", False) else None
+        mark = problem.fingerprint() if getattr(self, "warm_start", False) else None
+        return None if mark is None else (mark, *settings)
 
     def _remember(self, problem: Problem, found: Any, *settings: Any) -> None:
-        mark = self._mark(problem)
-        # The loss as well, so that no other one can take its place in memory.
-        self._earlier = None if mark is None else (fingerprint(mark, *settings), found, getattr(self, "loss", None))
+        # With the problem, so that no other loss or structure can take the place of its own in memory.
+        mark = self._mark(problem, settings)
+        self._earlier = None if mark is None else (mark, found, problem)
 
     def _recalled(self, problem: Problem, *settings: Any) -> Any:
         """What the last fit left, if it was on the same data with the same settings."""
-        mark, earlier = self._mark(problem), getattr(self, "_earlier", None)
-        return earlier[1] if mark is not None and earlier is not None and earlier[0] == fingerprint(mark, *settings) else None
+        mark, earlier = self._mark(problem, settings), getattr(self, "_earlier", None)
+        return earlier[1] if mark is not None and earlier is not None and earlier[0] == mark else None
 
     def __getstate__(self) -> Any:
         # What a warm start goes on from belongs to this process.

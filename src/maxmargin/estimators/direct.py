@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.estimators.base import Facility
+from maxmargin.estimators.base import LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.models import RankingModel
@@ -191,8 +191,8 @@ class DirectLossMinimizer(LinearRanker):
     tol: float = 1e-4
 
     lacks: ClassVar[Mapping[Facility, str]] = {
+        **LISTWISE,
         "certificate": "the loss itself is not convex, and no bound of its minimum is known",
-        "class_weight": "relevant and irrelevant samples of a query share a loss",
         "path": "there is no regulariser",
         "bounds": "only the direction of the weights counts",
     }

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, weighted
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
 from maxmargin.models import TreeModel, TreeWeights
 from maxmargin.models.forest import Forests, Words, best_labels, label_scores
 from maxmargin.models.rows import bad_row, is_sparse
@@ -64,11 +64,7 @@ class LabelingSVM(Estimator):
     warm_start: bool = False
 
     of_blocks = True
-    lacks: ClassVar[Mapping[Facility, str]] = {
-        "report": "the page is about rankings",
-        "class_weight": "labels of one block share a hinge",
-        "n_jobs": "blocks are visited one after the other",
-    }
+    lacks: ClassVar[Mapping[Facility, str]] = BLOCKWISE
 
     @abstractmethod
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:

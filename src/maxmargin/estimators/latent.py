@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, check_block_weights
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, check_block_weights
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
 from maxmargin.progress import ProgressLine
@@ -151,10 +151,8 @@ class LatentStructuredSVM(LatentEstimator):
     solver: str | Solver = "auto"
 
     lacks: ClassVar[Mapping[Facility, str]] = {
+        **BLOCKWISE,
         "path": "the objective is not convex, so no bound holds between two solutions",
-        "report": "the page is about rankings",
-        "class_weight": "only the structure knows whether there are classes",
-        "n_jobs": "inference is the user's, in one thread",
         "warm_start": "users' inputs cannot be told apart",
     }
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",), "objective_": float}

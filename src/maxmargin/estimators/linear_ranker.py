@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from maxmargin import metrics
 from maxmargin._validation import query_offsets, thread_count
-from maxmargin.estimators.base import Estimator
+from maxmargin.estimators.base import Estimator, check_block_weights
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.models import RankingModel
 from maxmargin.models.ranking import gain_shares
@@ -203,81 +202,30 @@ class LinearRanker(Estimator):
         return np.array([1.0 - loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists])
 
     def report(
-        self,
-        X: Any,
-        y: ArrayLike,
-        qid: ArrayLike | None = None,
-        *,
-        path: str | os.PathLike[str] = "report.html",
-        baselines: Mapping[str, Any] | None = None,
-        feature_names: Sequence[str] | None = None,
-        query_names: Mapping[Any, str] | None = None,
-        name: str | None = None,
-        title: str | None = None,
-        notes: Sequence[str] = (),
+        self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, *, path: str | os.PathLike[str] = "report.html", **options: Any
     ) -> Path:
-        """Write one HTML page about the model, judged on labelled samples; see :func:`maxmargin.report.write_report`.
+        """Write one HTML page about the model, judged on labelled samples, preferably others than those of :meth:`fit`.
 
-        Parameters
-        ----------
-        X, y, qid
-            Samples as in :meth:`fit`, preferably others.
-        path : path, default="report.html"
-            Where to write.
-        baselines : mapping of str to estimator or array of shape (n,), optional
-            Fitted estimators or scores to compare with, by name.
-        feature_names : sequence of str, optional
-            One name per feature.
-        query_names : mapping of query to str, optional
-            What to call queries instead of their ids.
-        name : str, optional
-            What to call the model; by default its class.
-        title : str, optional
-            Heading.
-        notes : sequence of str, optional
-            Sentences to end with.
-
-        Returns
-        -------
-        pathlib.Path
-            Where the page is.
+        Options are those of :func:`maxmargin.report.write_report`: ``baselines``, ``feature_names``, ``query_names``, ``name``,
+        ``title`` and ``notes``.
         """
         from maxmargin.report import write_report
 
-        return write_report(
-            self,
-            X,
-            y,
-            qid,
-            path=path,
-            baselines=baselines,
-            feature_names=feature_names,
-            query_names=query_names,
-            name=name,
-            title=title,
-            notes=notes,
-        )
+        return write_report(self, X, y, qid, path=path, **options)
 
 
 def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> NDArray[np.float64] | None:
     """One weight per query, in order of first appearance, from one per sample."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
     _, offsets, order = query_offsets(qid, len(np.asarray(qid)))
-    if weights.shape != (offsets[-1],):
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}, but one weight for each of the {offsets[-1]} samples is needed"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative")
+    weights = check_block_weights(sample_weight, int(offsets[-1]))
+    assert weights is not None
     if order is not None:
         weights = weights[order]
     first = weights[offsets[:-1]]
     if (weights != np.repeat(first, np.diff(offsets))).any():
         raise ValueError("sample_weight is the weight of a query, so all samples of a query must have the same; they differ")
-    if not first.any():
-        raise ValueError("sample_weight is zero everywhere; at least one query must count")
     return np.asarray(first)
 
 

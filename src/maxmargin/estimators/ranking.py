@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._validation import query_offsets, with_constant
-from maxmargin.estimators.base import CERTIFICATE, Facility
+from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.models import BinaryModel, RankingModel
@@ -85,7 +85,7 @@ class RankingSVM(LinearRanker):
     bounds: tuple[ArrayLike, ArrayLike] | None = None
     solver: str | Solver = "auto"
 
-    lacks: ClassVar[Mapping[Facility, str]] = {"class_weight": "relevant and irrelevant samples of a query share a hinge"}
+    lacks: ClassVar[Mapping[Facility, str]] = LISTWISE
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, **RANKING}
 
     def _prepare(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, weighted
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
 from maxmargin.models import Graph, GraphModel, StructuredModel, UserProblem
 from maxmargin.solvers import Solver
 
@@ -49,11 +49,7 @@ class GraphSVM(Estimator):
     warm_start: bool = False
 
     of_blocks = True
-    lacks: ClassVar[Mapping[Facility, str]] = {
-        "report": "the page is about rankings",
-        "class_weight": "labels of one graph share a hinge",
-        "n_jobs": "graphs are visited one after the other",
-    }
+    lacks: ClassVar[Mapping[Facility, str]] = BLOCKWISE
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)}
 
     def fit(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Self:
@@ -121,12 +117,7 @@ class StructuredSVM(Estimator):
     solver: str | Solver = "auto"
 
     of_blocks = True
-    lacks: ClassVar[Mapping[Facility, str]] = {
-        "report": "the page is about rankings",
-        "class_weight": "only the structure knows whether there are classes",
-        "n_jobs": "inference is the user's, in one thread",
-        "warm_start": "users' inputs cannot be told apart",
-    }
+    lacks: ClassVar[Mapping[Facility, str]] = {**BLOCKWISE, "warm_start": "users' inputs cannot be told apart"}
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",)}
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Self:
