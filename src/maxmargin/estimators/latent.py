@@ -173,7 +173,7 @@ class LatentStructuredSVM(LatentEstimator):
         counts = np.ones(len(inputs)) if problem.weights is None else problem.weights
         counts = counts if start == 0 else counts * rng.exponential(size=len(inputs))
         coarse = LatentStructuredProblem(self.structure, inputs, problem.y, counts)
-        return self._solver(coarse).solve(coarse, 1.0 / (self.C * coarse.n_blocks)).weights
+        return self._limited(coarse, self.time_limit).solve(coarse, 1.0 / (self.C * coarse.n_blocks)).weights
 
     def _train(self, problem: Any) -> Floats:
         weights = super()._train(problem)
