@@ -499,6 +499,13 @@ def test_a_certificate_without_numbers_is_refused(saved, name):
     refused(saved, f"{name} is not a number")
 
 
+def test_deep_nests_are_refused(saved):
+    nest = "[" * 900 + "]" * 900
+    with_header(saved, lambda header: header["content"]["parameters"].update(C="here"))
+    rewritten(saved, lambda members: members.update({"header.json": members["header.json"].replace(b'"here"', nest.encode())}))
+    refused(saved, "nested too deeply|not sound JSON")
+
+
 def test_a_callback_is_not_part_of_a_model(tmp_path):
     save_model(RankingSVM(callback=lambda history: None).fit(X, GRADES), tmp_path / "m")
     assert load_model(tmp_path / "m").callback is None

@@ -132,7 +132,10 @@ def read_model(path: Path, **objects: Any) -> SavedModel:
     """The estimator, the notes saved with it, and the version that wrote it; arguments as in :func:`load_model`."""
     archive = read_archive(path, "model")
     file = os.fspath(path)
-    estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
+    try:
+        estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
+    except RecursionError:
+        raise SavedFileError(f"{file}: its header is nested too deeply; {_AGAIN}") from None
     _check(estimator, file)
     estimator._restore()
     return SavedModel(estimator, _Unpacker(file, archive.arrays).mapping(archive.content, "about"), archive.version)
