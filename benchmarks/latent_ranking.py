@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.timing import exponent, markdown, write_report
 from maxmargin import LatentRankingSVM, metrics
-from maxmargin.models import supervised_share
+from maxmargin.problems import supervised_share
 
 GRID = (1.0, 10.0, 100.0)
 CANDIDATES, FEATURES = 20, 32

@@ -5,7 +5,7 @@ from itertools import permutations, product
 import numpy as np
 from scipy.optimize import minimize
 
-from maxmargin.models import Bags
+from maxmargin.problems import Bags
 
 
 def make_bags(n, rng, *, candidates=6, d=5, shift=2.0, share=0.3):

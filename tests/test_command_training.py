@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_cases import in_a_pipe_and_on_a_terminal, samples
+from maxmargin.estimators.training import _BY_NAME
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 import maxmargin
@@ -22,7 +23,6 @@ from maxmargin.cli import main
 from maxmargin.cli.cv import split
 from maxmargin.data import RankingData, load_svmlight
 from maxmargin.estimators.model_files import read_model
-from maxmargin.estimators.training import _BY_NAME
 from maxmargin.losses.ranking import _BY_NAME as LOSSES_BY_NAME
 from maxmargin.problems import RankingProblem
 

@@ -10,8 +10,8 @@ from sklearn.svm import LinearSVC
 
 from maxmargin import LatentRankingSVM, RankingSVM, losses, metrics, most_violating_ranking
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
-from maxmargin.models import JointLatentRankingModel, LatentBinaryModel, LatentRankingModel, supervised_share
-from maxmargin.models import bags as bags_module
+from maxmargin.problems import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem, supervised_share
+from maxmargin.problems import bags as bags_module
 from maxmargin.solvers import ConvergenceWarning, FrankWolfe, OneSlackCuttingPlane
 
 LOSSES = ["ap", "ndcg", "auc", "mrr"]
@@ -79,7 +79,7 @@ def test_convex_problem_against_all_constraints(seed):
     rng = np.random.default_rng(seed)
     X, relevant = ragged(rng, 2, 2, 3)
     C = 5.0
-    model = LatentRankingModel(as_bags(X), relevant, AP)
+    model = LatentRankingProblem(as_bags(X), relevant, AP)
     model.start(rng)
     fixed = model.imputed - model.bags.offsets[:-1][relevant]
     planes = []
@@ -139,11 +139,11 @@ def test_hinges_by_enumeration_and_their_order(seed):
     X, relevant = ragged(rng, *[(2, 2), (1, 3), (3, 1), (2, 3)][seed % 4], 2)
     w = rng.normal(size=2) * [0.1, 1, 3][seed % 3]
     slow = hinges(X, relevant, w)
-    latent = model_hinge(LatentRankingModel(as_bags(X), relevant, AP), w)
+    latent = model_hinge(LatentRankingProblem(as_bags(X), relevant, AP), w)
     assert latent == pytest.approx(slow["max-min"], abs=1e-10) and latent == pytest.approx(slow["min-max"], abs=1e-10)
     for variant in ("A1", "standard"):
-        exact = model_hinge(JointLatentRankingModel(as_bags(X), relevant, AP, variant, "exact"), w)
-        greedy = model_hinge(JointLatentRankingModel(as_bags(X), relevant, AP, variant), w)
+        exact = model_hinge(JointLatentRankingProblem(as_bags(X), relevant, AP, variant, "exact"), w)
+        greedy = model_hinge(JointLatentRankingProblem(as_bags(X), relevant, AP, variant), w)
         assert exact == pytest.approx(slow[variant], abs=1e-10) and greedy <= exact + 1e-12
     assert slow["loss"] <= latent + 1e-12 and latent <= slow["A1"] + 1e-12
     assert slow["A1"] == pytest.approx(slow["standard"] + slow["spread"], abs=1e-10)
@@ -155,9 +155,9 @@ def test_hinges_by_enumeration_and_their_order(seed):
 )
 def test_the_standard_hinge_is_no_bound_for_the_rule_in_use(negative, positive, latent, a1, standard, loss):
     X, relevant, w = [np.array([[positive]]), np.array(negative)[:, None]], np.array([True, False]), np.ones(1)
-    assert model_hinge(LatentRankingModel(as_bags(X), relevant, AP), w) == pytest.approx(latent)
-    assert model_hinge(JointLatentRankingModel(as_bags(X), relevant, AP, "A1", "exact"), w) == pytest.approx(a1)
-    assert model_hinge(JointLatentRankingModel(as_bags(X), relevant, AP, "standard", "exact"), w) == pytest.approx(standard)
+    assert model_hinge(LatentRankingProblem(as_bags(X), relevant, AP), w) == pytest.approx(latent)
+    assert model_hinge(JointLatentRankingProblem(as_bags(X), relevant, AP, "A1", "exact"), w) == pytest.approx(a1)
+    assert model_hinge(JointLatentRankingProblem(as_bags(X), relevant, AP, "standard", "exact"), w) == pytest.approx(standard)
     assert hinges(X, relevant, w)["loss"] == loss
 
 
@@ -176,7 +176,7 @@ def test_latent_auc_is_a_sum_over_pairs():
     w = np.random.default_rng(2).normal(size=5)
     best = (X @ w).max(axis=1)
     expected = np.mean(np.maximum(0, 1 - 2 * (best[y][:, None] - best[~y])))
-    assert model_hinge(LatentRankingModel(as_bags(list(X)), y, losses.AUC()), w) == pytest.approx(expected)
+    assert model_hinge(LatentRankingProblem(as_bags(list(X)), y, losses.AUC()), w) == pytest.approx(expected)
 
 
 # --- 6. rounds -------------------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_objective_never_rises_and_is_what_it_says(formulation):
     assert model.objective_ <= model.primal_objective_ * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("make", [lambda b, y: LatentRankingModel(b, y, AP), lambda b, y: LatentBinaryModel(b, y, 2.0)])
+@pytest.mark.parametrize("make", [lambda b, y: LatentRankingProblem(b, y, AP), lambda b, y: LatentBinaryProblem(b, y, 2.0)])
 def test_surrogate_lies_above_and_touches(make):
     rng = np.random.default_rng(4)
     X, y, _ = make_bags(20, rng)
@@ -219,9 +219,9 @@ def test_cuts_of_earlier_rounds_stay_valid():
     rng = np.random.default_rng(5)
     X, y, _ = make_bags(20, rng)
     for model in (
-        LatentRankingModel(as_bags(list(X)), y, AP),
-        LatentBinaryModel(as_bags(list(X)), y),
-        JointLatentRankingModel(as_bags([*X[y][:2], *X[~y][:2]]), np.arange(4) < 2, AP, "standard", "exact"),
+        LatentRankingProblem(as_bags(list(X)), y, AP),
+        LatentBinaryProblem(as_bags(list(X)), y),
+        JointLatentRankingProblem(as_bags([*X[y][:2], *X[~y][:2]]), np.arange(4) < 2, AP, "standard", "exact"),
     ):
         model.start(rng)
         for _ in range(5):
@@ -411,7 +411,7 @@ def test_the_truth_makes_no_noise(inference):
         X, relevant = rng.normal(size=(6, 1, 4)), np.arange(6) < 3
         X[relevant, :, 0] += 100
         w = np.array([1.0, 0.1, 0.1, 0.1])
-        cut = JointLatentRankingModel(as_bags(list(X)), relevant, AP, "A1", inference).cut(0, w)
+        cut = JointLatentRankingProblem(as_bags(list(X)), relevant, AP, "A1", inference).cut(0, w)
         assert cut.loss == 0 and 0 <= cut.hinge(w) < 1e-12
 
 
@@ -425,7 +425,7 @@ def test_structured_formulation_trains():
     assert exact.certified_
     expected = hinges(list(small[:5]), labels[:5], exact.coef_)["A1"]
     assert model_hinge(
-        JointLatentRankingModel(as_bags(list(small[:5])), labels[:5], AP, "A1", "exact"), exact.coef_
+        JointLatentRankingProblem(as_bags(list(small[:5])), labels[:5], AP, "A1", "exact"), exact.coef_
     ) == pytest.approx(expected)
 
 
@@ -445,7 +445,7 @@ def test_latent_svm_with_single_candidates_is_the_linear_svm():
 def test_latent_svm_round_against_enumeration():
     rng = np.random.default_rng(15)
     X, relevant = ragged(rng, 2, 2, 2)
-    model = LatentBinaryModel(as_bags(X), relevant, 2.0)
+    model = LatentBinaryProblem(as_bags(X), relevant, 2.0)
     model.start(rng)
     rows = model.bags.X
     planes = []
@@ -482,12 +482,12 @@ def test_outliers(fraction):
 def test_ignored_candidates_leave_no_cuts_behind():
     rng = np.random.default_rng(33)
     X, y, _ = make_bags(30, rng)
-    model = LatentBinaryModel(as_bags(list(X)), y)
+    model = LatentBinaryProblem(as_bags(list(X)), y, outlier_fraction=0.5)
     w = rng.normal(size=6)
     model.impute(w)
     model.cut(0, w)
     before = model.hinge(w)
-    assert model.drop_outliers(w, 0.5) and not model.known_cuts() and not model.drop_outliers(w, 0.5)
+    assert model.revise(w) and not model.known_cuts() and not model.revise(w)
     kept = np.where(model.ignored.reshape(30, 6), -np.inf, X @ w[:5]).max(axis=1) + w[5]
     assert model.hinge(w) == pytest.approx(np.mean(np.maximum(0, 1 - np.where(y, 1, -1) * kept))) and model.hinge(w) < before
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 
 from maxmargin import LatentRankingSVM
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
-from maxmargin.models import bags as bags_module
+from maxmargin.problems import bags as bags_module
 from maxmargin.solvers import ConvergenceWarning
 
 # --- data of all shapes ----------------------------------------------------------------------------------------------------

@@ -159,9 +159,12 @@ def test_files_that_are_no_paths(tmp_path):
     path.save(tmp_path / "p")
     with pytest.raises(ValueError, match="loss was passed, but"):
         RegularizationPath.load(tmp_path / "p", loss="ap")
-    with pytest.raises(TypeError, match="StructuredSVM cannot be saved"):
-        trace("own model").save(tmp_path / "q")
-    assert not (tmp_path / "q").exists()
+    own = trace("own model")
+    own.save(tmp_path / "q")
+    with pytest.raises(SavedFileError, match="was trained with structure="):
+        RegularizationPath.load(tmp_path / "q")
+    loaded = RegularizationPath.load(tmp_path / "q", structure=CASES["own model"][0].structure)
+    np.testing.assert_array_equal(loaded.estimator(0.1).coef_, own.estimator(0.1).coef_)
 
 
 def test_problems_without_an_estimator(tmp_path):
@@ -392,7 +395,7 @@ def test_lambdas_are_numbers():
 def test_bounds_of_graphs_come_on_top():
     """Weights of edges are not negative, whatever else is asked for."""
     path = trace("graph", bounds=(-1, 1))
-    lower = CASES["graph"][0]._prepare(*CASES["graph"][1:3])[1][0]
+    lower = CASES["graph"][0]._prepare(*CASES["graph"][1:3]).bounds[0]
     for lam in (0.5, 0.05):
         weights = path.weights(lam)
         assert (weights >= np.maximum(lower, -1)).all() and (weights <= 1).all()

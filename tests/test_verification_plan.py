@@ -16,8 +16,8 @@ from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, listed, 
 from maxmargin import _core
 from maxmargin.cuts import CheckedProblem
 from maxmargin.losses import ranking_loss
-from maxmargin.models import ImputedModel, LatentMulticlass
-from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, RankingProblem, StructuredProblem
+from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, RankingProblem
+from maxmargin.problems.latent import LatentStructuredProblem
 from maxmargin.solvers import (
     BCFW,
     ExponentiatedGradient,
@@ -29,6 +29,7 @@ from maxmargin.solvers import (
 )
 from maxmargin.solvers.base import check_bounds
 from maxmargin.solvers.cutting_plane import WorkingSet
+from maxmargin.structures import LatentClasses
 
 
 def blocks_of(name):
@@ -404,34 +405,34 @@ def bags(n, rng, rows):
 def test_item_11_latent_objective_falls_and_bounds_the_risk(seed):
     rng = np.random.default_rng(seed)
     X, y = bags(15, rng, rows=4)
-    model, lam, inner = LatentMulticlass(3), 0.1, 1e-3
+    model, lam, inner = LatentClasses(3), 0.1, 1e-3
 
     def hinges(weights):
         W = weights.reshape(3, -1)
         scores = [W @ x.T for x in X]
         return np.array([np.max(s + (np.arange(3) != k)[:, None]) - np.max(s[k]) for s, k in zip(scores, y, strict=True)])
 
-    hidden = [int(rng.integers(4)) for _ in X]
+    problem = LatentStructuredProblem(model, X, y)
+    problem.start(rng)
     values = []
     for _ in range(5):
-        problem = StructuredProblem(ImputedModel(model), X, list(zip(y, hidden, strict=True)))
         solution = BCFW(epsilon=inner, steps="pairwise", max_passes=5000).solve(problem, lam)
         assert solution.converged and solution.certified
         weights = solution.weights
         values.append(lam / 2 * weights @ weights + hinges(weights).mean())
         # The convex problem lies above the latent objective, and touches it once the hidden parts are the best ones.
         assert values[-1] <= solution.primal + 1e-9
-        hidden = [model.impute(x, k, weights) for x, k in zip(X, y, strict=True)]
-        again = CheckedProblem(StructuredProblem(ImputedModel(model), X, list(zip(y, hidden, strict=True)))).mean_cut(weights)
+        problem.impute(weights)
+        again = CheckedProblem(problem).mean_cut(weights)
         assert lam / 2 * weights @ weights + again.hinge(weights) == pytest.approx(values[-1], rel=1e-9)
-        errors = np.array([model.predict(x, weights)[0] != k for x, k in zip(X, y, strict=True)])
+        errors = np.array([model.decode(x, weights)[0] != k for x, k in zip(X, y, strict=True)])
         assert (hinges(weights) >= errors - 1e-9).all()
     assert (np.diff(values) <= inner + 1e-12).all() and values[-1] < values[0]
 
 
 def test_item_11_single_rows_are_the_plain_problem():
     X, y = bags(20, np.random.default_rng(7), rows=1)
-    problem = StructuredProblem(ImputedModel(LatentMulticlass(3)), X, [(k, 0) for k in y])
+    problem = LatentStructuredProblem(LatentClasses(3), X, y)
     plain = MulticlassProblem(np.concatenate(X), y, 3)
     rng = np.random.default_rng(0)
     for _ in range(5):

@@ -213,3 +213,14 @@ def check_memory(n_bytes: int, what: str) -> None:
             f"{n_bytes / 2**30:.1f} GB for {what} are more than the {available / 2**30:.1f} GB of this machine; use "
             "fewer samples or features, or a solver that stores nothing per sample, such as OneSlackCuttingPlane"
         )
+
+
+def with_constant(X: Any) -> Any:
+    """A dense or CSR matrix with a column of ones."""
+    ones = np.ones((X.shape[0], 1))
+    if not hasattr(X, "tocsr"):
+        return np.hstack([X, ones])
+    from scipy import sparse
+
+    parts: Any = [X, sparse.csr_array(ones)]
+    return sparse.hstack(parts, format="csr")

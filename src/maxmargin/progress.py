@@ -19,6 +19,8 @@ class StatusLine:
 
     Parameters
     ----------
+    name : str
+        What every text begins with.
     transient : bool
         Leave nothing behind at the end: the line goes away from a terminal, and elsewhere the last text need not be printed.
     stream : text file, optional
@@ -35,16 +37,16 @@ class StatusLine:
     """
 
     def __init__(
-        self, *, transient: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self, name: str = "", *, transient: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._transient, self._clock = transient, clock
+        self._prefix, self._transient, self._clock = f"{name}: " if name else "", transient, clock
         self._stream = sys.stderr if stream is None else stream
         self._printed = clock()
         self._waiting = ""
 
     def show(self, text: str) -> None:
         """The state of things."""
-        self._waiting = text
+        self._waiting = text = self._prefix + text
         if self._stream.isatty():
             self._write(f"\r\033[K{text}")
         elif self._clock() - self._printed >= _EVERY:

@@ -171,8 +171,7 @@ def _fold(
     X, y, qid = data.X, data.y, data.qid
     kept = np.setdiff1d(np.arange(len(y)), held)
     known, new = ((X[rows], y[rows], None if qid is None else qid[rows]) for rows in (kept, held))
-    model = RankingSVM(**parameters, warm_start=True)
-    model._callback = lambda history: stop.is_set()
+    model = RankingSVM(**parameters, warm_start=True, callback=lambda history: stop.is_set())
     fits: list[Fit] = []
     for C in values:
         if stop.is_set():

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from maxmargin.cli.options import DataOptions, check_reading
 from maxmargin.data import DataError, FeatureIndexError, RankingData, Wanted, is_table, load_svmlight, load_wanted
 from maxmargin.estimators.model_files import SavedModel, read_model
-from maxmargin.estimators.training import ListEstimator
 from maxmargin.storage import is_special
 
 
@@ -57,7 +56,7 @@ def origin(path: Path, data: RankingData) -> dict[str, Any]:
 def load_ranker(path: Path) -> SavedModel:
     """A model that scores samples."""
     saved = read_model(path)
-    if isinstance(saved.estimator, ListEstimator) or np.ndim(saved.estimator.coef_) != 1:
+    if saved.estimator.of_blocks or np.ndim(saved.estimator.coef_) != 1:
         raise DataError(
             f"{path}: holds a {type(saved.estimator).__name__}, which does not rank samples; use it from Python, with load_model"
         )

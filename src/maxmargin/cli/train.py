@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -50,7 +51,7 @@ def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model
 
 def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Trained:
     """A model of all data; Ctrl-C and SIGTERM end training with what has been reached."""
-    model = RankingSVM(**parameters, verbose=int(show))
+    model = RankingSVM(**parameters, verbose=int(show and sys.stderr.isatty()))
     began = time.perf_counter()
     with noting_signals() as signals, warnings.catch_warnings(), speaking_of(data_file):
         warnings.simplefilter("ignore", ConvergenceWarning)

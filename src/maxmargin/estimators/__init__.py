@@ -1,6 +1,7 @@
 """The scikit-learn face: ``fit``, ``predict``, ``score``, with the certificate in the fitted attributes."""
 
 from maxmargin.estimators.approximate import ApproximateRankingSVM
+from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.direct import DirectLossMinimizer
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
@@ -17,6 +18,7 @@ __all__ = [
     "ApproximateRankingSVM",
     "ChainSVM",
     "DirectLossMinimizer",
+    "Estimator",
     "GraphSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin._validation import with_constant
 from maxmargin.cuts import Cut, Problem
-from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
-from maxmargin.estimators.multiclass import with_constant
-from maxmargin.estimators.training import check_budgets, check_positive, train
-from maxmargin.fingerprint import fingerprint
+from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
+from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import BinaryProblem, RankingProblem
 from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
@@ -21,6 +21,7 @@ from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class ApproximateRankingSVM(LinearRanker):
     """Rank samples by a linear score, trained for a rank loss of the difficult samples alone.
 
@@ -45,21 +46,11 @@ class ApproximateRankingSVM(LinearRanker):
         the result is that of :class:`maxmargin.RankingSVM`; with 1 inference is cheapest and the weights have the least freedom.
     binary_C : float, default=1.0
         ``C`` of the ordinary SVM, which has the hinge of every sample: that of ``RankingSVM(loss="accuracy")``.
-    relevance_threshold : float, optional
+    relevance_threshold, n_jobs
         As in :class:`maxmargin.RankingSVM`.
-    tol : float, default=1e-3
-        Both stages stop when ``gap <= tol * primal``.
-    max_iter : int, default=1000
-        Most passes of the second stage over the queries; a warning says if they did not suffice.
-    time_limit : float, optional
-        Seconds after which a stage stops with what it has.
-    warm_start : bool, default=False
-        Go on from the last ``fit``, perhaps with another ``C``, if the data, ``easy_fraction`` and ``binary_C`` are the same;
-        start anew if they are not.
-    random_state : int, optional
-        Seed of the ordinary SVM's solver.
-    verbose : int, default=0
-        Progress of the second stage on standard error if 1.
+    tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`: ``tol`` and ``time_limit`` of both stages, the others of the second. A warm
+        start needs the same ``easy_fraction`` and ``binary_C`` too.
 
     Attributes
     ----------
@@ -67,10 +58,8 @@ class ApproximateRankingSVM(LinearRanker):
         Weights; the score of a sample is ``x . coef_ + intercept_``.
     intercept_ : float
         Weight of the constant. It does not change a ranking, but the margins need it.
-    primal_objective_, dual_objective_, dual_gap_ : float
-        Objective at ``coef_``, where all constraints hold, a lower bound of the optimum, and their difference.
-    certified_ : bool
-        Whether the gap is proved (inference was exact).
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate of the second stage; see :class:`maxmargin.estimators.Estimator`. All constraints hold at ``coef_``.
     largest_violation_ : float
         By how much the margin of an easy sample falls short of 1: zero up to rounding.
     easy_ : bool array of shape (n,)
@@ -79,8 +68,8 @@ class ApproximateRankingSVM(LinearRanker):
         Numbers of easy samples, and of those whose ranking counts in the second stage.
     binary_coef_, binary_intercept_ : array of shape (d,) and float
         The ordinary SVM.
-    n_iter_, history_, n_skipped_queries_, relevance_thresholds_, n_features_in_, feature_names_in_
-        As in :class:`maxmargin.RankingSVM`, of the second stage. Skipped queries are left out of both stages.
+    n_skipped_queries_, relevance_thresholds_, n_features_in_, feature_names_in_
+        As in :class:`maxmargin.RankingSVM`. Skipped queries are left out of both stages.
 
     See Also
     --------
@@ -106,57 +95,34 @@ class ApproximateRankingSVM(LinearRanker):
     (True, True, True)
     """
 
-    def __init__(
-        self,
-        loss: str | RankingLoss = "ap",
-        C: float = 1.0,
-        *,
-        easy_fraction: float = 0.5,
-        binary_C: float = 1.0,
-        relevance_threshold: float | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        warm_start: bool = False,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.easy_fraction = easy_fraction
-        self.binary_C = binary_C
-        self.relevance_threshold = relevance_threshold
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str | RankingLoss = "ap"
+    C: float = 1.0
+    _: KW_ONLY
+    easy_fraction: float = 0.5
+    binary_C: float = 1.0
 
-    def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on one list, or on one list per query.
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        **LISTWISE,
+        "path": "weights that satisfy the constraints do so at one scale only",
+        "bounds": "the margins of easy samples are constraints already",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, **RANKING}
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-            Features.
-        y : array of shape (n,)
-            Relevance: labels or grades.
-        qid : array of shape (n,), optional
-            The query each sample belongs to, numbers or strings, in any order. Queries without relevant or without
-            irrelevant samples are skipped and counted.
-        sample_weight : array of shape (n,), optional
-            Weight of the query a sample belongs to, not negative and the same for all samples of a query.
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_positive("binary_C")
+        if not isinstance(self.easy_fraction, numbers.Real) or not 0 <= float(self.easy_fraction) <= 1:
+            raise ValueError(f"easy_fraction={self.easy_fraction!r} must be a number from 0 to 1")
 
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
+    def _prepare(
+        self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> tuple[RankingProblem, NDArray[np.intp] | None]:
         X, y = self._check_samples(X, y)
-        lists, order = self._lists(X, y, qid, sample_weight)
-        mark = fingerprint(mark_of(lists), self.easy_fraction, self.binary_C) if self.warm_start else None
-        earlier = self._recalled(mark)
+        return self._lists(X, y, qid, sample_weight)
+
+    def _train(self, problem: tuple[RankingProblem, NDArray[np.intp] | None]) -> Floats:
+        lists, order = problem
+        earlier = self._recalled(lists, self.easy_fraction, self.binary_C)
         rows, signs = with_constant(lists.X), np.where(lists.relevant[0] > 0, 1.0, -1.0)
         counts = np.repeat(lists.weights[0] > 0, np.diff(lists.offsets))
         if not counts.any():
@@ -164,11 +130,11 @@ class ApproximateRankingSVM(LinearRanker):
         binary = self._binary_weights(rows[counts], signs[counts]) if earlier is None else earlier[0]
         easy = self._easy_samples(signs * np.asarray(rows @ binary).ravel(), counts)
         margins = Margins(rows[easy], signs[easy])
-        problem = _difficult(lists, rows, counts & ~easy)
-        solver = ConstrainedCuttingPlane(margins=margins, feasible=binary)
-        solution = train(self, problem, start=None if earlier is None else earlier[1], method=solver)
-        self._remember(mark, (binary, solution))
-        self.coef_, self.intercept_ = solution.weights[:-1], float(solution.weights[-1])
+        second = _difficult(lists, rows, counts & ~easy)
+        solver = self._solver(second, ConstrainedCuttingPlane(margins=margins, feasible=binary))
+        solution = self._solve(second, solver, None if earlier is None else earlier[1])
+        self._certify(solution, self.C * second.n_blocks)
+        self._remember(lists, (binary, solution), self.easy_fraction, self.binary_C)
         self.binary_coef_, self.binary_intercept_ = binary[:-1], float(binary[-1])
         self.largest_violation_ = margins.violation(solution.weights)
         self.n_easy_, self.n_difficult_ = int(easy.sum()), int((counts & ~easy).sum())
@@ -176,13 +142,7 @@ class ApproximateRankingSVM(LinearRanker):
         if order is not None:
             self.easy_ = np.empty_like(easy)
             self.easy_[order] = easy
-        return self
-
-    def _check_parameters(self) -> None:
-        check_budgets(self)
-        check_positive(self, "binary_C")
-        if not isinstance(self.easy_fraction, numbers.Real) or not 0 <= float(self.easy_fraction) <= 1:
-            raise ValueError(f"easy_fraction={self.easy_fraction!r} must be a number from 0 to 1")
+        return solution.weights
 
     def _binary_weights(self, rows: Any, signs: Floats) -> Floats:
         """The ordinary SVM. Whether it is optimal matters little, so that nobody is warned if it is not."""
@@ -222,7 +182,3 @@ class _NoHinge(Problem):
     def cut(self, block: int, weights: Floats) -> Cut:
         """Nothing."""
         return Cut(np.zeros(self.n_features), 0.0)
-
-    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """Nothing, as often."""
-        return [self.cut(block, weights) for block in blocks]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from maxmargin.models.bags import Bags
+from maxmargin.problems.bags import Bags
 
 Ints = NDArray[np.int64]
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import copy
-import numbers
-import sys
+import dataclasses
 import time
-import warnings
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.estimators.linear_ranker import LinearRanker, mark_of
-from maxmargin.estimators.training import check_budgets, check_positive
+from maxmargin.estimators.base import LISTWISE, Facility
+from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
-from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
+from maxmargin.progress import StatusLine
+from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures.rows import is_sparse
 
 Floats = NDArray[np.float64]
@@ -53,6 +53,11 @@ class DirectHistory:
     step: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
+    def record(self, *row: float) -> None:
+        """Append a row."""
+        for column, number in zip(dataclasses.fields(self), row, strict=True):
+            getattr(self, column.name).append(number)
+
     def __len__(self) -> int:
         return len(self.loss)
 
@@ -67,8 +72,11 @@ class _Descent:
     start_loss: float
     history: DirectHistory
     converged: bool = False
+    # By Ctrl-C or a callback.
+    stopped: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class DirectLossMinimizer(LinearRanker):
     """Rank samples by a linear score, minimising the mean rank loss itself.
 
@@ -100,20 +108,14 @@ class DirectLossMinimizer(LinearRanker):
         Length of the first steps, in radians; at most a right angle.
     n_starts : int, default=1
         Descents; those after the first begin at random weights. The smallest training loss wins.
-    relevance_threshold, grades
+    relevance_threshold, grades, n_jobs
         As in :class:`maxmargin.RankingSVM`.
     tol : float, default=1e-4
         Stop when the steps are shorter, in radians.
     max_iter : int, default=1000
         Most steps of a descent; a warning says if they did not suffice.
-    time_limit : float, optional
-        Seconds after which training stops with what it has.
-    warm_start : bool, default=False
-        Begin at the weights of the last ``fit`` if the data are the same.
-    random_state : int, optional
-        Seed of the further starts.
-    verbose : int, default=0
-        Progress on standard error if 1.
+    time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`; the callback gets the history of the descent.
 
     Attributes
     ----------
@@ -176,112 +178,69 @@ class DirectLossMinimizer(LinearRanker):
     AP 0.9, certified: False
     """
 
-    def __init__(
-        self,
-        loss: str | RankingLoss = "ap",
-        C: float = 1.0,
-        *,
-        epsilon: float = 1.0,
-        sign: Literal[1, -1] = 1,
-        start: str | ArrayLike = "hinge",
-        standardize: bool = True,
-        step: float = 0.3,
-        n_starts: int = 1,
-        relevance_threshold: float | None = None,
-        grades: bool | str = False,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        warm_start: bool = False,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.epsilon = epsilon
-        self.sign = sign
-        self.start = start
-        self.standardize = standardize
-        self.step = step
-        self.n_starts = n_starts
-        self.relevance_threshold = relevance_threshold
-        self.grades = grades
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str | RankingLoss = "ap"
+    C: float = 1.0
+    _: KW_ONLY
+    epsilon: float = 1.0
+    sign: Literal[1, -1] = 1
+    start: str | ArrayLike = "hinge"
+    standardize: bool = True
+    step: float = 0.3
+    n_starts: int = 1
+    grades: bool | str = False
+    tol: float = 1e-4
 
-    def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on one list, or on one list per query.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-            Features.
-        y : array of shape (n,)
-            Relevance: labels or grades.
-        qid : array of shape (n,), optional
-            The query each sample belongs to, numbers or strings, in any order. Queries without relevant or without
-            irrelevant samples are skipped and counted.
-        sample_weight : array of shape (n,), optional
-            Weight of the query a sample belongs to, not negative and the same for all samples of a query.
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        began = time.perf_counter()
-        X, y = self._check_samples(X, y)
-        model, _ = self._lists(X, y, qid, sample_weight)
-        mark = mark_of(model) if self.warm_start else None
-        problem = DirectRanking(model, self.sign)
-        scale = feature_scale(model.X) if self.standardize else np.ones(model.n_features)
-        rng = np.random.default_rng(self.random_state)
-        earlier = self._recalled(mark)
-        first = self._first_weights(model, scale) if earlier is None else earlier
-        best = self._descend(problem, first, scale, began)
-        self.start_loss_ = best.start_loss
-        self.training_losses_ = [best.loss]
-        for _ in range(1, self.n_starts):
-            if self._out_of_time(began):
-                break
-            other = self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began)
-            self.training_losses_.append(other.loss)
-            if other.loss < best.loss:
-                best = other
-        if not best.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {len(best.history)} steps, the last one {best.history.step[-1]:.1g} "
-                "radians long; raise max_iter, time_limit or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        self.coef_ = best.weights
-        self.intercept_ = 0.0
-        self.training_loss_ = best.loss
-        self.epsilon_ = best.epsilon
-        self.objective_ = problem.at(best.weights, best.epsilon).value
-        self.certified_ = False
-        self.n_iter_ = len(best.history)
-        self.history_ = best.history
-        self._remember(mark, self.coef_)
-        return self
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        **LISTWISE,
+        "certificate": "the loss itself is not convex, and no bound of its minimum is known",
+        "path": "there is no regulariser",
+        "bounds": "only the direction of the weights counts",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {**RANKING, "certified_": bool, "training_loss_": float, "history_": DirectHistory}
 
     def _check_parameters(self) -> None:
-        check_budgets(self)
-        check_positive(self, "epsilon")
-        check_positive(self, "step")
+        super()._check_parameters()
+        self._check_positive("epsilon", "step")
+        self._check_count("n_starts")
         if self.step > np.pi / 2:
             raise ValueError(f"step={self.step!r} must be at most a right angle, {np.pi / 2:.4g}")
         if self.sign not in (1, -1):
             raise ValueError(f"sign={self.sign!r} must be 1 or -1")
-        if not isinstance(self.n_starts, numbers.Integral) or self.n_starts < 1:
-            raise ValueError(f"n_starts={self.n_starts!r} must be a positive integer")
         if isinstance(self.start, str) and self.start not in ("hinge", "zeros"):
             raise ValueError(f"start={self.start!r} is unknown; use 'hinge', 'zeros' or an array of weights")
+
+    def _prepare(
+        self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> RankingProblem:
+        return self._lists(*self._check_samples(X, y), qid, sample_weight)[0]
+
+    def _train(self, model: RankingProblem) -> Floats:
+        began = time.perf_counter()
+        problem = DirectRanking(model, self.sign)
+        scale = feature_scale(model.X) if self.standardize else np.ones(model.n_features)
+        rng = np.random.default_rng(self.random_state)
+        earlier = self._recalled(model)
+        first = self._first_weights(model, scale) if earlier is None else earlier
+        line = StatusLine(type(self).__name__) if self.verbose else None
+        runs = [self._descend(problem, first, scale, began, line)]
+        while len(runs) < self.n_starts and not runs[-1].stopped and not self._out_of_time(began):
+            runs.append(self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began, line))
+        if line is not None:
+            line.close()
+        best = min(runs, key=lambda run: run.loss)
+        if not best.converged:
+            self._warn(
+                f"stopped after {len(best.history)} steps, the last one {best.history.step[-1]:.1g} radians long; raise "
+                "max_iter, time_limit or tol"
+            )
+        self.start_loss_, self.training_loss_ = runs[0].start_loss, best.loss
+        self.training_losses_ = [run.loss for run in runs]
+        self.epsilon_ = best.epsilon
+        self.objective_ = problem.at(best.weights, best.epsilon).value
+        self.certified_ = False
+        self.n_iter_, self.history_ = len(best.history), best.history
+        self._remember(model, best.weights)
+        return best.weights
 
     def _first_weights(self, model: RankingProblem, scale: Floats) -> Floats:
         if isinstance(self.start, str):
@@ -300,7 +259,9 @@ class DirectLossMinimizer(LinearRanker):
     def _out_of_time(self, began: float) -> bool:
         return self.time_limit is not None and time.perf_counter() - began >= self.time_limit
 
-    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float) -> _Descent:
+    def _descend(
+        self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine | None
+    ) -> _Descent:
         """Normalised gradient steps on the unit sphere; the best weights seen are kept, the first ones as they are."""
         step, epsilon, idle = float(self.step), float(self.epsilon), 0
         start_loss = problem.loss(first)
@@ -316,12 +277,15 @@ class DirectLossMinimizer(LinearRanker):
                     run.weights, run.loss, run.epsilon, best_unit, idle = weights, point.loss, epsilon, unit, 0
                 else:
                     idle += 1
-                self._record(run, point.loss, point.value, epsilon, step, began)
+                run.history.record(point.loss, run.loss, point.value, epsilon, step, time.perf_counter() - began)
+                if line is not None:
+                    line.show(f"step {len(run.history)}, loss {run.loss:.6f}, step length {step:.1e}")
+                run.stopped = self.callback is not None and bool(self.callback(run.history))
                 slope = point.gradient / scale
                 slope -= float(slope @ unit) * unit
                 length = float(np.linalg.norm(slope))
                 run.converged = run.loss == 0 or (at_zero and length == 0)
-                if run.converged or len(run.history) >= self.max_iter or self._out_of_time(began):
+                if run.converged or run.stopped or len(run.history) >= self.max_iter or self._out_of_time(began):
                     break
                 if idle >= _PATIENCE or length == 0:
                     step, epsilon, unit, idle = 0.5 * step, 0.5 * epsilon, best_unit, 0
@@ -333,18 +297,8 @@ class DirectLossMinimizer(LinearRanker):
         except KeyboardInterrupt:
             if not len(run.history):
                 raise
+            run.stopped = True
         return run
-
-    def _record(self, run: _Descent, loss: float, value: float, epsilon: float, step: float, began: float) -> None:
-        history = run.history
-        for name, number in (
-            ("loss", loss), ("best_loss", run.loss), ("value", value), ("epsilon", epsilon), ("step", step),
-            ("seconds", time.perf_counter() - began),
-        ):  # fmt: skip
-            getattr(history, name).append(number)
-        if self.verbose and sys.stderr.isatty():
-            sys.stderr.write(f"\r{type(self).__name__}: step {len(history)}, loss {run.loss:.6f}, step length {step:.1e} ")
-            sys.stderr.flush()
 
 
 def feature_scale(X: Any) -> Floats:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.multiclass import with_constant
-from maxmargin.estimators.training import ListEstimator, check_budgets, train
+from maxmargin._validation import with_constant
+from maxmargin.cuts import Problem
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
 from maxmargin.problems import TreeProblem
 from maxmargin.solvers import Solver
 from maxmargin.structures import TreeWeights
@@ -21,6 +23,17 @@ from maxmargin.structures.forest import Forests, Words, best_labels, label_score
 from maxmargin.structures.rows import bad_row, is_sparse
 
 Floats = NDArray[np.float64]
+
+
+# What files hold, besides the weights of the ends.
+LABELING: dict[str, Any] = {
+    **CERTIFICATE,
+    "n_features_in_": int,
+    "classes_": ("classes",),
+    "coef_": ("classes", "n_features_in_"),
+    "intercept_": ("classes",),
+    "transition_": ("classes", "classes"),
+}
 
 
 class Stack(NamedTuple):
@@ -31,7 +44,8 @@ class Stack(NamedTuple):
     parent: NDArray[Any] | None
 
 
-class LabelingSVM(ListEstimator, ABC):
+@dataclass(eq=False, repr=False)
+class LabelingSVM(Estimator):
     """Labels of nodes that depend on the labels of their parents; a subclass says what a block looks like.
 
     Features of a block are an array or a sparse matrix of shape (L, p), or a list of L dictionaries.
@@ -41,28 +55,17 @@ class LabelingSVM(ListEstimator, ABC):
     # Names of the fitted weights of the labels of roots and leaves.
     ends: ClassVar[tuple[str, str]]
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        normalize: bool = True,
-        fit_intercept: bool = True,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.normalize = normalize
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    normalize: bool = True
+    fit_intercept: bool = True
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
+    max_iter: int = 10_000
+    warm_start: bool = False
+
+    of_blocks = True
+    lacks: ClassVar[Mapping[Facility, str]] = BLOCKWISE
 
     @abstractmethod
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
@@ -72,15 +75,14 @@ class LabelingSVM(ListEstimator, ABC):
     def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeProblem:
         """The model to train."""
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
-        """Train on blocks X with labels y, a sequence of numbers or strings for each block."""
-        check_budgets(self)
-        problem, _ = self._prepare(X, y)
-        self._keep(train(self, problem).weights)
-        return self
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Self:
+        """Train on blocks X with labels y, a sequence of numbers or strings for each block.
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> tuple[TreeProblem, None]:
-        """The problem to solve; its weights have no bounds."""
+        The hinges of blocks are multiplied by ``sample_weight``.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Problem:
         stack = self._stack(X, fitting=True)
         labels = self._labels_of(y, np.diff(stack.offsets))
         self.classes_, codes = np.unique(np.concatenate(labels), return_inverse=True)
@@ -89,10 +91,9 @@ class LabelingSVM(ListEstimator, ABC):
             self.feature_names_in_: NDArray[Any] = np.array(self._vectorizer.feature_names_, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self._problem(stack, codes.astype(np.int64), len(self.classes_)), None
+        return weighted(self._problem(stack, codes.astype(np.int64), len(self.classes_)), sample_weight)
 
     def _keep(self, weights: Floats) -> None:
-        """Weights of the problem as fitted attributes."""
         n_labels = len(self.classes_)
         parts = TreeWeights(weights, n_labels, self.n_features_in_ + self.fit_intercept)
         self.coef_ = parts.emission[:, : self.n_features_in_].copy()
@@ -100,10 +101,8 @@ class LabelingSVM(ListEstimator, ABC):
         for name, values in zip(self.ends, (parts.root, parts.leaf), strict=True):
             setattr(self, name, values.copy())
         self.transition_ = parts.transition.copy()
-        self._restore()
 
     def _restore(self) -> None:
-        """What prediction uses, made of the public attributes; also for estimators from a file."""
         emission = np.hstack([self.coef_, self.intercept_[:, None]]) if self.fit_intercept else self.coef_
         parts = [emission, *(getattr(self, name) for name in self.ends), self.transition_]
         self._weights = TreeWeights(np.concatenate([part.ravel() for part in parts]), *emission.shape)

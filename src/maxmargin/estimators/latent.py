@@ -2,120 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.training import ListEstimator, check_budgets, train
-from maxmargin.models import ImputedModel, LatentModel
-from maxmargin.problems import StructuredProblem
-from maxmargin.solvers import Solver
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, check_block_weights
+from maxmargin.latent import Descent, concave_convex
+from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
+from maxmargin.progress import StatusLine
+from maxmargin.solvers import KnownCuts, Solution, Solver
+from maxmargin.structures import LatentStructure
+
+Floats = NDArray[np.float64]
 
 
-class LatentStructuredSVM(ListEstimator):
-    """Train a :class:`maxmargin.models.LatentModel`: guess the hidden parts, solve the convex problem, guess again.
+@dataclass(eq=False, repr=False, kw_only=True)
+class LatentEstimator(Estimator):
+    """Base of estimators whose objective is not convex: rounds of imputation and convex problems, from several starts.
+
+    Parameters
+    ----------
+    n_starts : int, default=1
+        Runs from different first guesses; the lowest objective wins.
+    max_rounds : int
+        Most rounds of imputation.
+    """
+
+    n_starts: int = 1
+    max_rounds: int = 50
+
+    of_blocks = True
+    # The solver of the convex problems, if users have no choice.
+    _METHOD: ClassVar[Solver | None] = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_count("n_starts", "max_rounds")
+
+    @abstractmethod
+    def _first_weights(self, problem: Any, start: int, rng: np.random.Generator) -> Floats | None:
+        """Weights for whose best hidden parts a start begins; None for a random one."""
+
+    def _train(self, problem: Any) -> Floats:
+        factor = self.C * problem.n_blocks
+        line = StatusLine(type(self).__name__) if self.verbose else None
+
+        def solve(convex: LatentProblem, known: KnownCuts, seconds: float | None) -> Solution:
+            return self._solve(convex, self._limited(convex, seconds), known)
+
+        def tell(start: int, run: Descent) -> None:
+            if line is not None:
+                line.show(f"start {start + 1}, round {len(run.objectives)}, objective {run.objective:.6g}")
+
+        best, self.start_objectives_ = concave_convex(
+            problem,
+            factor,
+            solve,
+            lambda start, rng: self._first_weights(problem, start, rng),
+            n_starts=self.n_starts,
+            max_rounds=self.max_rounds,
+            tol=self.tol,
+            time_limit=self.time_limit,
+            seed=self.random_state,
+            tell=tell,
+        )
+        if line is not None:
+            line.close()
+        if not best.settled:
+            rounds = len(best.objectives)
+            self._warn(f"stopped after {rounds} rounds while the objective was still falling; raise max_rounds or time_limit")
+        assert best.solution is not None
+        self._certify(best.solution, factor)
+        self.objective_, self.objectives_, self.histories_ = best.objective, best.objectives, best.histories
+        self.n_rounds_ = len(best.objectives)
+        return best.solution.weights
+
+    def _limited(self, problem: LatentProblem, seconds: float | None) -> Solver:
+        """The solver of the convex problems, within what is left of the time."""
+        solver = self._solver(problem, self._METHOD)
+        limits = [limit for limit in (seconds, solver.time_limit) if limit is not None]
+        return dataclasses.replace(solver, time_limit=min(limits, default=None))
+
+
+@dataclass(eq=False, repr=False)
+class LatentStructuredSVM(LatentEstimator):
+    """Train a :class:`maxmargin.structures.LatentStructure`: guess the hidden parts, solve the convex problem, guess again.
 
     The objective ``1/2 ||w||^2 + C * sum_i [max over (y, h) of loss + score - max over h of the true y's score]`` is not
     convex. It falls from round to round; the result depends on the start and is certified only for the last convex problem.
 
     Parameters
     ----------
-    model : LatentModel
-        For example :class:`maxmargin.models.LatentMulticlass`.
+    structure : LatentStructure
+        For example :class:`maxmargin.structures.LatentClasses`.
     C : float, default=1.0
         Weight of the hinges, one per sample.
     n_starts : int, default=1
-        Runs from different first guesses; the lowest objective wins.
+        Runs from different first guesses; the lowest objective wins. The first begins with the weights that are best for
+        coarse inputs, if the structure knows any (the means of bags, say), the others with those for the same inputs under
+        random sample weights. Without coarse inputs all are random.
     max_rounds : int, default=50
-        Most rounds of guessing.
-    bounds, solver, tol, max_iter, time_limit, random_state, verbose
-        Of the convex problems, as in :class:`maxmargin.StructuredSVM`. Rounds end when the objective falls by less than twice
-        ``tol`` of itself.
+        Most rounds of guessing; they end when the objective falls by less than ``tol`` of itself.
+    bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`, of the convex problems; ``time_limit`` is for all of them.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
     hidden_ : list
-        The hidden parts of the training data.
+        The hidden parts of the training data, at ``coef_``. Files do not keep them.
     objective_ : float
         The non-convex objective at ``coef_``.
     objectives_ : list of float
-        After every round of the best run.
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        Of the last convex problem; see :class:`maxmargin.RankingSVM`.
+        After every round of the best start; one that did not fall is not kept.
+    start_objectives_ : list of float
+        At the end of every start.
+    n_rounds_ : int
+        Rounds of the best start.
+    histories_ : list of History
+        Of their convex problems.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        Of the convex problem that gave ``coef_``; see :class:`maxmargin.estimators.Estimator`.
+
+    Examples
+    --------
+    Bags of five rows; one of them, nobody says which, is near the mean of the class:
+
+    >>> from maxmargin.structures import LatentClasses
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 100)
+    >>> X = rng.normal(size=(100, 5, 6))
+    >>> X[np.arange(100), rng.integers(0, 5, 100)] += 4 * np.eye(3, 6)[y]
+    >>> model = LatentStructuredSVM(LatentClasses(3), C=0.1).fit(X, y)
+    >>> round(model.score(X, y), 1), model.certified_
+    (1.0, True)
     """
 
-    def __init__(
-        self,
-        model: LatentModel,
-        C: float = 1.0,
-        *,
-        n_starts: int = 1,
-        max_rounds: int = 50,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.C = C
-        self.n_starts = n_starts
-        self.max_rounds = max_rounds
-        self.bounds = bounds
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    structure: LatentStructure
+    C: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
 
-    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
-        """Train on inputs X with the visible parts y of the true outputs."""
-        check_budgets(self)
-        for name in ("n_starts", "max_rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} samples, but y has {len(y)}; they must be equal")
-        rng = np.random.default_rng(self.random_state)
-        best: dict[str, Any] | None = None
-        for _ in range(self.n_starts):
-            self._run(X, y, rng)
-            if best is None or self.objective_ < best["objective_"]:
-                best = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        assert best is not None
-        for name, value in best.items():
-            setattr(self, name, value)
-        return self
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        **BLOCKWISE,
+        "path": "the objective is not convex, so no bound holds between two solutions",
+        "warm_start": "users' inputs cannot be told apart",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",), "objective_": float}
+    not_saved = frozenset({"hidden_"})
 
-    def _run(self, X: Sequence[Any], y: Sequence[Any], rng: np.random.Generator) -> None:
-        hidden = [self.model.start(x, truth, rng) for x, truth in zip(X, y, strict=True)]
-        self.objectives_: list[float] = []
-        for _ in range(self.max_rounds):
-            problem = StructuredProblem(ImputedModel(self.model), X, list(zip(y, hidden, strict=True)))
-            weights = train(self, problem, self.bounds).weights
-            hidden = [self.model.impute(x, truth, weights) for x, truth in zip(X, y, strict=True)]
-            objective = self._objective(X, y, hidden, weights)
-            before = self.objectives_[-1] if self.objectives_ else np.inf
-            if objective < before:
-                self.coef_, self.hidden_, self.objective_ = weights, hidden, objective
-            self.objectives_.append(min(objective, before))
-            if before - objective <= 2 * self.tol * abs(objective):
-                break
+    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Self:
+        """Train on inputs X with the visible parts y of the true outputs; hinges are multiplied by ``sample_weight``."""
+        return self._fit(X, y, sample_weight=sample_weight)
 
-    def _objective(self, X: Sequence[Any], y: Sequence[Any], hidden: list[Any], weights: NDArray[np.float64]) -> float:
-        total = 0.0
-        for x, truth, h in zip(X, y, hidden, strict=True):
-            answer = self.model.loss_augmented(x, truth, weights)
-            difference = np.asarray(self.model.joint_feature(x, *answer)) - np.asarray(self.model.joint_feature(x, truth, h))
-            total += self.model.loss(truth, *answer) + float(difference @ weights)
-        return float(0.5 * weights @ weights + self.C * total)
+    def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> LatentStructuredProblem:
+        return LatentStructuredProblem(self.structure, X, y, check_block_weights(sample_weight, len(X)))
+
+    def _first_weights(self, problem: LatentStructuredProblem, start: int, rng: np.random.Generator) -> Floats | None:
+        inputs = [self.structure.coarse(x) for x in problem.X]
+        if any(x is None for x in inputs):
+            return None
+        # Other starts see the same inputs, but not all of them alike.
+        counts = np.ones(len(inputs)) if problem.weights is None else problem.weights
+        counts = counts if start == 0 else counts * rng.exponential(size=len(inputs))
+        coarse = LatentStructuredProblem(self.structure, inputs, problem.y, counts)
+        return self._limited(coarse, self.time_limit).solve(coarse, 1.0 / (self.C * coarse.n_blocks)).weights
+
+    def _train(self, problem: Any) -> Floats:
+        weights = super()._train(problem)
+        self.hidden_ = problem.hidden
+        return weights
+
+    def _keep(self, weights: Floats) -> None:
+        self.coef_ = weights.copy()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The visible part of the best output for every input."""
@@ -124,9 +190,9 @@ class LatentStructuredSVM(ListEstimator):
     def predict_pairs(self, X: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Visible and hidden part."""
         check_is_fitted(self)
-        return [self.model.predict(x, self.coef_) for x in X]
+        return [self.structure.decode(x, self.coef_) for x in X]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """One minus the mean loss of the predictions."""
         pairs = self.predict_pairs(X)
-        return 1.0 - float(np.mean([self.model.loss(truth, *pair) for truth, pair in zip(y, pairs, strict=True)]))
+        return 1.0 - float(np.mean([self.structure.loss(truth, *pair) for truth, pair in zip(y, pairs, strict=True)]))

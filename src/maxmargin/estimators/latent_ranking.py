@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
 import os
-import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,32 +16,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
+from maxmargin.estimators.base import CERTIFICATE, Facility
+from maxmargin.estimators.latent import LatentEstimator
 from maxmargin.estimators.linear_ranker import loss_of_ranking
-from maxmargin.estimators.training import ListEstimator, check_budgets, check_positive
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
-from maxmargin.models.bags import Bags
-from maxmargin.models.latent_ranking import ImputedBags, JointLatentRankingModel, LatentBinaryModel, LatentRankingModel
-from maxmargin.solvers import ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution
+from maxmargin.problems.bags import Bags
+from maxmargin.problems.latent_ranking import (
+    ImputedBags,
+    JointLatentRankingProblem,
+    LatentBinaryProblem,
+    LatentRankingProblem,
+)
+from maxmargin.solvers import OneSlackCuttingPlane
 
 Floats = NDArray[np.float64]
 
-# With outliers dropped the objective changes from round to round and need not settle.
-_MAX_ROUNDS_WITH_OUTLIERS = 20
 
-
-@dataclasses.dataclass
-class _Run:
-    """One start: the best weights so far with their certificate, and the objective after every round."""
-
-    weights: Floats
-    objective: float
-    solution: Solution
-    objectives: list[float]
-    histories: list[History]
-    settled: bool = False
-
-
-class LatentRankingSVM(ListEstimator):
+@dataclass(eq=False, repr=False)
+class LatentRankingSVM(LatentEstimator):
     """Rank bags of candidates by their best candidate, knowing only which bags are relevant.
 
     Minimises ``F(w) = 1/2 ||w||^2 + C * hinge(w)``, where the hinge of ``formulation="latent_ap"`` bounds the loss (1 - AP, ...)
@@ -54,7 +45,7 @@ class LatentRankingSVM(ListEstimator):
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or a QS-suitable object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
         is only the metric of :meth:`score`.
     C : float, default=1.0
         Weight of the hinge, as in :class:`maxmargin.RankingSVM`. The latent SVM has the mean over the bags.
@@ -78,20 +69,16 @@ class LatentRankingSVM(ListEstimator):
     fit_intercept : bool, default=True
         Latent SVM: learn a constant (regularised). The others need none.
     variant : {"A1", "standard"}, default="A1"
-        Latent structured SVM: what the hinge is measured from, see :class:`maxmargin.models.JointLatentRankingModel`. The hinge
-        of ``"standard"`` does not bound the loss of the ranking by best candidates.
+        Latent structured SVM: what the hinge is measured from, see :class:`maxmargin.problems.JointLatentRankingProblem`. The
+        hinge of ``"standard"`` does not bound the loss of the ranking by best candidates.
     inference : {"greedy", "exact"}, default="greedy"
         Latent structured SVM: ``"exact"`` tries all patterns, for a handful of bags.
     tol : float, default=1e-3
         Convex problems stop at ``gap <= tol * primal``, rounds when ``F`` falls by less than ``tol * F``.
     max_iter : int, default=1000
         Most inference calls per convex problem.
-    time_limit : float, optional
-        Seconds after which training stops with what it has.
-    random_state : int, optional
-        Seed of the starts.
-    verbose : int, default=0
-        One line per round if 1.
+    time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`; ``time_limit`` is for all of it.
 
     Attributes
     ----------
@@ -102,16 +89,15 @@ class LatentRankingSVM(ListEstimator):
     objective_ : float
         ``F(coef_)``, with greedy inference a lower bound of it.
     objectives_ : list of float
-        ``F`` after every round of the best start; the last one is ``objective_``.
+        ``F`` after every round of the best start, one that did not fall excepted; the last one is ``objective_``.
     start_objectives_ : list of float
         ``F`` at the end of every start.
     n_rounds_ : int
         Rounds of the best start.
     candidates_ : int array of shape (n,)
         Best candidate of every training bag, counted inside the bag; the annotated one where there is one.
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        Of the convex problem that gave ``coef_``, the last one unless that made no progress; ``certified_`` says that *its*
-        gap is proved, never that ``F`` is minimal.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        Of the convex problem that gave ``coef_``; ``certified_`` says that *its* gap is proved, never that ``F`` is minimal.
     histories_ : list of History
         Of all convex problems of the best start.
     relevance_threshold_ : float
@@ -121,7 +107,7 @@ class LatentRankingSVM(ListEstimator):
     See Also
     --------
     maxmargin.RankingSVM : the same with one candidate per bag.
-    maxmargin.models.supervised_share : annotations for studies of the level of supervision.
+    maxmargin.problems.supervised_share : annotations for studies of the level of supervision.
 
     Notes
     -----
@@ -147,42 +133,34 @@ class LatentRankingSVM(ListEstimator):
     (True, True)
     """
 
-    def __init__(
-        self,
-        loss: str | RankingLoss = "ap",
-        C: float = 1.0,
-        *,
-        formulation: Literal["latent_ap", "latent_svm", "latent_ssvm"] = "latent_ap",
-        n_starts: int = 1,
-        start: str | ArrayLike = "means",
-        max_rounds: int = 400,
-        positive_weight: float = 1.0,
-        outlier_fraction: float = 0.0,
-        fit_intercept: bool = True,
-        variant: Literal["A1", "standard"] = "A1",
-        inference: Literal["greedy", "exact"] = "greedy",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.formulation = formulation
-        self.n_starts = n_starts
-        self.start = start
-        self.max_rounds = max_rounds
-        self.positive_weight = positive_weight
-        self.outlier_fraction = outlier_fraction
-        self.fit_intercept = fit_intercept
-        self.variant = variant
-        self.inference = inference
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str | RankingLoss = "ap"
+    C: float = 1.0
+    _: KW_ONLY
+    formulation: Literal["latent_ap", "latent_svm", "latent_ssvm"] = "latent_ap"
+    start: str | ArrayLike = "means"
+    max_rounds: int = 400
+    positive_weight: float = 1.0
+    outlier_fraction: float = 0.0
+    fit_intercept: bool = True
+    variant: Literal["A1", "standard"] = "A1"
+    inference: Literal["greedy", "exact"] = "greedy"
+
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        "path": "the objective is not convex, so no bound holds between two solutions",
+        "bounds": "cuts of earlier rounds are kept for free weights only",
+        "sample_weight": "there is one list, whose weight is C",
+        "class_weight": "relevant and irrelevant bags share a hinge; positive_weight is that of the latent SVM",
+        "n_jobs": "one list is one thread",
+        "warm_start": "start=coef_ goes on from earlier weights",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {
+        **CERTIFICATE,
+        "n_features_in_": int,
+        "coef_": ("n_features_in_",),
+        "intercept_": (),
+        "relevance_threshold_": float,
+    }
+    _METHOD = OneSlackCuttingPlane()
 
     def fit(self, X: Any, y: ArrayLike, offsets: ArrayLike | None = None, annotations: ArrayLike | None = None) -> Self:
         """Train on one list of bags.
@@ -203,8 +181,11 @@ class LatentRankingSVM(ListEstimator):
         -------
         self
         """
-        self._check_parameters()
-        began = time.perf_counter()
+        return self._fit(X, y, offsets=offsets, annotations=annotations)
+
+    def _prepare(
+        self, X: Any, y: ArrayLike, offsets: ArrayLike | None = None, annotations: ArrayLike | None = None
+    ) -> ImputedBags:
         rows, bounds = as_rows(X, offsets)
         labels = check_labels(y, len(bounds) - 1)
         self.relevance_threshold_ = max(0.0, float(labels.min()))
@@ -230,20 +211,18 @@ class LatentRankingSVM(ListEstimator):
         check_finite(bags, np.flatnonzero(kept))
         self.n_features_in_ = bags.n_features
         problem = self._problem(bags, relevant[kept])
-        best = self._best_start(problem, began)
-        self._keep(best, problem)
-        chosen = bags.highest(self.coef_)[1] - bags.offsets[:-1]
-        self.candidates_ = np.full(len(kept), -1, dtype=np.int64)
-        self.candidates_[kept] = chosen
-        return self
+        self.candidates_ = np.where(kept, 0, -1)
+        return problem
+
+    def _train(self, problem: Any) -> Floats:
+        weights = super()._train(problem)
+        bags = problem.bags
+        self.candidates_[self.candidates_ >= 0] = bags.highest(weights[: bags.n_features])[1] - bags.offsets[:-1]
+        return weights
 
     def _check_parameters(self) -> None:
-        check_budgets(self)
-        check_positive(self, "positive_weight")
-        for name in ("n_starts", "max_rounds"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a positive integer")
+        super()._check_parameters()
+        self._check_positive("positive_weight")
         choices = {
             "formulation": ("latent_ap", "latent_svm", "latent_ssvm"),
             "variant": ("A1", "standard"),
@@ -263,115 +242,27 @@ class LatentRankingSVM(ListEstimator):
     def _problem(self, bags: Bags, relevant: NDArray[np.bool_]) -> ImputedBags:
         loss = ranking_loss(self.loss)
         if self.formulation == "latent_ap":
-            return LatentRankingModel(bags, relevant, loss)
+            return LatentRankingProblem(bags, relevant, loss)
         if self.formulation == "latent_svm":
-            return LatentBinaryModel(bags, relevant, self.positive_weight, bool(self.fit_intercept))
-        return JointLatentRankingModel(bags, relevant, loss, self.variant, self.inference)
+            intercept = bool(self.fit_intercept)
+            return LatentBinaryProblem(bags, relevant, self.positive_weight, intercept, float(self.outlier_fraction))
+        return JointLatentRankingProblem(bags, relevant, loss, self.variant, self.inference)
 
-    def _best_start(self, problem: ImputedBags, began: float) -> _Run:
-        rng = np.random.default_rng(self.random_state)
-        best: _Run | None = None
-        self.start_objectives_: list[float] = []
-        for k in range(self.n_starts):
-            if best is not None and self._seconds_left(began) == 0:
-                break
-            problem.start(rng)
-            if k == 0 and not (isinstance(self.start, str) and self.start == "random"):
-                weights = self._first_weights(problem)
-                problem.impute(np.append(weights, np.zeros(problem.n_features - len(weights))))
-            run = self._rounds(problem, began)
-            self.start_objectives_.append(run.objective)
-            if best is None or run.objective < best.objective:
-                best = run
-        assert best is not None
-        if not best.settled:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {len(best.objectives)} rounds while the objective was still falling; raise "
-                "max_rounds or time_limit",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return best
-
-    def _first_weights(self, problem: ImputedBags) -> Floats:
-        if isinstance(self.start, str):
-            return problem.bags.mean_difference(problem.relevant)
-        weights = np.asarray(self.start, dtype=np.float64)
-        if weights.shape != (problem.bags.n_features,) or not np.isfinite(weights).all():
-            raise ValueError(
-                f"start must be {problem.bags.n_features} finite weights, one per feature of X, or 'means' or 'random'"
-            )
-        return weights
-
-    def _seconds_left(self, began: float) -> float | None:
-        return None if self.time_limit is None else max(0.0, self.time_limit - (time.perf_counter() - began))
-
-    def _rounds(self, problem: ImputedBags, began: float) -> _Run:
-        """Impute and solve until nothing changes, the objective stalls, or a budget ends."""
-        dropping = self.outlier_fraction > 0
-        run: _Run | None = None
-        for number in range(min(self.max_rounds, _MAX_ROUNDS_WITH_OUTLIERS) if dropping else self.max_rounds):
-            solution = self._solve(problem, self._seconds_left(began))
-            weights = solution.weights
-            changed = problem.impute(weights)
-            # At the candidates imputed anew, the hinge is the non-convex one.
-            objective = 0.5 * float(weights @ weights) + self.C * problem.hinge(weights)
-            if self.verbose:
-                print(
-                    f"{type(self).__name__}: round {number + 1}, objective {objective:.6g}, {solution.passes:.0f} inference calls"
-                )
-            if run is None:
-                run = _Run(weights, objective, solution, [objective], [])
-                fall = np.inf
-            else:
-                fall = run.objective - objective
-                if fall > 0 or dropping:
-                    run.weights, run.objective, run.solution = weights, objective, solution
-                run.objectives.append(run.objective)
-            run.histories.append(solution.history.scaled(self.C))
-            if isinstance(problem, LatentBinaryModel) and dropping:
-                changed |= problem.drop_outliers(weights, self.outlier_fraction)
-                fall = np.inf
-            if not changed or fall <= self.tol * abs(objective):
-                run.settled = True
-                break
-            if self._seconds_left(began) == 0:
-                break
-        assert run is not None
-        # With outliers dropped nothing need settle, and the limit of rounds is part of the method.
-        run.settled |= dropping and len(run.objectives) == _MAX_ROUNDS_WITH_OUTLIERS
-        return run
-
-    def _solve(self, problem: ImputedBags, seconds: float | None) -> Solution:
-        """The convex problem; it begins with the cuts of earlier rounds."""
-        limit = None if seconds is None else max(seconds, 1e-9)
-        solver = OneSlackCuttingPlane(tol=self.tol, max_passes=self.max_iter, time_limit=limit)
-        cuts = problem.known_cuts()
-        solution = solver.solve(problem, 1.0 / self.C, start=KnownCuts(cuts) if cuts else None)
-        if not solution.converged:
-            budget = "max_iter" if solution.status == "max_passes" else solution.status
-            warnings.warn(
-                f"{type(self).__name__}: a convex problem stopped ({budget}) after {solution.passes:.0f} inference calls with a "
-                f"relative gap of {solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, or lower C",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        return solution
-
-    def _keep(self, run: _Run, problem: ImputedBags) -> None:
+    def _first_weights(self, problem: ImputedBags, start: int, rng: np.random.Generator) -> Floats | None:
         d = problem.bags.n_features
-        self.coef_ = run.weights[:d]
-        self.intercept_ = float(run.weights[d]) if len(run.weights) > d else 0.0
-        self.objective_ = run.objective
-        self.objectives_ = run.objectives
-        self.n_rounds_ = len(run.objectives)
-        self.histories_ = run.histories
-        self.primal_objective_ = self.C * run.solution.primal
-        self.dual_objective_ = self.C * run.solution.dual
-        self.dual_gap_ = self.C * run.solution.gap
-        self.certified_ = run.solution.certified
-        self.n_iter_ = max(1, round(run.solution.passes))
-        self.history_ = run.solution.history.scaled(self.C)
+        if start > 0 or (isinstance(self.start, str) and self.start == "random"):
+            return None
+        if isinstance(self.start, str):
+            weights = problem.bags.mean_difference(problem.relevant)
+        else:
+            weights = np.asarray(self.start, dtype=np.float64)
+            if weights.shape != (d,) or not np.isfinite(weights).all():
+                raise ValueError(f"start must be {d} finite weights, one per feature of X, or 'means' or 'random'")
+        return np.append(weights, np.zeros(problem.n_features - d))
+
+    def _keep(self, weights: Floats) -> None:
+        self.coef_ = weights[: self.n_features_in_].copy()
+        self.intercept_ = float(weights[-1]) if len(weights) > self.n_features_in_ else 0.0
 
     def _scored(self, X: Any, offsets: ArrayLike | None) -> tuple[Floats, NDArray[np.int64]]:
         check_is_fitted(self)
@@ -418,30 +309,18 @@ class LatentRankingSVM(ListEstimator):
         *,
         path: str | os.PathLike[str] = "report.html",
         baselines: Mapping[str, Any] | None = None,
-        feature_names: Sequence[str] | None = None,
-        title: str | None = None,
-        notes: Sequence[str] = (),
+        **options: Any,
     ) -> Path:
         """Write one HTML page about the model, judged on labelled bags; see :func:`maxmargin.report.write_report`.
 
         Rows on the page are bags; the spread of a feature is that over all candidates. Estimators among the ``baselines`` score
-        the same bags.
+        the same bags. Options are ``feature_names``, ``title`` and ``notes``.
         """
         from maxmargin.report import write_report
 
-        scores = self.decision_function(X, offsets)
         others = {
             name: other.decision_function(X, offsets) if hasattr(other, "decision_function") else other
             for name, other in (baselines or {}).items()
         }
-        return write_report(
-            self,
-            as_rows(X, offsets)[0],
-            y,
-            path=path,
-            baselines=others,
-            feature_names=feature_names,
-            title=title,
-            notes=notes,
-            scores=scores,
-        )
+        scores = self.decision_function(X, offsets)
+        return write_report(self, as_rows(X, offsets)[0], y, path=path, baselines=others, scores=scores, **options)

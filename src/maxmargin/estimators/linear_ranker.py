@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numbers
+import os
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from maxmargin import metrics
-from maxmargin._validation import ArgumentError, Setting, check_labels, check_matrix
-from maxmargin.estimators.reporting import ReportMixin
-from maxmargin.estimators.training import check_list_weights
-from maxmargin.fingerprint import fingerprint
+from maxmargin._validation import ArgumentError, Setting, thread_count
+from maxmargin.estimators.base import Estimator, check_block_weights
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
@@ -25,41 +25,82 @@ from maxmargin.queries import query_offsets
 _MOST_GRADES = 1000
 
 
-class LinearRanker(ReportMixin, BaseEstimator):
-    """Base of the estimators that score a sample by ``x . coef_ + intercept_`` and are trained for a rank loss."""
+# What files hold.
+RANKING: dict[str, Any] = {
+    "n_features_in_": int,
+    "coef_": ("n_features_in_",),
+    "intercept_": (),
+    "relevance_thresholds_": ("levels",),
+}
 
-    loss: str | RankingLoss
-    relevance_threshold: float | None
-    # A ranker without this parameter knows one notion of relevance.
-    grades: bool | str = False
-    relevance_thresholds_: NDArray[np.float64]
-    coef_: NDArray[np.float64]
-    intercept_: float
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearRanker(Estimator):
+    """Base of the estimators that score a sample by ``x . coef_ + intercept_`` and are trained for a rank loss.
+
+    Parameters
+    ----------
+    relevance_threshold : float, optional
+        Labels above it are relevant. By default a sample is relevant if its label is greater than zero or, where no label is
+        zero or less, greater than the smallest (so 0/1, -1/+1, 1/2 and grades all work).
+    n_jobs : int, optional
+        Threads for the inference of many queries; all cores by default.
+    """
+
+    relevance_threshold: float | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+
+    def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on one list, or on one list per query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            Features.
+        y : array of shape (n,)
+            Relevance: labels or grades.
+        qid : array of shape (n,), optional
+            The query each sample belongs to, numbers or strings, in any order. Queries without relevant or without
+            irrelevant samples are skipped and counted.
+        sample_weight : array of shape (n,), optional
+            Weight of the query a sample belongs to, not negative and the same for all samples of a query.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, qid=qid, sample_weight=sample_weight)
 
     def _check_samples(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
         """X as an array or CSR matrix and y as numbers; finds the labels above which a sample is relevant."""
-        X = check_matrix(X)
         check_numbers(y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, y_numeric=True)
+        X, y = self._check_matrix(X, y, fitting=True, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
         return X, y
 
+    def _keep(self, weights: NDArray[np.float64]) -> None:
+        has_constant = len(weights) > self.n_features_in_
+        self.coef_ = weights[: self.n_features_in_].copy()
+        self.intercept_ = float(weights[-1]) if has_constant else 0.0
+
     def _thresholds(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Labels above each of them are relevant in turn."""
-        if self.grades not in (False, True, "linear", "exponential"):
-            raise ValueError(f"grades={self.grades!r} must be True, False, 'linear' or 'exponential'")
-        if self.grades:
+        grades = getattr(self, "grades", False)
+        if grades not in (False, True, "linear", "exponential"):
+            raise ValueError(f"grades={grades!r} must be True, False, 'linear' or 'exponential'")
+        if grades:
             if self.relevance_threshold is not None:
                 raise ArgumentError(
                     "grades",
-                    [Setting("grades", self.grades), " uses every grade as a threshold"],
+                    [Setting("grades", grades), " uses every grade as a threshold"],
                     ["leave ", Setting("relevance_threshold"), " out"],
                 )
             levels = np.unique(y)
             if len(levels) > _MOST_GRADES:
                 raise ArgumentError(
                     "grades",
-                    [Setting("grades", self.grades), f" trains for every distinct label, and y has {len(levels)}"],
+                    [Setting("grades", grades), f" trains for every distinct label, and y has {len(levels)}"],
                     ["round y to a few grades, or give ", Setting("relevance_threshold")],
                 )
             return levels[:-1] if len(levels) > 1 else levels
@@ -81,21 +122,22 @@ class LinearRanker(ReportMixin, BaseEstimator):
             _, offsets, order = query_offsets(qid, len(y))
             if order is not None:
                 X, relevant = X[order], relevant[:, order]
-        shares = None
-        if isinstance(self.grades, str):
+        shares, grades = None, getattr(self, "grades", False)
+        if isinstance(grades, str):
             if loss.native_name() != "ndcg":
                 raise ArgumentError(
                     "grades",
-                    [Setting("grades", self.grades), " are the gains of NDCG"],
+                    [Setting("grades", grades), " are the gains of NDCG"],
                     ["use them with ", Setting("loss", "ndcg"), ", or pass ", Setting("grades", True)],
                 )
             shares = gain_shares(
                 y if order is None else y[order],
                 np.array([0, len(y)], dtype=np.int64) if offsets is None else offsets,
                 self.relevance_thresholds_,
-                "linear" if self.grades == "linear" else "exponential",
+                "linear" if grades == "linear" else "exponential",
             )
         model = RankingProblem(X, relevant, loss, offsets, weights, shares)
+        model.n_jobs = thread_count(self.n_jobs)
         if model.n_blocks == 0:
             raise self._one_class(y, relevant)
         if not model.weights.any():
@@ -117,23 +159,10 @@ class LinearRanker(ReportMixin, BaseEstimator):
         problem = f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels})"
         return ArgumentError("y", problem, "check qid")
 
-    def _remember(self, mark: bytes | None, found: Any) -> None:
-        """Keep something for a warm start; the loss as well, so that no other one can take its place in memory."""
-        self._earlier = None if mark is None else (mark, found, self.loss)
-
-    def __getstate__(self) -> Any:
-        # What a warm start goes on from belongs to this process.
-        return {key: value for key, value in super().__getstate__().items() if key != "_earlier"}
-
-    def _recalled(self, mark: bytes | None) -> Any:
-        """What the last fit left for a warm start, if it was on the data of this mark."""
-        earlier: tuple[bytes, Any, Any] | None = getattr(self, "_earlier", None)
-        return earlier[1] if mark is not None and earlier is not None and earlier[0] == mark else None
-
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
-        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._check_matrix(X)
         return np.asarray(X @ self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -155,8 +184,9 @@ class LinearRanker(ReportMixin, BaseEstimator):
         if np.isnan(labels).any():
             raise ValueError("y contains NaN; every sample needs a label")
         weights = check_list_weights(sample_weight, np.zeros(len(labels), dtype=np.int64) if qid is None else qid)
-        if isinstance(self.grades, str):
-            gains: metrics.Gains = "linear" if self.grades == "linear" else "exponential"
+        grades = getattr(self, "grades", False)
+        if isinstance(grades, str):
+            gains: metrics.Gains = "linear" if grades == "linear" else "exponential"
             found = metrics.per_query(labels, scores, qid=qid, metrics=["ndcg"], gains=gains)[0]["ndcg"]
             return float(np.average(found, weights=weights))
         values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
@@ -179,23 +209,37 @@ class LinearRanker(ReportMixin, BaseEstimator):
         lists = [slice(begin, end) for begin, end in pairwise(offsets)]
         return np.array([1.0 - loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
+    def report(
+        self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, *, path: str | os.PathLike[str] = "report.html", **options: Any
+    ) -> Path:
+        """Write one HTML page about the model, judged on labelled samples, preferably others than those of :meth:`fit`.
+
+        Options are those of :func:`maxmargin.report.write_report`: ``baselines``, ``feature_names``, ``query_names``, ``name``,
+        ``title`` and ``notes``.
+        """
+        from maxmargin.report import write_report
+
+        return write_report(self, X, y, qid, path=path, **options)
 
 
-def mark_of(model: RankingProblem) -> bytes:
-    """A short summary of lists and loss, by which a warm start knows its own data."""
-    loss = model.loss
-    settings = [part for item in sorted(getattr(loss, "__dict__", {}).items()) for part in item]
-    return fingerprint(model.X, model.relevant, model.offsets, model.weights, type(loss), repr(loss), *settings)
+def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> NDArray[np.float64] | None:
+    """One weight per query, in order of first appearance, from one per sample."""
+    if sample_weight is None:
+        return None
+    _, offsets, order = query_offsets(qid, len(np.asarray(qid)))
+    weights = check_block_weights(sample_weight, int(offsets[-1]))
+    assert weights is not None
+    if order is not None:
+        weights = weights[order]
+    first = weights[offsets[:-1]]
+    if (weights != np.repeat(first, np.diff(offsets))).any():
+        raise ValueError("sample_weight is the weight of a query, so all samples of a query must have the same; they differ")
+    return np.asarray(first)
 
 
 def check_numbers(y: Any) -> None:
-    """Complain about labels that are text, or missing."""
-    labels = np.asarray(check_labels(y))
+    """Complain about labels that are text."""
+    labels = np.asarray(y)
     text = labels.dtype.kind in "US" or (labels.dtype == object and any(isinstance(label, str) for label in labels.ravel()))
     if text:
         raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")

@@ -18,14 +18,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import solvers
-from maxmargin.estimators.approximate import ApproximateRankingSVM
-from maxmargin.estimators.direct import DirectHistory, DirectLossMinimizer
-from maxmargin.estimators.latent_ranking import LatentRankingSVM
-from maxmargin.estimators.multiclass import MulticlassSVM
-from maxmargin.estimators.ranking import RankingSVM
-from maxmargin.estimators.sequences import ChainSVM
-from maxmargin.estimators.structured import GraphSVM
-from maxmargin.estimators.trees import TreeSVM
+from maxmargin.certificate import Certificate
+from maxmargin.estimators.base import CERTIFICATE, Estimator
+from maxmargin.estimators.direct import DirectHistory
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.solvers import History, Solver
 from maxmargin.storage import SavedFileError, can_store, read_archive, write_archive
@@ -34,57 +29,19 @@ __all__ = ["SavedModel", "load_model", "read_model", "save_model"]
 
 Path = str | os.PathLike[str]
 
-# What must be there after loading, by name: a type, or the shape of an array of finite numbers (or of text, for classes). A
-# word in a shape is the number in the attribute of that name, or else one that is the same wherever the word stands. All
-# other fitted attributes are saved and loaded as well.
-_CERTIFICATE: dict[str, Any] = {
-    "primal_objective_": float,
-    "dual_objective_": float,
-    "dual_gap_": float,
-    "certified_": bool,
-    "n_iter_": int,
-    "history_": History,
-}
-_RANKING: dict[str, Any] = {**_CERTIFICATE, "n_features_in_": int, "coef_": ("n_features_in_",), "intercept_": ()}
-_LABELING: dict[str, Any] = {
-    **_CERTIFICATE,
-    "n_features_in_": int,
-    "classes_": ("classes",),
-    "coef_": ("classes", "n_features_in_"),
-    "intercept_": ("classes",),
-    "transition_": ("classes", "classes"),
-}
-# A new estimator is a line here; it may have a method _restore, which is called last.
-_HOLDS: dict[type[Any], dict[str, Any]] = {
-    RankingSVM: {**_RANKING, "relevance_thresholds_": ("levels",)},
-    ApproximateRankingSVM: {**_RANKING, "relevance_thresholds_": ("levels",)},
-    DirectLossMinimizer: {
-        "n_features_in_": int,
-        "coef_": ("n_features_in_",),
-        "intercept_": (),
-        "relevance_thresholds_": ("levels",),
-        "certified_": bool,
-        "training_loss_": float,
-        "history_": DirectHistory,
-    },
-    LatentRankingSVM: {**_RANKING, "relevance_threshold_": float},
-    MulticlassSVM: {
-        **_CERTIFICATE,
-        "n_features_in_": int,
-        "classes_": ("classes",),
-        "coef_": ("rows", "n_features_in_"),
-        "intercept_": ("rows",),
-    },
-    ChainSVM: {**_LABELING, "first_": ("classes",), "last_": ("classes",)},
-    TreeSVM: {**_LABELING, "root_": ("classes",), "leaf_": ("classes",)},
-    GraphSVM: {**_CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)},
-}
 # What a run leaves behind: columns of equal length.
 _HISTORIES: dict[str, type[Any]] = {"history": History, "direct history": DirectHistory}
-_CLASSES = {cls.__name__: cls for cls in _HOLDS}
 _SOLVERS: dict[str, type[Solver]] = {
     name: cls for name, cls in vars(solvers).items() if isinstance(cls, type) and issubclass(cls, Solver) and cls is not Solver
 }
+# Parameters that say nothing about the model.
+_DROPPED = ("callback",)
+
+
+def _classes(base: type[Any] = Estimator) -> dict[str, type[Any]]:
+    """Estimators that files can hold, by name: those that say themselves what files hold of them."""
+    own = {base.__name__: base} if vars(base).get("holds") else {}
+    return {name: cls for kind in (own, *map(_classes, base.__subclasses__())) for name, cls in sorted(kind.items())}
 
 
 class SavedModel(NamedTuple):
@@ -100,9 +57,9 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
 
     Parameters
     ----------
-    estimator : RankingSVM, LatentRankingSVM, MulticlassSVM, ChainSVM, TreeSVM or GraphSVM
-        Fitted. A loss or a solver of one's own is not code that a file can hold: it is noted, and :func:`load_model` asks for
-        it.
+    estimator : Estimator
+        Fitted. A loss, a structure or a solver of one's own is not code that a file can hold: it is noted, and
+        :func:`load_model` asks for it.
     path : path
         Any name.
     about : mapping, optional
@@ -112,6 +69,7 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
     --------
     >>> import os, tempfile
     >>> from sklearn.datasets import load_breast_cancer
+    >>> from maxmargin import RankingSVM
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = RankingSVM(loss="ap").fit(X / X.max(axis=0), y)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -128,14 +86,20 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
 def pack_estimator(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Parameters and public attributes of an estimator, as JSON and arrays."""
     cls = type(estimator)
-    if cls not in _HOLDS:
-        raise TypeError(f"{cls.__name__} cannot be saved; files hold {', '.join(_CLASSES)}")
+    if not vars(cls).get("holds"):
+        raise TypeError(f"{cls.__name__} cannot be saved; files hold {', '.join(sorted(_classes()))}")
     pack = _Packer()
     content = {
         "class": cls.__name__,
-        "parameters": {name: pack.parameter(name, value) for name, value in estimator.get_params(deep=False).items()},
+        "parameters": {
+            name: pack.parameter(name, value)
+            for name, value in estimator.get_params(deep=False).items()
+            if name not in _DROPPED
+        },
         "fitted": {
-            name: pack.value(name, value) for name, value in sorted(vars(estimator).items()) if _is_fitted_name(name)
+            name: pack.value(name, value)
+            for name, value in sorted(vars(estimator).items())
+            if _is_fitted_name(name) and name not in cls.not_saved
         },
     }
     return content, pack.arrays
@@ -149,7 +113,7 @@ def load_model(path: Path, **objects: Any) -> Any:
     path : path
         The file.
     **objects
-        Parameters that the file could not hold, such as ``loss=MyLoss()``; only these.
+        Parameters that the file could not hold, such as ``loss=MyLoss()`` or ``structure=MyStructure()``; only these.
 
     Returns
     -------
@@ -168,10 +132,12 @@ def read_model(path: Path, **objects: Any) -> SavedModel:
     """The estimator, the notes saved with it, and the version that wrote it; arguments as in :func:`load_model`."""
     archive = read_archive(path, "model")
     file = os.fspath(path)
-    estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
-    _check(estimator, _HOLDS[type(estimator)], file)
-    if hasattr(estimator, "_restore"):
-        estimator._restore()
+    try:
+        estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
+    except RecursionError:
+        raise SavedFileError(f"{file}: its header is nested too deeply; {_AGAIN}") from None
+    _check(estimator, file)
+    estimator._restore()
     return SavedModel(estimator, _Unpacker(file, archive.arrays).mapping(archive.content, "about"), archive.version)
 
 
@@ -180,15 +146,16 @@ def unpack_estimator(
 ) -> Any:
     """The way back from :func:`pack_estimator`; whether it is fitted is for the caller to see."""
     unpack = _Unpacker(file, arrays)
-    if not isinstance(content.get("class"), str) or content["class"] not in _CLASSES:
+    known = _classes()
+    if not isinstance(content.get("class"), str) or content["class"] not in known:
         raise SavedFileError(
             f"{unpack.file}: holds a model of class {str(content.get('class'))[:60]!r} from maxmargin {version[:40]}, "
-            f"unknown to this version; it knows {', '.join(_CLASSES)}"
+            f"unknown to this version; it knows {', '.join(sorted(known))}"
         )
-    cls = _CLASSES[content["class"]]
+    cls = known[content["class"]]
     estimator = cls(**_parameters(cls, unpack.mapping(content, "parameters"), unpack, objects))
     for name, packed in unpack.mapping(content, "fitted").items():
-        if not _is_fitted_name(name) or hasattr(cls, name):
+        if not _is_fitted_name(name):
             raise SavedFileError(f"{unpack.file}: {name[:60]!r} is not an attribute of a fitted {cls.__name__}; {_AGAIN}")
         setattr(estimator, name, unpack.value(name, packed))
     return estimator
@@ -203,7 +170,7 @@ def _is_fitted_name(name: str) -> bool:
 
 
 def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objects: dict[str, Any]) -> dict[str, Any]:
-    known = cls().get_params(deep=False)
+    known = cls._get_param_names()
     missing = {name: value["repr"] for name, value in packed.items() if isinstance(value, dict) and "repr" in value}
     for name, value in packed.items():
         if name not in known:
@@ -362,10 +329,10 @@ class _Unpacker:
 # ---- what must be there ------------------------------------------------------------------------------------------------------
 
 
-def _check(estimator: Any, holds: Mapping[str, Any], file: str) -> None:
-    """Complain about attributes that are missing, of the wrong type or shape, or not finite."""
+def _check(estimator: Any, file: str) -> None:
+    """Complain about attributes that are missing, of the wrong type or shape, or not finite; certify only what holds."""
     sizes: dict[str, int] = {}
-    for name, wanted in holds.items():
+    for name, wanted in type(estimator).holds.items():
         if name not in vars(estimator):
             raise SavedFileError(f"{file}: {name} is missing; {_AGAIN}")
         value = getattr(estimator, name)
@@ -373,6 +340,11 @@ def _check(estimator: Any, holds: Mapping[str, Any], file: str) -> None:
             _check_array(np.asarray(value), name, wanted, estimator, sizes, file)
         elif not isinstance(value, wanted) or (wanted is int and (isinstance(value, bool) or value < 0)):
             raise SavedFileError(f"{file}: {name} is {str(value)[:60]}, but must be of type {wanted.__name__}; {_AGAIN}")
+    if CERTIFICATE.keys() <= type(estimator).holds.keys():
+        wrong = [name for name in ("primal_objective_", "dual_objective_", "dual_gap_") if math.isnan(getattr(estimator, name))]
+        if wrong:
+            raise SavedFileError(f"{file}: {wrong[0]} is not a number; {_AGAIN}")
+        estimator.certified_ = Certificate.of_attributes(vars(estimator)).certified
     # Two classes share one row of weights.
     if "rows" in sizes and sizes["rows"] != (1 if sizes["classes"] == 2 else sizes["classes"]):
         raise SavedFileError(f"{file}: coef_ has {sizes['rows']} rows for {sizes['classes']} classes; {_AGAIN}")

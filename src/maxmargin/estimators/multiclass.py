@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from maxmargin._validation import check_labels, check_matrix
-from maxmargin.estimators.training import check_budgets, train
+from maxmargin._validation import with_constant
+from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, check_block_weights
 from maxmargin.problems import MulticlassProblem
 from maxmargin.solvers import Solver
 
 
-def with_constant(X: Any) -> Any:
-    """X with a column of ones."""
-    ones = np.ones((X.shape[0], 1))
-    if not hasattr(X, "tocsr"):
-        return np.hstack([X, ones])
-    parts: Any = [X, sparse.csr_array(ones)]
-    return sparse.hstack(parts, format="csr")
-
-
-class MulticlassSVM(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class MulticlassSVM(ClassifierMixin, Estimator):
     """Linear classifier that minimises ``1/2 ||W||^2 + C * sum_i max_k (cost[y_i, k] + (W_k - W_{y_i}) . x_i)``.
 
     Parameters
@@ -37,19 +31,19 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
         ``costs[truth, answer]`` in the order of ``classes_``; 0-1 by default.
     fit_intercept : bool, default=True
         Add a constant feature; its weights are regularised like the others.
-    solver : str or Solver, default="auto"
-        ``"auto"``, ``"bcfw"``, ``"one_slack"``, ``"n_slack"``, ``"fw"``, ``"pl"``, ``"eg"``, ``"subgradient"``, or an object
-        of :mod:`maxmargin.solvers`.
-    tol, max_iter, time_limit, random_state, verbose
-        Relative duality gap to stop at, passes and seconds at most, seed, progress. A solver object brings its own.
+    class_weight : "balanced" or mapping of class to number, optional
+        What the hinges of a class are multiplied by, besides ``sample_weight``; as in scikit-learn.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`. Bounds are those of the (K, p) weights of all classes, row by row, each
+        with that of the constant at the end.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
     coef_ : array of shape (K, p), or (1, p) for two classes
     intercept_ : array of shape (K,) or (1,)
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
 
     Examples
     --------
@@ -60,49 +54,49 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
     (0.98, True)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        costs: ArrayLike | None = None,
-        fit_intercept: bool = True,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.costs = costs
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    costs: ArrayLike | None = None
+    fit_intercept: bool = True
+    class_weight: Mapping[Any, float] | str | None = None
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
+    max_iter: int = 10_000
+    warm_start: bool = False
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on samples X of shape (n, p), dense or sparse, with labels y of shape (n,)."""
-        check_budgets(self)
-        problem, _ = self._prepare(X, y)
-        self._keep(train(self, problem).weights)
-        return self
+    lacks: ClassVar[Mapping[Facility, str]] = {
+        "report": "the page is about rankings",
+        "n_jobs": "blocks are visited one after the other",
+    }
+    holds: ClassVar[Mapping[str, Any]] = {
+        **CERTIFICATE,
+        "n_features_in_": int,
+        "classes_": ("classes",),
+        "coef_": ("rows", "n_features_in_"),
+        "intercept_": ("rows",),
+    }
 
-    def _prepare(self, X: Any, y: Any) -> tuple[MulticlassProblem, None]:
-        """The problem to solve; its weights have no bounds."""
-        X, y = check_matrix(X), check_labels(y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False)
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on samples X of shape (n, p), dense or sparse, with labels y of shape (n,).
+
+        The hinge of a sample is multiplied by its ``sample_weight``: a weight of 2 is that of a sample that is there twice.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MulticlassProblem:
+        X, y = self._check_matrix(X, y, fitting=True)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds only one class; at least two are needed")
+        weights = check_block_weights(sample_weight, len(y))
+        if self.class_weight is not None:
+            own = compute_sample_weight(self.class_weight, y)
+            weights = check_block_weights(own if weights is None else own * weights, len(y))
         inputs = with_constant(X) if self.fit_intercept else X
-        return MulticlassProblem(inputs, labels.astype(np.int64), len(self.classes_), self.costs), None
+        return MulticlassProblem(inputs, labels.astype(np.int64), len(self.classes_), self.costs, weights)
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
-        """Weights of the problem as fitted attributes."""
         W = weights.reshape(len(self.classes_), -1)
         if len(self.classes_) == 2:
             W = W[1:] - W[:1]
@@ -112,7 +106,7 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of shape (n, K), or (n,) for two classes, where positive means the second."""
         check_is_fitted(self)
-        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._check_matrix(X)
         scores = np.asarray(X @ self.coef_.T) + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
@@ -121,8 +115,3 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         index = (scores > 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)
         return np.asarray(self.classes_[index])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

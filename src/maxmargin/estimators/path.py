@@ -7,6 +7,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,11 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from maxmargin.cuts import Bounds
+from maxmargin.certificate import Certificate
+from maxmargin.cuts import Problem
+from maxmargin.estimators.base import Estimator, choose_solver, within
 from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
 from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.estimators.structured import StructuredSVM
-from maxmargin.estimators.training import choose_solver
 from maxmargin.path import Segment, TracedPath, trace_path
 from maxmargin.path.checkpoint import Checkpoint
 from maxmargin.path.tracing import Progress, Rule, check_settings
@@ -55,6 +57,7 @@ class Selection(NamedTuple):
     lambdas: Floats
 
 
+@dataclass(eq=False, repr=False)
 class RegularizationPath(TracedPath):
     """For every lambda from ``lambda_end`` up, a model that is provably within ``epsilon`` of the optimum.
 
@@ -67,9 +70,7 @@ class RegularizationPath(TracedPath):
     @classmethod
     def of(cls, traced: TracedPath, template: Any) -> RegularizationPath:
         """A traced path together with the estimator that its weights belong to (None for a bare problem)."""
-        path = cls(**{name: getattr(traced, name) for name in TracedPath.__dataclass_fields__})
-        path.template = template
-        return path
+        return cls(**(vars(traced) | {"template": template}))
 
     def estimator(self, lam: float) -> Any:
         """A fitted estimator with the weights at ``lam``, and with the certificate they have there.
@@ -88,9 +89,9 @@ class RegularizationPath(TracedPath):
         estimator = copy.deepcopy(self.template)
         lam = lam if lam > 0 else 1.0
         weights = self.weights(lam) if self.model_at(lam) == model else self.store[model]
-        factor = 1.0 / lam
-        estimator.set_params(C=factor / self.n_blocks)
+        estimator.set_params(C=1.0 / (lam * self.n_blocks))
         estimator._keep(weights)
+        estimator._restore()
         ridge = 0.5 * lam * float(weights @ weights)
         if self.model_at(lam) == model:
             gap = self.gap_bound(lam)
@@ -102,12 +103,8 @@ class RegularizationPath(TracedPath):
             primal = self.duals[0] + 0.5 * self.lambdas[0] * self.squared_norms[0] - ridge + gap
         else:
             primal = ridge + self.hinges[model]
-        estimator.primal_objective_ = float(factor * primal)
-        estimator.dual_objective_ = float(factor * (primal - gap))
-        estimator.dual_gap_ = factor * gap
-        estimator.certified_ = self.certified
-        estimator.n_iter_ = max(1, round(float(self.passes[model])))
-        estimator.history_ = History()
+        certificate = Certificate(float(primal), float(primal - gap), self.certified).scaled(1.0 / lam)
+        estimator._show(certificate, float(self.passes[model]), History())
         return estimator
 
     def select(
@@ -212,15 +209,12 @@ class RegularizationPath(TracedPath):
         except TypeError as error:
             raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
         try:
-            traced = _traced(content, arrays)
+            return cls(**_fields_in(content, arrays), template=template)
         except (KeyError, TypeError, ValueError) as error:
             raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
-        path = cls(**{field: getattr(traced, field) for field in TracedPath.__dataclass_fields__})
-        path.template = template
-        return path
 
 
-def _traced(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TracedPath:
+def _fields_in(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     columns = {name: arrays[name] for name in ("lambdas", "hinges", "squared_norms", "duals", "passes")}
     store = WeightStore.of(int(content["n_features"]), arrays)
     rows = arrays["segments"]
@@ -241,16 +235,7 @@ def _traced(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TracedP
     wrong = [name for name, kind in kinds.items() if type(scalars[name]) is not kind]
     if wrong or not scalars["epsilon"] > 0 or scalars["n_blocks"] < 1 or scalars["start_gap"] < 0:
         raise ValueError(f"its header has no sound {wrong[0] if wrong else 'numbers'}")
-    return TracedPath(
-        store=store,
-        segments=segments,
-        lambdas=columns["lambdas"],
-        hinges=columns["hinges"],
-        squared_norms=columns["squared_norms"],
-        duals=columns["duals"],
-        passes=columns["passes"],
-        **scalars,
-    )
+    return {"store": store, "segments": segments, **columns, **scalars}
 
 
 def regularization_path(
@@ -309,7 +294,7 @@ def regularization_path(
     time_limit : float, optional
         Seconds after which the path ends where it is, with a warning.
     verbose : int, default=0
-        Progress on standard error if 1 and that is a terminal.
+        Progress on standard error if 1.
     callback : callable, optional
         Called with a :class:`maxmargin.path.tracing.Progress` after every solve.
     **fit_params
@@ -334,8 +319,9 @@ def regularization_path(
     True
     """
     check_settings(epsilon, lambda_min, lambda_max, kappa, rule, dtype, time_limit, callback)
-    problem, own_bounds, template = _problem_of(model, X, y, fit_params)
-    limits = _within(check_bounds(bounds, problem.n_features), own_bounds)
+    problem, template = _problem_of(model, X, y, fit_params)
+    limits = within(check_bounds(bounds, problem.n_features), problem.bounds)
+    limits = within(limits, check_bounds(getattr(template, "bounds", None), problem.n_features))
     file = None if checkpoint is None else Checkpoint(checkpoint, problem, epsilon, kappa, rule, limits)
     shown = _Shown(lambda_min) if verbose else None
 
@@ -361,7 +347,7 @@ def regularization_path(
         keep=None if file is None else file.keep,
     )
     if shown is not None:
-        shown.close()
+        shown.line.close()
     if not traced.complete:
         warnings.warn(
             f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "
@@ -373,52 +359,45 @@ def regularization_path(
     return RegularizationPath.of(traced, template)
 
 
-def _within(bounds: Bounds | None, own: tuple[ArrayLike, ArrayLike] | None) -> Bounds | None:
-    """Bounds of the user and of the estimator, both."""
-    if bounds is None or own is None:
-        return bounds if own is None else (np.array(own[0], dtype=np.float64), np.array(own[1], dtype=np.float64))
-    return check_bounds((np.maximum(bounds[0], own[0]), np.minimum(bounds[1], own[1])), len(bounds[0]))
-
-
-def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """The problem, bounds that belong to it, and an estimator to put weights into."""
+def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple[Problem, Estimator | None]:
+    """The problem, and an estimator to put weights into."""
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class; pass an object, {model.__name__}(...)")
     if isinstance(model, Structure):
         model = StructuredSVM(model)
-    if hasattr(model, "_prepare"):
+    name = type(model).__name__
+    if isinstance(model, Estimator) and "path" not in model.lacks:
         if X is None or y is None:
-            raise ValueError(f"X and y are missing; a path of {type(model).__name__} needs training data")
+            raise ValueError(f"X and y are missing; a path of {name} needs training data")
         template = clone(model)
-        unknown = [name for name in fit_params if name not in inspect.signature(model.fit).parameters]
+        unknown = [key for key in fit_params if key not in inspect.signature(model.fit).parameters]
         if unknown:
-            raise TypeError(f"{unknown[0]} is neither an argument of regularization_path nor of {type(model).__name__}.fit")
-        problem, bounds = template._prepare(X, y, **fit_params)
-        return problem, bounds, template
-    if all(hasattr(model, name) for name in ("cut", "cuts", "n_blocks", "n_features", "exact")):
+            raise TypeError(f"{unknown[0]} is neither an argument of regularization_path nor of {name}.fit")
+        return template._prepare(X, y, **fit_params), template
+    if isinstance(model, Problem):
         if X is not None or y is not None or fit_params:
-            raise ValueError(f"{type(model).__name__} brings its own data; leave out X and y")
-        return model, None, None
+            raise ValueError(f"{name} brings its own data; leave out X and y")
+        return model, None
+    why = f": {model.lacks['path']}" if isinstance(model, Estimator) else ""
     raise TypeError(
-        f"{type(model).__name__} has no regularization path; pass one of RankingSVM, MulticlassSVM, ChainSVM, TreeSVM, GraphSVM, "
+        f"{name} has no regularization path{why}; pass one of RankingSVM, MulticlassSVM, ChainSVM, TreeSVM, GraphSVM, "
         "StructuredSVM, a Structure, or a problem that hands out cuts"
     )
 
 
-class _Shown(StatusLine):
+class _Shown:
     """How far, on the scale of log lambda, and how many solves."""
 
     def __init__(self, lambda_min: float) -> None:
-        super().__init__()
         self.lambda_min = lambda_min
         self.first: float | None = None
+        self.line = StatusLine("path")
 
     def __call__(self, progress: Progress) -> None:
         self.first = max(progress.lam, self.first or 0.0)
-        if progress.lam > 0:
-            whole = np.log(self.first / self.lambda_min) if self.first > self.lambda_min else 1.0
-            share = min(1.0, np.log(self.first / progress.lam) / whole)
-            self.show(
-                f"path: {share:4.0%} of log lambda, lambda {progress.lam:.3g}, {progress.n_solved} breakpoints, "
-                f"{progress.passes:.0f} passes"
-            )
+        if not progress.lam > 0:
+            return
+        whole = np.log(self.first / self.lambda_min) if self.first > self.lambda_min else 1.0
+        share = min(1.0, np.log(self.first / progress.lam) / whole)
+        reached = f"{share:4.0%} of log lambda, lambda {progress.lam:.3g}"
+        self.line.show(f"{reached}, {progress.n_solved} breakpoints, {progress.passes:.0f} passes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +43,7 @@ def _two_classes(y: Any) -> NDArray[np.intp] | None:
     return which if len(kinds) == 2 else None
 
 
+@dataclass(eq=False, repr=False)
 class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Choose the regularization among *all* values, not a grid.
 
@@ -89,32 +91,18 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     (True, 1.0)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float = 0.01,
-        lambda_min: float = 1e-4,
-        kappa: float = 0.9,
-        rule: Rule = "interpolate",
-        solver: str | Solver = "auto",
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        certified: bool = True,
-        time_limit: float | None = None,
-        cv: Any = 5,
-        scoring: str | Callable[..., float] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.lambda_min = lambda_min
-        self.kappa = kappa
-        self.rule = rule
-        self.solver = solver
-        self.bounds = bounds
-        self.certified = certified
-        self.time_limit = time_limit
-        self.cv = cv
-        self.scoring = scoring
+    estimator: Any
+    _: KW_ONLY
+    epsilon: float = 0.01
+    lambda_min: float = 1e-4
+    kappa: float = 0.9
+    rule: Rule = "interpolate"
+    solver: str | Solver = "auto"
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    certified: bool = True
+    time_limit: float | None = None
+    cv: Any = 5
+    scoring: str | Callable[..., float] | None = None
 
     def fit(self, X: Any, y: Any, qid: Any = None, **fit_params: Any) -> Self:
         """Trace a path on every fold and on all data.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.estimators.labelings import LabelingSVM, Stack
+from maxmargin.estimators.labelings import LABELING, LabelingSVM, Stack
 from maxmargin.problems import ChainProblem
 from maxmargin.structures.forest import CHAINS
 
@@ -28,8 +28,8 @@ class ChainSVM(LabelingSVM):
         Divide the loss of a sequence by its length.
     fit_intercept : bool, default=True
         Add a constant feature to every position.
-    solver, tol, max_iter, time_limit, random_state, verbose
-        As in :class:`maxmargin.MulticlassSVM`.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class ChainSVM(LabelingSVM):
         Score of the row's label followed by the column's.
     n_features_in_, feature_names_in_
         Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
 
     Examples
     --------
@@ -57,6 +57,7 @@ class ChainSVM(LabelingSVM):
 
     words = CHAINS
     ends = ("first_", "last_")
+    holds: ClassVar[Mapping[str, Any]] = {**LABELING, **dict.fromkeys(ends, ("classes",))}
 
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         return list(X), None

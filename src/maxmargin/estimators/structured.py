@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.cuts import Problem
-from maxmargin.estimators.training import ListEstimator, check_budgets, train
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
 from maxmargin.problems import GraphProblem, make_problem
 from maxmargin.solvers import Solver
 from maxmargin.structures import GraphStructure, Structure, predict
 from maxmargin.structures.base import encoded
 
 
-class GraphSVM(ListEstimator):
+@dataclass(eq=False, repr=False)
+class GraphSVM(Estimator):
     """Two labels on the nodes of graphs, with learned attraction between neighbours; exact by minimum cuts.
 
     A data set is a list of ``(features (L, p), edges (E, 2))`` or ``(features, edges, edge_features (E, q))`` with edge
@@ -27,8 +29,8 @@ class GraphSVM(ListEstimator):
     ----------
     C : float, default=1.0
         Weight of the hinges, one per graph.
-    solver, tol, max_iter, time_limit, random_state, verbose
-        As in :class:`maxmargin.MulticlassSVM`.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`. Bounds are those of ``coef_``, row by row, and of ``edge_coef_``.
 
     Attributes
     ----------
@@ -38,44 +40,30 @@ class GraphSVM(ListEstimator):
         p.
     edge_coef_ : array of shape (q,)
         Penalties for different labels on an edge; never negative.
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
+    warm_start: bool = False
 
-    def fit(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> Self:
-        """Train on graphs X with labels y."""
-        check_budgets(self)
-        problem, bounds = self._prepare(X, y)
-        self._keep(train(self, problem, bounds).weights)
-        return self
+    of_blocks = True
+    lacks: ClassVar[Mapping[Facility, str]] = BLOCKWISE
+    holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)}
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> tuple[GraphProblem, tuple[ArrayLike, ArrayLike] | None]:
-        """The problem to solve, and the bounds of its weights."""
+    def fit(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Self:
+        """Train on graphs X with labels y; the hinges of graphs are multiplied by ``sample_weight``."""
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         problem = GraphProblem(X, y)
         self.n_features_in_ = problem.structure.n_inputs
-        return problem, problem.bounds
+        return weighted(problem, sample_weight)
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
-        """Weights of the problem as fitted attributes."""
         self.coef_ = weights[: 2 * self.n_features_in_].reshape(2, -1).copy()
         self.edge_coef_ = weights[2 * self.n_features_in_ :].copy()
 
@@ -90,7 +78,8 @@ class GraphSVM(ListEstimator):
         return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
 
 
-class StructuredSVM(ListEstimator):
+@dataclass(eq=False, repr=False)
+class StructuredSVM(Estimator):
     """Train any :class:`maxmargin.structures.Structure` by any solver.
 
     Parameters
@@ -99,59 +88,41 @@ class StructuredSVM(ListEstimator):
         Joint features, loss and decoder.
     C : float, default=1.0
         Weight of the hinges, one per sample.
-    bounds : pair of arrays or numbers, optional
-        ``lower <= w <= upper``.
-    solver, tol, max_iter, time_limit, random_state, verbose
-        As in :class:`maxmargin.MulticlassSVM`.
+    bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
     """
 
-    def __init__(
-        self,
-        structure: Structure,
-        C: float = 1.0,
-        *,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.structure = structure
-        self.C = C
-        self.bounds = bounds
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    structure: Structure
+    C: float = 1.0
+    _: KW_ONLY
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
 
-    def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
-        """Train on inputs X with true outputs y, both as the structure understands them."""
-        check_budgets(self)
-        problem, bounds = self._prepare(X, y)
-        self._keep(train(self, problem, bounds).weights)
-        return self
+    of_blocks = True
+    lacks: ClassVar[Mapping[Facility, str]] = {**BLOCKWISE, "warm_start": "users' inputs cannot be told apart"}
+    holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",)}
 
-    def _prepare(self, X: Sequence[Any], y: Sequence[Any]) -> tuple[Problem, tuple[ArrayLike, ArrayLike] | None]:
-        """The problem to solve, and the bounds of its weights."""
-        problem = make_problem(self.structure, X, y)
-        return problem, problem.bounds if self.bounds is None else self.bounds
+    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Self:
+        """Train on inputs X with true outputs y, both as the structure understands them.
+
+        The hinges of samples are multiplied by ``sample_weight``.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Problem:
+        return weighted(make_problem(self.structure, X, y), sample_weight)
 
     def _keep(self, weights: NDArray[np.float64]) -> None:
-        """Weights of the problem as fitted attributes."""
         self.coef_ = weights.copy()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
-        """The best output for every input."""
+        """The structure's best output for every input."""
         check_is_fitted(self)
         return predict(self.structure, X, self.coef_)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.estimators.labelings import LabelingSVM, Stack
+from maxmargin.estimators.labelings import LABELING, LabelingSVM, Stack
 from maxmargin.problems import TreeProblem
 from maxmargin.structures.forest import TREES
 
@@ -28,8 +28,8 @@ class TreeSVM(LabelingSVM):
         Divide the loss of a tree by its number of nodes.
     fit_intercept : bool, default=True
         Add a constant feature to every node.
-    solver, tol, max_iter, time_limit, random_state, verbose
-        As in :class:`maxmargin.MulticlassSVM`.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`.
 
     Attributes
     ----------
@@ -41,8 +41,8 @@ class TreeSVM(LabelingSVM):
         Score of the row's label at the parent and the column's at the child.
     n_features_in_, feature_names_in_
         Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
-    primal_objective_, dual_objective_, dual_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.RankingSVM`.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate; see :class:`maxmargin.estimators.Estimator`.
 
     Examples
     --------
@@ -59,6 +59,7 @@ class TreeSVM(LabelingSVM):
 
     words = TREES
     ends = ("root_", "leaf_")
+    holds: ClassVar[Mapping[str, Any]] = {**LABELING, **dict.fromkeys(ends, ("classes",))}
 
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         features, parents = [], []

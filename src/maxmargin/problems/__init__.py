@@ -1,26 +1,38 @@
 """Problems: a structure, data and a surrogate make an oracle that hands out cuts. They know no solver."""
 
+from maxmargin.problems.bags import Bags, supervised_share
 from maxmargin.problems.enumerated import EnumeratedProblem
 from maxmargin.problems.graph import GraphProblem
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
+from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
+from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
 from maxmargin.problems.native import DecodedProblem, NativeProblem, decoder_signature, native_signature
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
+from maxmargin.problems.weighted import WeightedProblem
 
 __all__ = [
+    "Bags",
     "BinaryProblem",
     "ChainProblem",
     "DecodedProblem",
     "EnumeratedProblem",
     "GraphProblem",
+    "JointLatentRankingProblem",
+    "LatentBinaryProblem",
+    "LatentProblem",
+    "LatentRankingProblem",
+    "LatentStructuredProblem",
     "MulticlassProblem",
     "NativeProblem",
     "RankingProblem",
     "StructuredProblem",
     "TreeProblem",
+    "WeightedProblem",
     "decoder_signature",
     "make_problem",
     "native_signature",
+    "supervised_share",
 ]

@@ -52,7 +52,7 @@ class DirectRanking:
         coefficients, value = np.zeros(len(scores)), 0.0
         for relevant, factors in zip(self.model.relevant, self.model.weights, strict=True):
             values, slopes = direct_losses(
-                scores, relevant, self.model.offsets, self.model.checked, epsilon, sign or self.sign, thread_count(None)
+                scores, relevant, self.model.offsets, self.model.checked, epsilon, sign or self.sign, thread_count(self.model.n_jobs)
             )
             value += float(factors @ values)
             coefficients += np.repeat(factors, np.diff(self.model.offsets)) * slopes
@@ -64,7 +64,7 @@ class DirectRanking:
 
     def _loss_of(self, scores: Floats) -> float:
         losses = (
-            factors @ losses_by_score(scores, relevant, self.model.offsets, self.model.checked, thread_count(None))
+            factors @ losses_by_score(scores, relevant, self.model.offsets, self.model.checked, thread_count(self.model.n_jobs))
             for relevant, factors in zip(self.model.relevant, self.model.weights, strict=True)
         )
         return float(sum(losses)) / self._total

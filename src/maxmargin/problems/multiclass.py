@@ -76,10 +76,9 @@ class MulticlassProblem(ArrayProblem):
     def _contents(self) -> tuple[Any, ...]:
         return self.X, self.y, self.costs, self.sample_weight
 
-    def _compiled(self) -> _core.BlockData | None:
-        if self.sample_weight is not None:
-            return None
-        return _core.ClassData(compiled_features(self.X), self.y.astype(np.int32), self.costs, self.n_classes)
+    def _compiled(self) -> _core.BlockData:
+        labels = self.y.astype(np.int32)
+        return _core.ClassData(compiled_features(self.X), labels, self.costs, self.n_classes, self.sample_weight)
 
     def _weight(self, block: int) -> float:
         return 1.0 if self.sample_weight is None else float(self.sample_weight[block])

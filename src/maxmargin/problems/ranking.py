@@ -45,6 +45,8 @@ class RankingProblem(ArrayProblem):
     """
 
     offers = frozenset({"whole passes", "scores"})
+    # Threads; all cores by default.
+    n_jobs: int | None = None
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class RankingProblem(ArrayProblem):
         hinge = loss = 0.0
         gradient: Floats | None = None
         for relevant, factors in zip(self.relevant, self.weights / self.n_blocks, strict=True):
-            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.checked, 1.0, thread_count(None))
+            losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.checked, 1.0, thread_count(self.n_jobs))
             loss += float(factors @ losses)
             hinge += float(factors @ hinges)
             # In place: long lists should not be copied again and again.

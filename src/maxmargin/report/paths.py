@@ -30,7 +30,7 @@ _LAMBDA = "\N{GREEK SMALL LETTER LAMDA}"
 _DIGITS = 9  # of lambda, where ranges must fit together
 
 # Parameters of an estimator that do not matter on a path, because the path has its own.
-_REPLACED = {"C", "max_iter", "n_jobs", "random_state", "solver", "time_limit", "tol", "verbose", "warm_start"}
+_REPLACED = {"C", "callback", "max_iter", "n_jobs", "random_state", "solver", "time_limit", "tol", "verbose", "warm_start"}
 
 
 def path_contents(

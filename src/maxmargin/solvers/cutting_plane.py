@@ -165,10 +165,9 @@ class Bundle:
         else:
             cuts = earlier.cuts.at(run.lam, run.bounds)
         weights = cuts.weights if start is None or start.weights is None else run.project(start.weights)
-        best = None if earlier is None else earlier.best
         # A tangent that no exact oracle made would be believed in.
-        if best is not None and start.certified and np.array_equal(best.weights, weights):
-            return cls(cuts, best.under(run), earlier.reach)
+        if earlier is not None and isinstance(start, Solution) and start.certified and np.array_equal(earlier.best.weights, weights):
+            return cls(cuts, earlier.best.under(run), earlier.reach)
         best = LinePoint.at(run, weights, run.problem.scores(weights), 0.0)
         cuts.append(best.cut(run))
         cuts.settle()
@@ -239,6 +238,7 @@ class WorkingSet:
         self._qp = SimplexQP(1.0)
         self._qp.add(np.zeros(1), 0.0)
         self._free: NDArray[np.bool_] | None = None
+        self._fixed = np.zeros(n_features)
         self.value = 0.0
         self.settle()
 

@@ -5,6 +5,7 @@ from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.forest import ChainWeights, TreeWeights
 from maxmargin.structures.graph import Graph, GraphStructure
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
+from maxmargin.structures.latent import LatentClasses, LatentStructure
 from maxmargin.structures.ranking import Interleaving, RankingStructure
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "Graph",
     "GraphStructure",
     "Interleaving",
+    "LatentClasses",
+    "LatentStructure",
     "RankingStructure",
     "Structure",
     "Tree",

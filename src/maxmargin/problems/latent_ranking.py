@@ -15,12 +15,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
-from maxmargin.models.bags import Bags
+from maxmargin.problems.bags import Bags
+from maxmargin.problems.latent import LatentProblem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,7 +46,7 @@ class Plane:
     rest: Floats
 
 
-class ImputedBags(Problem):
+class ImputedBags(LatentProblem):
     """A weakly supervised problem whose samples in ``members`` have an imputed candidate: convex, one block, exact cuts.
 
     Parameters
@@ -122,8 +123,8 @@ class ImputedBags(Problem):
         """The most violating output."""
 
 
-class LatentRankingModel(ImputedBags):
-    """Latent AP-SVM, for any rank loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
+class LatentRankingProblem(ImputedBags):
+    """Latent AP-SVM, for any QS-suitable loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
 
     ``a_i`` negatives stand above positive i, and ``b_j`` positives below negative j. The hinge bounds the loss of the ranking
     by best candidates, the one that is used afterwards. Imputation fixes the candidates of the positives; those of the
@@ -134,6 +135,7 @@ class LatentRankingModel(ImputedBags):
     bags : Bags
     relevant : boolean array of shape (n,)
     loss : RankingLoss
+        QS-suitable; if it is found not to be, ``exact`` is False.
     """
 
     def __init__(self, bags: Bags, relevant: Booleans, loss: RankingLoss) -> None:
@@ -151,7 +153,7 @@ class LatentRankingModel(ImputedBags):
         return Plane(found.loss, shares, -self.bags.combine(gradient, rows))
 
 
-class JointLatentRankingModel(ImputedBags):
+class JointLatentRankingProblem(ImputedBags):
     """Latent structured SVM with a rank loss: the violating output chooses ranking and candidates together.
 
     Parameters
@@ -206,7 +208,7 @@ class JointLatentRankingModel(ImputedBags):
         return Plane(found.loss, self.truth[self.members], rest)
 
 
-class LatentBinaryModel(ImputedBags):
+class LatentBinaryProblem(ImputedBags):
     """Latent SVM: ``(J sum over positives of max(0, 1 - M_i - b) + sum over negatives of max(0, 1 + M_j + b)) / n``.
 
     The last weight is that of a constant feature, if there is an intercept.
@@ -218,13 +220,25 @@ class LatentBinaryModel(ImputedBags):
     positive_weight : float
         J.
     fit_intercept : bool
+    outlier_fraction : float
+        Share of the highest scoring candidates of the negatives that is ignored, anew after every round; the objective may
+        then rise.
     """
 
-    def __init__(self, bags: Bags, relevant: Booleans, positive_weight: float = 1.0, fit_intercept: bool = True) -> None:
+    def __init__(
+        self,
+        bags: Bags,
+        relevant: Booleans,
+        positive_weight: float = 1.0,
+        fit_intercept: bool = True,
+        outlier_fraction: float = 0.0,
+    ) -> None:
         super().__init__(bags, relevant, np.flatnonzero(relevant))
         self.fit_intercept = fit_intercept
         self.n_features = bags.n_features + fit_intercept
         self.cost = np.where(relevant, positive_weight, 1.0) / len(relevant)
+        self.outlier_fraction = outlier_fraction
+        self.descends = outlier_fraction == 0
         self.ignored: Booleans | None = None
 
     def start(self, rng: np.random.Generator) -> None:
@@ -232,10 +246,12 @@ class LatentBinaryModel(ImputedBags):
         super().start(rng)
         self.ignored = None
 
-    def drop_outliers(self, weights: Floats, fraction: float) -> bool:
+    def revise(self, weights: Floats) -> bool:
         """Ignore the most confusing candidates of the negatives from now on; whether that changed the problem."""
+        if self.descends:
+            return False
         before = self.ignored
-        self.ignored = self.bags.outliers(weights[: self.bags.n_features], ~self.relevant, fraction)
+        self.ignored = self.bags.outliers(weights[: self.bags.n_features], ~self.relevant, self.outlier_fraction)
         # Older cuts may speak of candidates that are now ignored.
         self._planes.clear()
         return before is None or not np.array_equal(before, self.ignored)

@@ -1,0 +1,331 @@
+"""What all estimators do alike: check parameters, prepare a problem, solve it, keep weights and certificate."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from maxmargin._validation import check_labels, check_matrix
+from maxmargin.certificate import Certificate
+from maxmargin.cuts import Bounds, Problem
+from maxmargin.problems.weighted import WeightedProblem
+from maxmargin.progress import StatusLine
+from maxmargin.solvers import (
+    BCFW,
+    ConvergenceWarning,
+    ExponentiatedGradient,
+    FrankWolfe,
+    History,
+    KnownCuts,
+    NSlackCuttingPlane,
+    OneSlackCuttingPlane,
+    PartialLinearization,
+    Solution,
+    Solver,
+    Subgradient,
+)
+from maxmargin.solvers.base import check_bounds
+
+Floats = NDArray[np.float64]
+
+SOLVERS: dict[str, type[Solver]] = {
+    "bcfw": BCFW,
+    "eg": ExponentiatedGradient,
+    "fw": FrankWolfe,
+    "n_slack": NSlackCuttingPlane,
+    "one_slack": OneSlackCuttingPlane,
+    "pl": PartialLinearization,
+    "subgradient": Subgradient,
+}
+
+# What an estimator has, unless it says in `lacks` why not:
+# "save": `save_model` and `load_model`;  "path": `regularization_path`;  "report": a page about the model;
+# "bounds", "class_weight", "n_jobs", "warm_start": the parameter;  "sample_weight": the argument of `fit`;
+# "callback", "verbose", "time_limit": shared parameters that reach every loop;  "certificate": the fitted attributes.
+Facility = Literal[
+    "save", "path", "report", "bounds", "sample_weight", "class_weight", "n_jobs", "callback", "verbose", "warm_start",
+    "time_limit", "certificate",
+]  # fmt: skip
+
+# What estimators of blocks lack, and what rankers lack.
+BLOCKWISE: dict[Facility, str] = {
+    "report": "the page is about rankings",
+    "class_weight": "what is in a block shares a hinge, and is not of one class",
+    "n_jobs": "blocks are visited one after the other",
+}
+LISTWISE: dict[Facility, str] = {"class_weight": "relevant and irrelevant samples of a list share a hinge"}
+
+# What files hold of a certificate; see `Estimator.holds`.
+CERTIFICATE: dict[str, Any] = {
+    "primal_objective_": float,
+    "dual_objective_": float,
+    "dual_gap_": float,
+    "certified_": bool,
+    "n_iter_": int,
+    "history_": History,
+}
+
+
+def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
+    """The solver behind a name.
+
+    ``"auto"`` takes cutting planes where there is one block or few weights, and where whole passes are cheap but the problem
+    has no compiled form; block-coordinate Frank-Wolfe elsewhere.
+    """
+    if isinstance(solver, Solver):
+        return solver
+    if solver == "auto":
+        compiled, whole_passes = problem.block_data is not None, "whole passes" in problem.capabilities
+        # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.
+        few = problem.n_features <= 100 and (not compiled or whole_passes)
+        if problem.n_blocks == 1 or few or (not compiled and whole_passes):
+            return OneSlackCuttingPlane()
+        return BCFW(steps="exact") if "exact steps" in problem.capabilities else BCFW(steps="pairwise", cache=20)
+    try:
+        return SOLVERS[solver]()
+    except (KeyError, TypeError):
+        known = ", ".join(map(repr, ["auto", *sorted(SOLVERS)]))
+        raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
+
+
+def within(bounds: Bounds | None, own: Bounds | None) -> Bounds | None:
+    """Bounds of the user and of the problem, both."""
+    if bounds is None or own is None:
+        return bounds if own is None else own
+    return check_bounds((np.maximum(bounds[0], own[0]), np.minimum(bounds[1], own[1])), len(bounds[0]))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Estimator(BaseEstimator, ABC):
+    """Base of all estimators: subclasses name their parameters as fields and say how data become a problem.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinges against the regulariser ``1/2 ||w||^2``.
+    solver : str or Solver, default="auto"
+        ``"auto"``, ``"bcfw"``, ``"one_slack"``, ``"n_slack"``, ``"fw"``, ``"pl"``, ``"eg"``, ``"subgradient"``, or an object
+        of :mod:`maxmargin.solvers`, which brings its own tolerance, budgets, seed and callback.
+    bounds : pair of arrays or numbers, optional
+        ``lower <= w <= upper`` for the weights of the problem, in the order in which the fitted attributes show them.
+    warm_start : bool, default=False
+        Go on from the last ``fit``, perhaps with another ``C``, if the data are the same; start anew if they are not.
+    tol : float, default=1e-3
+        Stop when ``gap <= tol * primal``.
+    max_iter : int
+        Most passes over the data; a warning says if they did not suffice.
+    time_limit : float, optional
+        Seconds after which training stops with what it has.
+    random_state : int, optional
+        Seed of everything random.
+    verbose : int, default=0
+        Progress on standard error if 1: a line that is written over on a terminal, plain lines elsewhere.
+    callback : callable, optional
+        Called with the history so far after every check; returning True stops training. Files do not keep it.
+
+    Attributes
+    ----------
+    primal_objective_, dual_objective_, dual_gap_ : float
+        Objective at the weights, a lower bound of the optimum, and their difference.
+    oracle_gap_ : float
+        The part of the gap that inference which is not exact, but knows a bound, leaves open.
+    certified_ : bool
+        Whether the gap is proved; see :class:`maxmargin.certificate.Certificate`.
+    n_iter_ : int
+        Passes.
+    history_ : History
+        Primal, dual and seconds after each check; ``history_.plot()`` draws it.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    time_limit: float | None = None
+    random_state: int | None = None
+    verbose: int = 0
+    callback: Callable[[Any], bool | None] | None = None
+
+    # Facilities that are missing, with the reason.
+    lacks: ClassVar[Mapping[Facility, str]] = {}
+    # What must be in a file, by name: a type, or the shape of an array of finite numbers (or of text, for classes). A word in
+    # a shape is the number in the attribute of that name, or else one that is the same wherever the word stands. All other
+    # fitted attributes are saved and loaded as well, but for those `not_saved`. Only classes that have their own can be saved.
+    holds: ClassVar[Mapping[str, Any]] = {}
+    not_saved: ClassVar[frozenset[str]] = frozenset()
+    # Whether data are lists of blocks, not a matrix.
+    of_blocks: ClassVar[bool] = False
+
+    # ---- training -----------------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, **data: Any) -> Self:
+        """The body of every ``fit``."""
+        self._check_parameters()
+        self._keep(self._train(self._prepare(X, y, **data)))
+        self._restore()
+        return self
+
+    @abstractmethod
+    def _prepare(self, X: Any, y: Any, *args: Any, **data: Any) -> Any:
+        """The problem to solve, from checked data."""
+
+    @abstractmethod
+    def _keep(self, weights: Floats) -> None:
+        """Weights of the problem as fitted attributes."""
+
+    def _restore(self) -> None:
+        """What prediction uses besides fitted attributes; also for estimators from a file."""
+
+    def _train(self, problem: Any) -> Floats:
+        """The best weights; the certificate becomes fitted attributes."""
+        # Equal to the problem, if there is an earlier one; compiled forms want the same object.
+        problem, start = self._recalled(problem) or (problem, None)
+        solution = self._solve(problem, self._solver(problem), start)
+        self._certify(solution, self.C * problem.n_blocks)
+        self._remember(problem, (problem, solution))
+        return solution.weights
+
+    def _solver(self, problem: Problem, method: Solver | None = None) -> Solver:
+        """The user's solver as it is, or else one with the budgets of the estimator."""
+        chosen = getattr(self, "solver", "auto") if method is None else method
+        if method is None and isinstance(chosen, Solver):
+            return chosen
+        return dataclasses.replace(
+            choose_solver(chosen, problem),
+            tol=self.tol,
+            max_passes=self.max_iter,
+            time_limit=self.time_limit,
+            random_state=self.random_state or 0,
+            callback=self.callback,
+        )
+
+    def _solve(self, problem: Problem, solver: Solver, start: Solution | KnownCuts | None = None) -> Solution:
+        """Minimise ``1/2 ||w||^2 + C * sum of hinges``; a warning if that did not succeed."""
+        bounds = within(check_bounds(getattr(self, "bounds", None), problem.n_features), problem.bounds)
+        line = StatusLine(type(self).__name__) if self.verbose else None
+        if line is not None:
+            solver = dataclasses.replace(solver, callback=_Shown(line, solver.callback))
+        try:
+            solution = solver.solve(problem, 1.0 / (self.C * problem.n_blocks), bounds=bounds, start=start)
+        finally:
+            if line is not None:
+                line.close()
+        if not solution.converged:
+            budget = "max_iter" if solution.status == "max_passes" else solution.status
+            self._warn(
+                f"stopped ({budget}) after {solution.passes:.0f} passes with a relative duality gap of "
+                f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, or lower C"
+            )
+        return solution
+
+    def _warn(self, text: str) -> None:
+        # Three calls above this one is `fit`, and above that the user.
+        warnings.warn(f"{type(self).__name__} {text}", ConvergenceWarning, stacklevel=6)
+
+    def _certify(self, solution: Solution, factor: float) -> None:
+        """What is proved, for the objective times ``factor``, as fitted attributes."""
+        self._show(solution.certificate.scaled(factor), solution.passes, solution.history.scaled(factor))
+
+    def _show(self, certificate: Certificate, passes: float, history: History) -> None:
+        for name, value in certificate.attributes().items():
+            setattr(self, name, value)
+        self.n_iter_ = max(1, round(passes))
+        self.history_: Any = history
+
+    # ---- parameters and data ------------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        """Complain about budgets; subclasses add their own parameters."""
+        self._check_positive("C", "tol")
+        self._check_count("max_iter")
+        limit = self.time_limit
+        if limit is not None and not (isinstance(limit, numbers.Real) and float(limit) > 0):
+            raise ValueError(f"time_limit={limit!r} must be a positive number of seconds, or None")
+
+    def _check_positive(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
+                raise ValueError(f"{name}={value!r} must be a positive number")
+
+    def _check_count(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a positive integer")
+
+    def _check_matrix(self, X: Any, y: Any = "no_validation", *, fitting: bool = False, **options: Any) -> Any:
+        """Samples as a float64 array or CSR matrix; with labels, both. The one door through which matrices come in."""
+        X, y = check_matrix(X), y if isinstance(y, str) else check_labels(y)
+        return validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, reset=fitting, **options
+        )
+
+    # ---- going on from the last fit -----------------------------------------------------------------------------------------
+
+    def _mark(self, problem: Problem, settings: tuple[Any, ...]) -> Any:
+        """By which data are known again; None if nothing is to be kept."""
+        mark = problem.fingerprint() if getattr(self, "warm_start", False) else None
+        return None if mark is None else (mark, *settings)
+
+    def _remember(self, problem: Problem, found: Any, *settings: Any) -> None:
+        # With the problem, so that no other loss or structure can take the place of its own in memory.
+        mark = self._mark(problem, settings)
+        self._earlier = None if mark is None else (mark, found, problem)
+
+    def _recalled(self, problem: Problem, *settings: Any) -> Any:
+        """What the last fit left, if it was on the same data with the same settings."""
+        mark, earlier = self._mark(problem, settings), getattr(self, "_earlier", None)
+        return earlier[1] if mark is not None and earlier is not None and earlier[0] == mark else None
+
+    def __getstate__(self) -> Any:
+        # What a warm start goes on from belongs to this process.
+        return {key: value for key, value in super().__getstate__().items() if key != "_earlier"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = not self.of_blocks
+        tags.input_tags.two_d_array = not self.of_blocks
+        tags.no_validation = self.of_blocks
+        return tags
+
+
+class _Shown:
+    """A callback that shows how far a solver is, and passes on what another one says."""
+
+    def __init__(self, line: StatusLine, callback: Callable[[History], bool | None] | None) -> None:
+        self.line, self.callback = line, callback
+
+    def __call__(self, history: History) -> bool | None:
+        gap = history.gap[-1] / max(history.primal[-1], 1e-300)
+        self.line.show(f"pass {history.passes[-1]:.0f}, relative gap {gap:.2e}")
+        return None if self.callback is None else self.callback(history)
+
+
+def check_block_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
+    """One weight per block, not negative."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, but one weight for each of the {n} samples is needed")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must be finite and not negative")
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere; at least one sample must count")
+    return weights
+
+
+def weighted(problem: Problem, sample_weight: ArrayLike | None) -> Problem:
+    """The problem with its hinges multiplied by weights, if there are any."""
+    weights = check_block_weights(sample_weight, problem.n_blocks)
+    return problem if weights is None else WeightedProblem(problem, weights)

@@ -1,0 +1,114 @@
+"""Problems with hidden parts, made convex by imputing those of the truths (spec 9)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.cuts import Cut, Problem
+from maxmargin.problems.structured import StructuredProblem
+from maxmargin.problems.weighted import WeightedProblem
+from maxmargin.structures.base import Structure
+from maxmargin.structures.latent import LatentStructure
+
+Floats = NDArray[np.float64]
+
+
+class LatentProblem(Problem):
+    """A convex problem in place of one that is not: hidden parts of the truths are imputed, and may be imputed anew.
+
+    Its hinges lie above those of the latter, and touch them at the weights of the last imputation.
+    """
+
+    # Whether imputing and solving in turn cannot raise the objective.
+    descends: bool = True
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator) -> None:
+        """Impute at random."""
+
+    @abstractmethod
+    def impute(self, weights: Floats) -> bool:
+        """The hidden parts that are best for ``weights``; whether any changed."""
+
+    def revise(self, weights: Floats) -> bool:
+        """Whatever else changes after a round that ended at ``weights``; whether anything did."""
+        return False
+
+    def hinge(self, weights: Floats) -> float:
+        """The mean hinge: that of the problem that is not convex, if ``weights`` were used for the imputation."""
+        return self.mean_cut(weights).upper(weights)
+
+    def known_cuts(self) -> list[Cut]:
+        """Cuts of earlier imputations, made valid for this one."""
+        return []
+
+
+class LatentStructuredProblem(LatentProblem):
+    """A :class:`LatentStructure` with its data.
+
+    Parameters
+    ----------
+    structure : LatentStructure
+    X, y : sequences of equal length
+        Inputs and the visible parts of the true outputs.
+    weights : array of shape (n,), optional
+        What the hinges of the samples are multiplied by.
+
+    Attributes
+    ----------
+    hidden : list
+        Hidden parts of the true outputs, None before there are any.
+    """
+
+    def __init__(self, structure: LatentStructure, X: Sequence[Any], y: Sequence[Any], weights: Floats | None = None) -> None:
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} samples, but y has {len(y)}; they must be equal")
+        self.structure = structure
+        self.X, self.y, self.weights = X, y, weights
+        self.hidden: list[Any] = [None] * len(X)
+        self.start(np.random.default_rng(0))
+        self.n_blocks, self.n_features, self.exact = len(X), self._completed.n_features, structure.exact
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Hidden parts as the structure draws them."""
+        self._complete([self.structure.start(x, truth, rng) for x, truth in zip(self.X, self.y, strict=True)])
+
+    def impute(self, weights: Floats) -> bool:
+        """The best hidden parts of the true outputs."""
+        return self._complete([self.structure.impute(x, truth, weights) for x, truth in zip(self.X, self.y, strict=True)])
+
+    def _complete(self, hidden: list[Any]) -> bool:
+        before, self.hidden = self.hidden, hidden
+        problem = StructuredProblem(_Pairs(self.structure), self.X, list(zip(self.y, hidden, strict=True)))
+        self._completed: Problem = problem if self.weights is None else WeightedProblem(problem, self.weights)
+        return not all(np.array_equal(a, b) for a, b in zip(before, hidden, strict=True))
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The most violating pair."""
+        return self._completed.cut(block, weights)
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> Sequence[Cut]:
+        """Those of several samples."""
+        return self._completed.cuts(blocks, weights)
+
+
+class _Pairs(Structure):
+    """A latent structure whose outputs are pairs ``(y, h)``."""
+
+    def __init__(self, structure: LatentStructure) -> None:
+        self.structure = structure
+        self.exact = structure.exact
+
+    def joint_feature(self, x: Any, y: Any) -> Any:
+        return self.structure.joint_feature(x, *y)
+
+    def loss(self, truth: Any, y: Any) -> float:
+        return self.structure.loss(truth[0], *y)
+
+    def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
+        return self.structure.decode(x, weights, None if truth is None else truth[0], a, b)

@@ -1,0 +1,265 @@
+"""Every estimator has every facility, or says why not: a table that is generated, so that no hole goes unnoticed."""
+
+import inspect
+import warnings
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+
+import maxmargin
+from maxmargin import load_model, regularization_path, save_model
+from maxmargin.estimators.base import Estimator, Facility
+from maxmargin.solvers import ConvergenceWarning
+from maxmargin.structures import LatentClasses, Structure, Tree
+
+FACILITIES = get_args(Facility)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = (X[:, 0] + 0.7 * RNG.normal(size=40) > 0).astype(int)
+QID = np.repeat(np.arange(4), 10)
+BLOCKS = [RNG.normal(size=(n, 2)) for n in (4, 2, 3, 5, 4, 3)]
+LABELS = [(x[:, 0] + 0.5 * RNG.normal(size=len(x)) > 0).astype(int) for x in BLOCKS]
+TREES = [Tree(x, np.arange(-1, len(x) - 1)) for x in BLOCKS]
+GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in BLOCKS]
+BAGS = RNG.normal(size=(16, 3, 2))
+KINDS = np.arange(16) % 2
+BAGS[KINDS == 1, 0] += 2
+
+
+class TwoClasses(Structure):
+    def joint_feature(self, x, y):
+        return np.outer(np.eye(2)[y], x).ravel()
+
+    def loss(self, truth, y):
+        return float(truth != y)
+
+    def loss_augmented(self, x, truth, weights):
+        return int(np.argmax(weights.reshape(2, -1) @ x + (np.arange(2) != truth)))
+
+    def predict(self, x, weights):
+        return int(np.argmax(weights.reshape(2, -1) @ x))
+
+
+# Parameters and training data of every estimator, and arguments of fit besides X and y.
+CASES = {
+    "ApproximateRankingSVM": ({"C": 10.0}, X, Y, {"qid": QID}),
+    "ChainSVM": ({}, BLOCKS, LABELS, {}),
+    "DirectLossMinimizer": ({}, X, Y, {"qid": QID}),
+    "GraphSVM": ({"tol": 1e-2}, GRAPHS, LABELS, {}),
+    "LatentRankingSVM": ({"C": 5.0}, BAGS, KINDS, {}),
+    "LatentStructuredSVM": ({"structure": LatentClasses(2)}, BAGS, KINDS, {}),
+    "MulticlassSVM": ({}, X, Y, {}),
+    "RankingSVM": ({"C": 10.0}, X, Y, {"qid": QID}),
+    "StructuredSVM": ({"structure": TwoClasses()}, X, Y, {}),
+    "TreeSVM": ({}, TREES, LABELS, {}),
+}
+ESTIMATORS = {
+    name: cls
+    for name, cls in ((name, getattr(maxmargin, name)) for name in maxmargin.__all__)
+    if isinstance(cls, type) and issubclass(cls, Estimator)
+}
+
+
+def fitted(name, **parameters):
+    own, X, y, more = CASES[name]
+    return ESTIMATORS[name](**(own | parameters)).fit(X, y, **more)
+
+
+def weights_of(model):
+    return np.concatenate([
+        np.ravel(getattr(model, part))
+        for part in ("coef_", "intercept_", "first_", "last_", "root_", "leaf_", "transition_", "edge_coef_")
+        if hasattr(model, part)
+    ])  # fmt: skip
+
+
+def test_every_estimator_is_in_the_table():
+    assert ESTIMATORS.keys() == CASES.keys()
+    for cls in ESTIMATORS.values():
+        assert set(cls.lacks) <= set(FACILITIES) and all(len(reason) > 10 for reason in cls.lacks.values())
+
+
+# ---- one check per facility: it raises or asserts unless the estimator has it --------------------------------------------------
+
+
+def save(name, tmp_path):
+    model = fitted(name)
+    save_model(model, tmp_path / "m")
+    objects = {"structure": model.structure} if hasattr(model, "structure") else {}
+    same = load_model(tmp_path / "m", **objects)
+    np.testing.assert_array_equal(weights_of(same), weights_of(model))
+    for found, expected in zip(same.predict(CASES[name][1]), model.predict(CASES[name][1]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def path(name, tmp_path):
+    own, X, y, more = CASES[name]
+    found = regularization_path(ESTIMATORS[name](**own), X, y, epsilon=0.2, lambda_min=0.1, **more)
+    model = found.estimator(0.5)
+    assert model.certified_ and model.dual_gap_ <= 0.2 / 0.5 and len(model.predict(X)) == len(X)
+
+
+def report(name, tmp_path):
+    model = fitted(name)
+    _, X, y, _ = CASES[name]
+    assert model.report(X, y, path=tmp_path / "page.html").read_text().startswith("<!")
+
+
+def bounds(name, tmp_path):
+    free, bounded = weights_of(fitted(name)), weights_of(fitted(name, bounds=(-0.01, 0.01)))
+    # The weights of two classes are shown as their difference.
+    assert np.abs(bounded).max() <= 0.02 < np.abs(free).max()
+
+
+def sample_weight(name, tmp_path):
+    own, X, y, more = CASES[name]
+    # Which samples are easy is decided without weights.
+    settings = {"tol": 1e-6} | ({"easy_fraction": 0.0} if name == "ApproximateRankingSVM" else {})
+    estimator = ESTIMATORS[name](**(own | settings))
+    assert "sample_weight" in inspect.signature(estimator.fit).parameters
+    weights = np.ones(len(X))
+    if "qid" in more:
+        weights[QID == 1], weights[QID == 2] = 2, 0
+        rows = np.concatenate([np.flatnonzero(QID != 2), np.flatnonzero(QID == 1)])
+        twice = {"qid": np.concatenate([QID[QID != 2], np.full(10, 9)])}
+    else:
+        weights[1], weights[2] = 2, 0
+        rows, twice = [0, 1, 1, *range(3, len(X))], {}
+    repeated = [X[k] for k in rows], [y[k] for k in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        weighted = clone(estimator).fit(X, y, sample_weight=weights, **more)
+        plain = clone(estimator).fit(*(map(np.array, repeated) if isinstance(X, np.ndarray) else repeated), **twice)
+    if "certificate" in ESTIMATORS[name].lacks:
+        assert weighted.training_loss_ == pytest.approx(plain.training_loss_, abs=0.02)
+        return
+    # Both bounds hold for the same optimum.
+    assert weighted.primal_objective_ == pytest.approx(plain.primal_objective_, rel=1e-4)
+    np.testing.assert_allclose(weights_of(weighted), weights_of(plain), atol=1e-2 * np.abs(weights_of(plain)).max())
+    with pytest.raises(ValueError, match="sample_weight"):
+        clone(estimator).fit(X, y, sample_weight=-weights, **more)
+
+
+def class_weight(name, tmp_path):
+    plain, heavy = fitted(name), fitted(name, class_weight={0: 1, 1: 20})
+    _, X, _, _ = CASES[name]
+    assert np.mean(heavy.predict(X)) > np.mean(plain.predict(X))
+
+
+def n_jobs(name, tmp_path):
+    np.testing.assert_array_equal(weights_of(fitted(name, n_jobs=1)), weights_of(fitted(name, n_jobs=2)))
+    with pytest.raises(ValueError, match="n_jobs=0"):
+        fitted(name, n_jobs=0)
+
+
+def callback(name, tmp_path):
+    seen = []
+    fitted(name, callback=lambda history: seen.append(len(history)))
+    assert seen and seen[0] == 1
+    with pytest.warns(ConvergenceWarning):
+        fitted(name, callback=lambda history: True, tol=1e-9)
+
+
+def verbose(name, capsys):
+    fitted(name)
+    assert capsys.readouterr() == ("", "")
+    fitted(name, verbose=1)
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"{name}: ") and err.endswith("\n") and "\r" not in err
+
+
+def warm_start(name, tmp_path):
+    own, X, y, more = CASES[name]
+    # The compiled loop knows its data by their place, cutting planes do not.
+    solvers = ["one_slack", "bcfw"] if "solver" in inspect.signature(ESTIMATORS[name]).parameters else [None]
+    for solver in solvers:
+        settings = own | ({} if solver is None else {"solver": solver})
+        model = ESTIMATORS[name](**settings, warm_start=True).fit(X, y, **more)
+        passes = model.n_iter_
+        again = model.fit([*X] if isinstance(X, list) else X.copy(), y, **more)
+        assert again.n_iter_ <= max(passes, 2)
+        if solver == "bcfw":
+            assert again.n_iter_ < passes or passes <= 2
+        # Other data: nothing of the old ones is left.
+        other = X[::-1], y[::-1]
+        fresh = ESTIMATORS[name](**settings).fit(*other, **more)
+        np.testing.assert_allclose(weights_of(model.fit(*other, **more)), weights_of(fresh), atol=1e-12)
+
+
+def time_limit(name, tmp_path):
+    # A gap of nothing is not reached.
+    with pytest.warns(ConvergenceWarning):
+        model = fitted(name, time_limit=1e-6, tol=1e-300, max_iter=500)
+    assert np.isfinite(weights_of(model)).all() and model.n_iter_ < 20
+    with pytest.raises(ValueError, match="time_limit=0"):
+        fitted(name, time_limit=0)
+
+
+def certificate(name, tmp_path):
+    model = fitted(name)
+    assert model.certified_ is True and model.n_iter_ >= 1 and len(model.history_) >= 1
+    assert model.dual_gap_ == pytest.approx(model.primal_objective_ - model.dual_objective_)
+    assert 0 <= model.dual_gap_ <= max(model.tol * model.primal_objective_, 1e-12) * (1 + 1e-6)
+    assert model.oracle_gap_ == 0
+
+
+CHECKS = {check.__name__: check for check in (
+    save, path, report, bounds, sample_weight, class_weight, n_jobs, callback, verbose, warm_start, time_limit, certificate
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize("facility", FACILITIES)
+@pytest.mark.parametrize("name", CASES)
+def test_facility(name, facility, tmp_path, capsys):
+    check = CHECKS[facility]
+    surroundings = capsys if facility == "verbose" else tmp_path
+    if facility not in ESTIMATORS[name].lacks:
+        check(name, surroundings)
+        return
+    # What is declared as missing must be missing.
+    with pytest.raises((TypeError, AttributeError, AssertionError)):
+        check(name, surroundings)
+
+
+# ---- weights of samples and classes --------------------------------------------------------------------------------------------
+
+
+def test_weighted_classes_against_a_minimiser_that_knows_nothing():
+    rng = np.random.default_rng(1)
+    X, y, weights = rng.normal(size=(30, 3)), rng.integers(0, 3, 30), rng.integers(0, 4, 30).astype(float)
+    costs = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]], dtype=float)
+
+    def objective(flat):
+        W = flat.reshape(3, 3)
+        scores = X @ W.T
+        hinges = (costs[y] + scores - scores[np.arange(30), y][:, None]).max(axis=1)
+        return 0.5 * flat @ flat + 0.3 * weights @ hinges
+
+    model = maxmargin.MulticlassSVM(C=0.3, costs=costs, fit_intercept=False, tol=1e-7).fit(X, y, weights)
+    assert model.primal_objective_ == pytest.approx(objective(model.coef_.ravel()), rel=1e-9)
+    best = min(
+        minimize(objective, model.coef_.ravel() + 0.1 * rng.normal(size=9), method="Powell", options={"xtol": 1e-8}).fun
+        for _ in range(3)
+    )
+    assert model.dual_objective_ <= best and model.primal_objective_ <= best * (1 + 1e-5)
+    for solver in ("bcfw", "fw", "pl", "n_slack"):
+        other = maxmargin.MulticlassSVM(C=0.3, costs=costs, fit_intercept=False, solver=solver, tol=2e-2).fit(X, y, weights)
+        assert other.dual_objective_ <= model.primal_objective_ * (1 + 1e-9)
+        assert other.primal_objective_ >= model.dual_objective_ * (1 - 1e-9)
+
+
+def test_class_weight_is_a_sample_weight():
+    y = np.where(X[:, 1] > 0.8, "rare", "common")
+    counts = np.array([np.mean(y == label) for label in y])
+    named = {"rare": 3.0, "common": 0.5}
+    for weight, expected in (("balanced", 0.5 / counts), (named, np.array([named[label] for label in y]))):
+        own = maxmargin.MulticlassSVM(class_weight=weight).fit(X, y)
+        np.testing.assert_array_equal(own.coef_, maxmargin.MulticlassSVM().fit(X, y, expected).coef_)
+        both = maxmargin.MulticlassSVM(class_weight=weight).fit(X, y, np.arange(40) % 3)
+        product = maxmargin.MulticlassSVM().fit(X, y, expected * (np.arange(40) % 3))
+        np.testing.assert_array_equal(both.coef_, product.coef_)
+    with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
+        maxmargin.MulticlassSVM().fit(X, y, np.zeros(40))
