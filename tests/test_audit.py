@@ -115,6 +115,37 @@ def test_outputs_of_other_samples_prove_nothing():
         assert problem.audit(weights).n_wrong == 0
 
 
+def test_outputs_of_the_run_are_remembered():
+    class Tired(ThreeClasses):
+        """Finds the best class at first; later, whatever it is asked, the truth."""
+
+        rested = True
+
+        def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+            return super().decode(x, weights, truth, a, b) if self.rested else int(x[0])
+
+    rng = np.random.default_rng(0)
+    truths = [1, 2] * 10
+    problem = StructuredProblem(Tired(), list(np.column_stack([truths, rng.normal(size=20)])), truths)
+    weights = rng.normal(size=6)
+    best = [cut.hinge(weights) for cut in problem.cuts(range(20), weights)]
+    problem.structure.rested = False
+    audit = problem.audit(weights)
+    assert audit.n_blocks == 20 and audit.n_wrong == np.count_nonzero(best) and audit.excess == pytest.approx(max(best))
+
+
+def test_rounding_is_no_proof():
+    """All permutations have the same score, as sums of the same numbers in other orders."""
+    rng = np.random.default_rng(0)
+    X = [(rng.normal(size=(6, 1, 1)) + rng.normal(size=(1, 6, 1))) * np.ones(3) for _ in range(20)]
+    problem = StructuredProblem(Matching(), X, [np.arange(6)] * 20)
+    for scale in (1e3, 1e6):
+        for _ in range(5):
+            weights = scale * rng.normal(size=3)
+            problem.cuts(range(20), weights)
+            assert problem.audit(weights).n_wrong == 0
+
+
 def test_bounds_are_audited_too():
     class Boastful(ThreeClasses):
         """The second best class, and a bound that does not hold."""
