@@ -169,9 +169,7 @@ class LinearRanker(Estimator):
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X)
 
-    def score(
-        self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """The metric that was trained for on new data: AP, NDCG, AUC or MRR, 1 - loss for other losses, AP for the baseline.
 
         The mean over the queries, weighted by ``sample_weight`` as in :meth:`fit`, and over the grades if ``grades=True``. A
@@ -192,9 +190,7 @@ class LinearRanker(Estimator):
         values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
         return float(np.mean([np.average(value, weights=weights) for value in values]))
 
-    def _metric(
-        self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None
-    ) -> NDArray[np.float64]:
+    def _metric(self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None) -> NDArray[np.float64]:
         """Of every query."""
         baseline = isinstance(self.loss, str) and self.loss == "accuracy"
         loss = AveragePrecision() if baseline else ranking_loss(self.loss)

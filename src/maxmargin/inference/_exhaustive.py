@@ -16,14 +16,7 @@ MAX_RANKINGS = 200_000
 
 def solve_exhaustively(
     scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: RankingLoss, loss_scale: float
-) -> tuple[
-    float,
-    float,
-    NDArray[np.floating[Any]],
-    NDArray[np.floating[Any]],
-    NDArray[np.int32],
-    NDArray[np.int64],
-]:
+) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.floating[Any]], NDArray[np.int32], NDArray[np.int64]]:
     """Loss, hinge, gradient, scores, positives (best first) and the number of negatives above each positive."""
     positives = np.flatnonzero(relevant).astype(np.int32)
     negatives = np.flatnonzero(relevant == 0)
@@ -53,21 +46,9 @@ def solve_exhaustively(
         key = (hinge, -float(above.sum()))
         if key > best:
             best, best_above, best_delta = key, above, delta
-    gradient = interleaving_gradient(positives, negatives, best_above).astype(scores.dtype)
-    return float(best_delta), max(0.0, float(best[0])), gradient, scores, positives, best_above
-
-
-def interleaving_gradient(
-    positives: NDArray[np.integer[Any]], negatives: NDArray[np.integer[Any]], above: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """``d(F(R) - F(R*))/dscores``, shape (P + N,), of the ranking with ``above[i]`` negatives above the i-th positive.
-
-    ``positives`` and ``negatives`` are the indices of the samples of each class, best first.
-    """
-    n_pos, n_neg = len(positives), len(negatives)
+    gradient = np.empty_like(scores)
     unit = 2.0 / (n_pos * n_neg)
-    gradient = np.empty(n_pos + n_neg)
-    gradient[positives] = -unit * above
+    gradient[positives] = -unit * best_above
     # A negative stands above the positives that have at least as many negatives above them as its own place.
-    gradient[negatives] = unit * (n_pos - np.searchsorted(above, np.arange(1, n_neg + 1), side="left"))
-    return gradient
+    gradient[negatives] = unit * (n_pos - np.searchsorted(best_above, np.arange(1, n_neg + 1), side="left"))
+    return float(best_delta), max(0.0, float(best[0])), gradient, scores, positives, best_above

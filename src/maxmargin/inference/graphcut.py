@@ -78,7 +78,7 @@ def minimum_cut(
         raise TypeError(f"n_nodes must be an integer, but is {n_nodes!r}")
     if not 1 <= n_nodes <= MAX_NODES:
         raise ValueError(f"n_nodes={n_nodes} must be between 1 and {MAX_NODES}")
-    pairs = _check_edges(edges, int(n_nodes))
+    pairs = check_edges(edges, int(n_nodes))
     forward = _check_capacities(capacities, len(pairs), "capacities")
     if reverse_capacities is None:
         backward = np.zeros(len(pairs))
@@ -145,13 +145,13 @@ def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     >>> best_binary_labeling([[0, 0], [0, 0]], [(0, 1)], prefers_one_then_zero).labels
     array([1, 0])
     """
-    scores = _real_array(unary, "unary")
+    scores = real_array(unary, "unary")
     if scores.ndim != 2 or scores.shape[1] != 2:
         raise ValueError(f"unary must have shape (L, 2), the scores of label 0 and label 1, but has shape {scores.shape}")
     if not 1 <= len(scores) <= MAX_NODES:
         raise ValueError(f"unary has {len(scores)} rows; between 1 and {MAX_NODES} nodes are possible")
-    pairs = _check_edges(edges, len(scores))
-    terms = _real_array(pairwise, "pairwise")
+    pairs = check_edges(edges, len(scores))
+    terms = real_array(pairwise, "pairwise")
     if terms.size == 0 and len(pairs) == 0:
         terms = np.zeros(0)
     if terms.shape not in ((len(pairs),), (len(pairs), 2, 2)):
@@ -163,7 +163,7 @@ def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     return BinaryLabeling(labels.astype(np.int64), score)
 
 
-def _real_array(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def real_array(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Contiguous float64 from any real numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
@@ -173,7 +173,7 @@ def _real_array(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 def _check_capacities(values: ArrayLike, size: int, name: str) -> NDArray[np.float64]:
     """An array of shape (size,) of finite numbers that are not negative."""
-    array = _real_array(values, name)
+    array = real_array(values, name)
     if array.shape != (size,):
         raise ValueError(f"{name} has shape {array.shape}, but must have shape ({size},)")
     # NaN fails the comparison too.
@@ -186,8 +186,8 @@ def _check_capacities(values: ArrayLike, size: int, name: str) -> NDArray[np.flo
     return array
 
 
-def _check_edges(edges: ArrayLike, n_nodes: int) -> NDArray[np.int32]:
-    """Contiguous (E, 2) pairs of node numbers in range; the kernel refuses self-loops."""
+def check_edges(edges: ArrayLike, n_nodes: int) -> NDArray[np.int32]:
+    """Contiguous (E, 2) pairs of node numbers in range."""
     array: NDArray[Any] = np.asarray(edges)
     if array.size == 0:
         return np.zeros((0, 2), dtype=np.int32)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
+from maxmargin.inference.graphcut import check_edges, real_array
 
 T = TypeVar("T", bound=np.generic)
 
@@ -183,7 +184,7 @@ class _Problem:
             self.upper = np.arange(-1, n - 1, dtype=np.intp)
             self.turned = np.zeros(n, dtype=bool)
         else:
-            pairs = _check_edges(edges, n)
+            pairs = _check_tree_edges(edges, n)
             n_edges = len(pairs)
             self.order, self.parent, self.upper, self.turned = _parents_first(pairs, n)
             self.unary = self.unary[self.order]
@@ -228,10 +229,7 @@ class _Problem:
 
 def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """A contiguous float64 array of finite numbers."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, but has dtype {array.dtype}")
-    array = np.ascontiguousarray(array, dtype=np.float64)
+    array = real_array(values, name)
     if not np.isfinite(array).all():
         place = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
         raise ValueError(
@@ -240,19 +238,9 @@ def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def _check_edges(edges: ArrayLike, n: int) -> NDArray[np.intp]:
+def _check_tree_edges(edges: ArrayLike, n: int) -> NDArray[np.intp]:
     """Pairs of different nodes below n, no pair twice."""
-    pairs = np.asarray(edges)
-    if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.intp)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"edges has shape {pairs.shape}, but (E, 2) is needed: two nodes in each row")
-    if pairs.dtype.kind not in "iu":
-        raise TypeError(f"edges must be integers, the rows of unary they join, but has dtype {pairs.dtype}")
-    outside = ((pairs < 0) | (pairs >= n)).any(axis=1)
-    if outside.any():
-        at = int(outside.argmax())
-        raise ValueError(f"edges[{at}] = {pairs[at].tolist()} must join two of the nodes 0 to {n - 1}, the rows of unary")
+    pairs = check_edges(edges, n).astype(np.intp)
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
         at = int(loops.argmax())
@@ -261,7 +249,7 @@ def _check_edges(edges: ArrayLike, n: int) -> NDArray[np.intp]:
     if len(distinct) < len(pairs):
         at = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
         raise ValueError(f"edges[{at}] = {pairs[at].tolist()} is there twice; add up the two tables of pairwise instead")
-    return pairs.astype(np.intp)
+    return pairs
 
 
 def _parents_first(

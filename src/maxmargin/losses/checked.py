@@ -17,31 +17,17 @@ _AGREES = 1e-6
 
 
 class Fall(NamedTuple):
-    """How differences fall from one negative to a later one.
+    """How differences fall from one negative to a later one."""
 
-    Attributes
-    ----------
-    largest : float
-        The largest fall, as a part of the largest difference.
-    j, i : int
-        Where it ends.
-    missed : float
-        A bound of what inference misses that lets every negative find its place alone, as a part of the largest loss.
-    """
-
-    largest: float
-    j: int
+    largest: float  # as a part of the largest difference
+    j: int  # where it ends
     i: int
-    missed: float
+    missed: float  # bounds what is missed if every negative finds its place alone, as a part of the largest loss
 
 
 class CheckedLoss(RankingLoss):
-    """A loss whose answers are checked. It belongs to one problem and remembers for which lists the loss is QS-suitable.
-
-    Parameters
-    ----------
-    loss : RankingLoss
-        The user's loss; it must not change from now on.
+    """A loss whose answers are checked. It belongs to one problem and remembers for which lists the loss is QS-suitable, so the
+    loss must not change meanwhile.
     """
 
     def __init__(self, loss: RankingLoss) -> None:
