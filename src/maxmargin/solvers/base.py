@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.cuts import CheckedProblem, Problem
-from maxmargin.solvers.solution import History, InexactOracleWarning, Solution
+from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:
     from maxmargin.solvers.cutting_plane import KnownCuts
@@ -132,6 +132,7 @@ class Run:
         self.status = ""
         self.best_weights: Floats | None = None
         self.primal, self.dual, self.oracle_gap = np.inf, -np.inf, 0.0
+        self.dual_curve: Curve | None = None
         self.certified = True
         self.state: Any = None
 
@@ -144,12 +145,18 @@ class Run:
         """Nearest weights within the bounds."""
         return weights if self.bounds is None else np.clip(weights, *self.bounds)
 
-    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0) -> bool:
-        """Record a certified pair of bounds; True if the run is over."""
+    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0, curve: Curve | None = None) -> bool:
+        """Record a certified pair of bounds, perhaps with what the dual point says of every lambda; True if the run is over."""
         if primal < self.primal or self.best_weights is None:
             self.primal, self.best_weights, self.oracle_gap = primal, weights.copy(), oracle_gap
-        self.dual = max(self.dual, dual)
+        if dual > self.dual:
+            self.dual, self.dual_curve = dual, curve
         return self._over(self.primal, self.dual)
+
+    def curve(self, dual: float, weights: Floats) -> Curve | None:
+        """The dual objective as a function of lambda, at a dual point that belongs to the weights; with bounds nothing is said."""
+        ridge = 0.5 * self.lam * float(weights @ weights)
+        return None if self.bounds is not None else (dual + ridge, ridge * self.lam)
 
     def report(self, primal: float, dual: float) -> bool:
         """Record an uncertified pair; True if a budget is used up."""
@@ -215,4 +222,5 @@ class Run:
             regularization=self.lam,
             state=self.state,
             oracle_gap=float(self.oracle_gap),
+            dual_curve=self.dual_curve,
         )

@@ -184,7 +184,8 @@ class BCFW(Solver):
                 self._remember(state, block, cut)
         state.last_gap = float(gaps.sum())
         state.gaps, state.means = gaps, violations - gaps
-        if run.check(weights, dual.primal(weights, float(violations.sum())), dual.value):
+        primal, value = dual.primal(weights, float(violations.sum())), dual.value
+        if run.check(weights, primal, value, curve=run.curve(value, weights)):
             return True
         if self.hybrid:
             direction = sum((v for v, _ in corners), np.zeros_like(dual.v)) - dual.v

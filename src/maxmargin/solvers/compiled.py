@@ -105,7 +105,8 @@ def _look(run: Run, engine: _core.BlockEngine) -> bool:
         raise ValueError("scores or losses are NaN; check the features")
     run.problem.worse_than_truth = engine.worse_than_truth
     run.problem.exact &= engine.worse_than_truth == 0
-    return run.check(engine.weights(), primal, dual)
+    weights = engine.weights()
+    return run.check(weights, primal, dual, curve=run.curve(dual, weights))
 
 
 def _updates(solver: BCFW, run: Run, engine: _core.BlockEngine) -> None:

@@ -35,7 +35,7 @@ class FrankWolfe(Solver):
         while True:
             weights = dual.weights
             cut, hinge = mean_cut(run, weights)
-            if run.check(weights, dual.primal(weights, hinge), dual.value):
+            if run.check(weights, dual.primal(weights, hinge), dual.value, curve=run.curve(dual.value, weights)):
                 return
             v, loss = dual.corner(cut)
             slope = dual.block_gap(0, weights, v, loss)
@@ -70,7 +70,7 @@ class Subgradient(Solver):
         while True:
             weights = dual.weights
             cut, hinge = mean_cut(run, weights)
-            if run.check(weights, dual.primal(weights, hinge), dual.value):
+            if run.check(weights, dual.primal(weights, hinge), dual.value, curve=run.curve(dual.value, weights)):
                 return
             dual.move(0, *dual.corner(cut), 2.0 / (t + 1))
             t += 1

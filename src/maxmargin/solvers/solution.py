@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# ``(b, c)``: the optimum is at least ``b - c / lambda`` for every lambda.
+Curve = tuple[float, float]
+
 
 class ConvergenceWarning(UserWarning):
     """A solver stopped before the duality gap reached the tolerance."""
@@ -91,6 +94,8 @@ class Solution:
         What a solver of the same kind needs for a warm start.
     oracle_gap : float
         The part of the gap that is the oracle's.
+    dual_curve : pair of float, optional
+        ``(b, c)``: the optimum is at least ``b - c / lambda`` for *every* lambda, says the dual point.
     """
 
     weights: NDArray[np.float64]
@@ -106,8 +111,17 @@ class Solution:
     regularization: float
     state: Any = None
     oracle_gap: float = 0.0
+    dual_curve: Curve | None = None
 
     @property
     def gap(self) -> float:
         """How far the objective can be from the optimum."""
         return self.primal - self.dual
+
+    def curve_at(self, regularization: float) -> Curve | None:
+        """A dual curve that is high at another lambda."""
+        return self.state.curve_at(regularization) if hasattr(self.state, "curve_at") else self.dual_curve
+
+    def lower_bound(self, regularization: float) -> float:
+        """What the cuts of the run prove of the optimum at another lambda, if it kept any."""
+        return float(self.state.lower_bound(regularization)) if hasattr(self.state, "lower_bound") else 0.0
