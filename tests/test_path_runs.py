@@ -11,7 +11,7 @@ from path_cases import Reference, make_case, primal_at
 from solver_cases import Hidden, ThreeClasses, chain, outputs_of
 
 from maxmargin.path import trace_path
-from maxmargin.path.tracing import Point
+from maxmargin.path.tracing import Solved
 from maxmargin.path.weights import WeightStore
 from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, StructuredProblem
 from maxmargin.solvers import BCFW, FrankWolfe, OneSlackCuttingPlane
@@ -129,7 +129,7 @@ def test_resumption(stop_after, rule):
     kept = []
 
     def keep(points, last):
-        kept[:] = [Point(p.lam, p.weights.copy(), p.hinge, p.dual, p.passes, p.certified) for p in points]
+        kept[:] = [Solved(p.lam, p.weights.copy(), p.hinge, p.dual, p.passes, p.certified) for p in points]
         if len(points) == stop_after and not last:
             raise KeyboardInterrupt
 
@@ -143,7 +143,7 @@ def test_resumption(stop_after, rule):
     assert not set(solved[1:]) & {point.lam for point in kept}
     assert len(solved) - 1 == len(again) - stop_after
     # A finished path needs no more solves, and is the same.
-    points = [Point(lam, whole.store[k], whole.hinges[k], whole.duals[k], whole.passes[k]) for k, lam in enumerate(whole.lambdas)]
+    points = [Solved(lam, whole.store[k], whole.hinges[k], whole.duals[k], whole.passes[k]) for k, lam in enumerate(whole.lambdas)]
     same = trace(rule=rule, known=points, solver=BCFW(max_passes=0))
     assert same.complete
     np.testing.assert_allclose(same.segments, whole.segments, rtol=1e-9, atol=1e-15)
@@ -174,7 +174,7 @@ def test_points_of_other_runs(rule):
     assert not path.complete
     check_covered(path)
     with pytest.raises(ValueError, match="known has points of 2 weights, but the problem has 6 features"):
-        trace(rule=rule, known=[Point(1.0, np.zeros(2), 1.0, 1.0, 1.0)])
+        trace(rule=rule, known=[Solved(1.0, np.zeros(2), 1.0, 1.0, 1.0)])
 
 
 @pytest.mark.parametrize("rule", RULES)

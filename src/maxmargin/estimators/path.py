@@ -24,7 +24,7 @@ from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.estimators.structured import StructuredSVM
 from maxmargin.path import Segment, TracedPath, trace_path
 from maxmargin.path.checkpoint import Checkpoint
-from maxmargin.path.tracing import Progress, Rule, check_settings
+from maxmargin.path.tracing import PathProgress, Rule, check_settings
 from maxmargin.path.weights import WeightStore
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import ConvergenceWarning, History, Solver
@@ -255,7 +255,7 @@ def regularization_path(
     checkpoint: str | os.PathLike[str] | None = None,
     time_limit: float | None = None,
     verbose: int = 0,
-    callback: Callable[[Progress], None] | None = None,
+    callback: Callable[[PathProgress], None] | None = None,
     **fit_params: Any,
 ) -> RegularizationPath:
     """The whole regularization path: for every lambda from ``lambda_min`` up, a model within ``epsilon`` of the optimum.
@@ -296,7 +296,7 @@ def regularization_path(
     verbose : int, default=0
         Progress on standard error if 1.
     callback : callable, optional
-        Called with a :class:`maxmargin.path.tracing.Progress` after every solve.
+        Called with a :class:`maxmargin.path.tracing.PathProgress` after every solve.
     **fit_params
         Such as ``qid`` and ``sample_weight``.
 
@@ -325,7 +325,7 @@ def regularization_path(
     file = None if checkpoint is None else Checkpoint(checkpoint, problem, epsilon, kappa, rule, limits)
     shown = _Shown(lambda_min) if verbose else None
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: PathProgress) -> None:
         for listener in (shown, callback):
             if listener is not None:
                 listener(progress)
@@ -393,7 +393,7 @@ class _Shown:
         self.first: float | None = None
         self.line = StatusLine("path")
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: PathProgress) -> None:
         self.first = max(progress.lam, self.first or 0.0)
         if not progress.lam > 0:
             return

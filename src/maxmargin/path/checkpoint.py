@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.cuts import Bounds, CheckedProblem, Problem
-from maxmargin.path.tracing import Point
+from maxmargin.path.tracing import Solved
 from maxmargin.path.weights import WeightStore
 from maxmargin.storage import SavedFileError, check_writable, read_archive, write_archive
 
@@ -54,7 +54,7 @@ class Checkpoint:
         self._marks = _marks_of(problem, bounds)
         self._written = -np.inf
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[Solved]:
         """What an earlier run wrote; nothing if there is no file, or nothing in it."""
         if not os.path.exists(self.file) or os.path.getsize(self.file) == 0:
             return []
@@ -79,7 +79,7 @@ class Checkpoint:
             store = WeightStore.of(self.n_features, arrays)
             columns = [_column(arrays, column, len(store)) for column in _COLUMNS]
             points = [
-                Point(lam, store[k], hinge, dual, passes, bool(certified))
+                Solved(lam, store[k], hinge, dual, passes, bool(certified))
                 for k, (lam, hinge, dual, passes, certified) in enumerate(zip(*columns, strict=True))
             ]
             if any(not point.lam >= 0 or not point.hinge >= 0 or not point.passes >= 0 for point in points):
@@ -88,7 +88,7 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise SavedFileError(f"{name}: is not a sound checkpoint ({error}); remove it to begin anew") from error
 
-    def keep(self, points: list[Point], last: bool) -> None:
+    def keep(self, points: list[Solved], last: bool) -> None:
         """Write all points, unless that was done a moment ago and more are to come."""
         if not last and time.monotonic() - self._written < self.pause:
             return

@@ -6,9 +6,10 @@ for where to solve next:
 ``"transport"``, the published one: the optimum at ``r lambda`` is at least ``r`` times that at lambda, so the gap of the weights
 grows to ``gap + (1 - r) (hinge - gap)`` at worst. Solve again where that reaches epsilon. Steps are of the order of epsilon.
 
-``"interpolate"``: solve farther away, and bound the optimum in between from below by the chord of the two lower bounds, and
-from above by the better of the two weights. Where the bounds are too far apart, solve once more in between. Errors are of
-second order, so steps are of the order of the root of epsilon.
+``"interpolate"``: solve farther away, and bound the optimum in between from above by the better of the two weights, and
+from below by chords between lower bounds: those of the two solves and, where the weights change, what the dual points or the
+cuts of the solves prove there. Where the bounds are too far apart, solve once more in between. Errors are of second order, so
+steps are of the order of the root of epsilon.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ from maxmargin.cuts import Bounds, CheckedProblem, Problem
 from maxmargin.path.result import Segment, TracedPath
 from maxmargin.path.start import Start, start_of_path
 from maxmargin.path.weights import WeightStore
-from maxmargin.solvers import BCFW, Solution, Solver
+from maxmargin.solvers import Solution, Solver
 from maxmargin.solvers.base import check_bounds
+from maxmargin.solvers.solution import Curve
 
 Floats = NDArray[np.float64]
 Rule = Literal["interpolate", "transport"]
 
 
 @dataclass(eq=False)
-class Point:
+class Solved:
     """A solved lambda: weights, what is proved of them, and what a solver needs to go on from here."""
 
     lam: float
@@ -47,6 +49,11 @@ class Point:
     passes: float
     certified: bool = True
     solution: Solution | None = None
+    # Other lower bounds of the optimum: ``curve[0] - curve[1] / lambda`` everywhere, and one where these weights take over from
+    # those above.
+    curve: Curve = (0.0, 0.0)
+    place: float = 0.0
+    dual_there: float = 0.0
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -63,7 +70,7 @@ class Point:
 
 
 @dataclass
-class Progress:
+class PathProgress:
     """What a callback is told after every solve."""
 
     lam: float
@@ -85,9 +92,9 @@ def trace_path(
     certified: bool = True,
     dtype: Any = np.float64,
     time_limit: float | None = None,
-    callback: Callable[[Progress], None] | None = None,
-    known: list[Point] | None = None,
-    keep: Callable[[list[Point], bool], None] | None = None,
+    callback: Callable[[PathProgress], None] | None = None,
+    known: list[Solved] | None = None,
+    keep: Callable[[list[Solved], bool], None] | None = None,
 ) -> TracedPath:
     """Weights within ``epsilon`` of the optimum of ``lambda/2 ||w||^2 + mean hinge`` for every lambda from ``lambda_min`` up.
 
@@ -117,7 +124,7 @@ def trace_path(
         Seconds after which tracing stops with what it has.
     callback : callable, optional
         Called after every solve.
-    known : list of Point, optional
+    known : list of Solved, optional
         Points of an earlier run that was interrupted; those of no use for this epsilon are solved anew.
     keep : callable, optional
         Called with all points after every solve, to write them down, and at the end, when the second argument is True.
@@ -125,16 +132,16 @@ def trace_path(
     check_settings(epsilon, lambda_min, lambda_max, kappa, rule, dtype, time_limit, callback)
     if certified and not problem.exact:
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
-    if certified and isinstance(solver, BCFW) and solver.stop == "heuristic":
-        raise ValueError("BCFW(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
+    if certified and not solver.certifies:
+        raise ValueError(f"{type(solver).__name__}(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
     for point in known or []:
         if len(point.weights) != problem.n_features:
             found, wanted = len(point.weights), problem.n_features
             raise ValueError(f"known has points of {found} weights, but the problem has {wanted} features")
-    tracer = _Tracer(problem, float(epsilon), float(lambda_min), float(kappa), solver, bounds, dtype, time_limit, callback, keep)
+    run = _PathRun(problem, float(epsilon), float(lambda_min), float(kappa), solver, bounds, dtype, time_limit, callback, keep)
     # What an uncertified run has left proves nothing.
     usable = [point for point in known or [] if point.certified or not certified]
-    return tracer.run(rule, None if lambda_max is None else float(lambda_max), usable)
+    return run.run(rule, None if lambda_max is None else float(lambda_max), usable)
 
 
 def check_settings(
@@ -174,11 +181,14 @@ class _Stopped(Exception):
     """A budget ended the run; what has been solved is kept."""
 
 
-class _Tracer:
+class _PathRun:
     """One run."""
 
-    # Of log lambda: the first step, the longest one, and how much of what seems possible is tried.
-    _STEP, _LONGEST, _CAUTION = np.log(4.0), np.log(100.0), 0.8
+    # Of log lambda: the first step, the longest one, and a step over the longest that seems to need no solve in between: these
+    # are cheap, for they begin between two solutions.
+    _STEP, _LONGEST, _STRIDE = np.log(4.0), np.log(100.0), 1.5
+    # So many steps from the end it is tried at once, with so much of the room there.
+    _FINISH, _CAUTION = 1.2, 0.8
     # Of the room between kappa * epsilon and epsilon: what a solve must leave. With less, steps would become ever smaller.
     _LEAST_ROOM = 0.1
 
@@ -192,8 +202,8 @@ class _Tracer:
         bounds: tuple[ArrayLike, ArrayLike] | None,
         dtype: Any,
         time_limit: float | None,
-        callback: Callable[[Progress], None] | None,
-        keep: Callable[[list[Point], bool], None] | None,
+        callback: Callable[[PathProgress], None] | None,
+        keep: Callable[[list[Solved], bool], None] | None,
     ) -> None:
         self.problem = problem
         self.epsilon, self.kappa, self.lambda_min = epsilon, kappa, lambda_min
@@ -206,10 +216,10 @@ class _Tracer:
         self.callback, self.keep = callback, keep
         self.began = time.perf_counter()
         self.start: Start | None = None
-        self.points: list[Point] = []
+        self.points: list[Solved] = []
         self.passes = 0.0
 
-    def run(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> TracedPath:
+    def run(self, rule: Rule, lambda_max: float | None, known: list[Solved]) -> TracedPath:
         """Trace from the top, or from where ``known`` ends."""
         complete, interrupted = True, False
         try:
@@ -233,7 +243,7 @@ class _Tracer:
 
     # ---- solving ---------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, rule: Rule, lambda_max: float | None, known: list[Point]) -> None:
+    def _begin(self, rule: Rule, lambda_max: float | None, known: list[Solved]) -> None:
         # Weights that the store would round are others than those that were solved for.
         known = [p for p in known if p.gap <= self.largest_gap and np.array_equal(p.weights, self._stored(p.weights))]
         if self.bounds is not None:
@@ -248,7 +258,7 @@ class _Tracer:
             if point.lam < self.points[0].lam:
                 self._insert(point, tell=False)
 
-    def _closed_form(self, exact: bool) -> Point:
+    def _closed_form(self, exact: bool) -> Solved:
         counted = CheckedProblem(self.problem)
         self.start = start = start_of_path(counted, self.kappa * self.epsilon, self.bounds, exact)
         weights, hinge = start.direction / start.lam if start.lam > 0 else np.zeros(self.problem.n_features), start.hinge
@@ -256,7 +266,7 @@ class _Tracer:
         stored = self._stored(weights)
         if stored is not weights:
             weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
-        return Point(start.lam, weights, hinge, dual, counted.calls / counted.n_blocks, counted.exact)
+        return Solved(start.lam, weights, hinge, dual, counted.calls / counted.n_blocks, counted.exact)
 
     def _stored(self, weights: Floats) -> Floats:
         """What will come out of the store for these weights; still within the bounds."""
@@ -265,7 +275,7 @@ class _Tracer:
         rounded = weights.astype(self.store.dtype)
         return (rounded if self.storable is None else np.clip(rounded, *self.storable)).astype(np.float64)
 
-    def _solve(self, lam: float, near: Point | None) -> Point:
+    def _solve(self, lam: float, near: Solved | None, weights: Floats | None = None) -> Solved:
         left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - self.began)
         if left is not None and left <= 0:
             raise _Stopped
@@ -276,7 +286,10 @@ class _Tracer:
             random_state=(self.solver.random_state or 0) + len(self.points),
             time_limit=min((limit for limit in (left, self.solver.time_limit) if limit is not None), default=None),
         )
-        solution = solver.solve(self.problem, lam, bounds=self.bounds, start=None if near is None else near.solution)
+        start = None if near is None else near.solution
+        if start is not None and weights is not None:
+            start = dataclasses.replace(start, weights=np.asarray(weights, dtype=np.float64))
+        solution = solver.solve(self.problem, lam, bounds=self.bounds, start=start)
         weights, passes, exact = solution.weights, solution.passes, solution.certified
         hinge = solution.primal - 0.5 * lam * float(weights @ weights)
         stored = self._stored(weights)
@@ -284,14 +297,14 @@ class _Tracer:
             counted = CheckedProblem(self.problem)
             weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
             passes, exact = passes + 1, exact and counted.exact
-        point = Point(lam, weights, hinge, solution.dual, passes, exact, solution)
+        point = Solved(lam, weights, hinge, solution.dual, passes, exact, solution, solution.dual_curve or (0.0, 0.0))
         if solution.status == "interrupted" or point.gap > self.largest_gap:
             if point.gap < self.epsilon:
                 self._insert(point)
             raise KeyboardInterrupt if solution.status == "interrupted" else _Stopped
         return point
 
-    def _insert(self, point: Point, tell: bool = True) -> None:
+    def _insert(self, point: Solved, tell: bool = True) -> None:
         at = bisect_left(self.points, -point.lam, key=lambda own: -own.lam)
         if at < len(self.points) and self.points[at].lam == point.lam:
             return
@@ -302,11 +315,7 @@ class _Tracer:
         if tell and self.keep is not None:
             self.keep(self.points, False)
         if tell and self.callback is not None:
-            self.callback(Progress(point.lam, len(self.points), self.passes, time.perf_counter() - self.began))
-
-    def _covers_the_rest(self, point: Point) -> bool:
-        """Whether the weights are good enough for every smaller lambda."""
-        return point.hinge <= self.epsilon
+            self.callback(PathProgress(point.lam, len(self.points), self.passes, time.perf_counter() - self.began))
 
     def _transport(self) -> None:
         # Known points may leave holes between them, and the number of points grows on the way.
@@ -321,7 +330,7 @@ class _Tracer:
                 self._insert(self._solve(following, point))
             point.solution = None
 
-    def _transported(self, point: Point) -> float:
+    def _transported(self, point: Solved) -> float:
         """The smallest lambda for which the weights are good enough by the published bound; 0 if they are for all."""
         room, growth = self.epsilon - point.gap, point.hinge - point.gap
         if growth <= room:
@@ -335,10 +344,13 @@ class _Tracer:
         step = self._STEP
         while True:
             above = self.points[-1]
-            if above.lam <= self.lambda_min or self._covers_the_rest(above):
+            if above.lam <= self.lambda_min or self._last_range(above) is not None:
                 return
-            below = self._solve(max(self.lambda_min, float(above.lam * np.exp(-step))), above)
+            below = self._solve(self._next(above, step), above)
             self._insert(below)
+            _bound_between(above, below)
+            if self._last_range(below) is None and below.solution is not None:
+                below.curve = below.solution.curve_at(self.lambda_min) or below.curve
             width = np.log(above.lam / below.lam)
             room = self.epsilon - max(above.gap, below.gap)
             excess = _crossing(above, below)[1] - max(above.gap, below.gap)
@@ -347,9 +359,31 @@ class _Tracer:
                 solved.solution = None
             # The distance between the bounds grows with the square of the step.
             longest = width * np.sqrt(room / excess) if excess > 0 else self._LONGEST
-            step = float(np.clip(self._CAUTION * longest, 0.2 * width, min(4.0 * width, self._LONGEST)))
+            step = float(np.clip(self._STRIDE * longest, 0.2 * width, min(4.0 * width, self._LONGEST)))
 
-    def _refine(self, above: Point, below: Point) -> None:
+    def _next(self, above: Solved, step: float) -> float:
+        """Where to solve after a step of log lambda; not close above where the path ends, for there is to be a solve."""
+        lam = float(above.lam * np.exp(-step))
+        if np.log(above.lam / self.lambda_min) > self._FINISH * step:
+            return lam
+        # The gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min, and the ridge is no greater than it is here.
+        ridge = max(0.5 * above.lam * above.squared, above.curve[1] / above.lam)
+        part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if above.curve[1] > 0 else 0.0
+        stretch = 1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2))
+        return max(self.lambda_min, min(lam, self.lambda_min * stretch))
+
+    def _last_range(self, last: Solved) -> Segment | None:
+        """From the last point to the end of the path, or to zero, if its weights are good enough for that."""
+        model, lam = len(self.points) - 1, self.lambda_min
+        if last.hinge <= self.epsilon and last.lam > 0:
+            return Segment(last.lam, 0.0, model, last.gap, max(last.gap, last.hinge))
+        if last.lam <= lam:
+            return None
+        # The optimum is not negative, and concave.
+        gap = max(0.0, last.objective(lam) - max(last.dual * lam / last.lam, last.curve[0] - last.curve[1] / lam))
+        return Segment(last.lam, lam, model, last.gap, gap) if gap <= self.epsilon else None
+
+    def _refine(self, above: Solved, below: Solved) -> None:
         """Solve in between until the whole range is covered."""
         waiting = [(above, below)]
         while waiting:
@@ -363,8 +397,13 @@ class _Tracer:
             if not below.lam < lam < above.lam:
                 # No room that rounding would not take.
                 raise _Stopped
-            middle = self._solve(lam, above if inside > 0.5 and above.solution is not None else below)
+            # Dual points that stay the same have weights that are affine in 1 / lambda.
+            share = (1.0 / lam - 1.0 / above.lam) / (1.0 / below.lam - 1.0 / above.lam)
+            weights = (1.0 - share) * above.weights + share * below.weights
+            middle = self._solve(lam, above if inside > 0.5 and above.solution is not None else below, weights)
             self._insert(middle)
+            _bound_between(above, middle)
+            _bound_between(middle, below)
             waiting += [(above, middle), (middle, below)]
 
     # ---- what has been solved, as ranges ---------------------------------------------------------------------------------------
@@ -397,10 +436,8 @@ class _Tracer:
                 segments.append(Segment(above.lam, place, k, above.gap, _gap_at(place, above, above, below)))
             if place > below.lam:
                 segments.append(Segment(place, below.lam, k + 1, _gap_at(place, below, above, below), below.gap))
-        last = self.points[-1]
-        if self._covers_the_rest(last) and last.lam > 0:
-            segments.append(Segment(last.lam, 0.0, len(self.points) - 1, last.gap, max(last.gap, last.hinge)))
-        return segments
+        last = self._last_range(self.points[-1])
+        return segments if last is None else [*segments, last]
 
     def _result(self, rule: Rule, segments: list[Segment], complete: bool, interrupted: bool) -> TracedPath:
         for point in self.points:
@@ -442,13 +479,32 @@ def _storable(bounds: Bounds, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     return lower, upper
 
 
-def _gap_at(lam: float, point: Point, above: Point, below: Point) -> float:
-    """Objective of the weights minus the chord of the lower bounds."""
+def _gap_at(lam: float, point: Solved, above: Solved, below: Solved) -> float:
+    """Objective of the weights minus the lower bound at an end of the range, or where the weights change."""
     share = (lam - below.lam) / (above.lam - below.lam)
-    return max(0.0, point.objective(lam) - (share * above.dual + (1.0 - share) * below.dual))
+    lower = share * above.dual + (1.0 - share) * below.dual
+    return max(0.0, point.objective(lam) - (max(lower, below.dual_there) if lam == below.place else lower))
 
 
-def _crossing(above: Point, below: Point) -> tuple[float, float]:
+def _bound_between(above: Solved, below: Solved) -> None:
+    """Find the best lower bound that both solves prove where the weights change."""
+    place, _ = _crossing(above, below)
+    cuts = [point.solution.lower_bound(place) for point in (above, below) if point.solution is not None]
+    below.place, below.dual_there = place, max(_hull(above.curve, below.curve, place), *cuts, 0.0)
+
+
+def _hull(above: Curve, below: Curve, lam: float) -> float:
+    """Lower bound of a concave function that is nowhere below two curves ``b - c / lambda``."""
+    found = max(b - c / lam for b, c in (above, below))
+    if not above[1] > below[1] > 0 or not above[0] > below[0]:
+        return found
+    # The line that touches both, if it does so on both sides.
+    ratio = float(np.sqrt(above[1] / below[1]))
+    place = 2.0 * below[1] * (ratio - 1.0) / (above[0] - below[0])
+    return below[0] - (2.0 - lam / place) * below[1] / place if place <= lam <= ratio * place else found
+
+
+def _crossing(above: Solved, below: Solved) -> tuple[float, float]:
     """Where to change from the weights above to those below, and the largest gap in the whole range."""
     behind_above = above.objective(above.lam) - below.objective(above.lam)
     behind_below = above.objective(below.lam) - below.objective(below.lam)

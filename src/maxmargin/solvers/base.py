@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Capability, CheckedProblem, Floats, Problem
-from maxmargin.solvers.solution import History, InexactOracleWarning, Solution
+from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:
     from maxmargin.solvers.cutting_plane import KnownCuts
@@ -147,6 +147,7 @@ class Run:
         self.status = ""
         self.best_weights: Floats | None = None
         self.primal, self.dual, self.oracle_gap = np.inf, -np.inf, 0.0
+        self.dual_curve: Curve | None = None
         # Whether bounds come from oracles, not from estimates.
         self.proved = True
         self.state: Any = None
@@ -160,11 +161,17 @@ class Run:
         """Nearest weights within the bounds."""
         return weights if self.bounds is None else np.clip(weights, *self.bounds)
 
-    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0) -> bool:
+    def curve(self, dual: float, weights: Floats) -> Curve | None:
+        """The dual objective as a function of lambda, at a dual point that belongs to the weights; with bounds nothing is said."""
+        ridge = 0.5 * self.lam * float(weights @ weights)
+        return None if self.bounds is not None else (dual + ridge, ridge * self.lam)
+
+    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0, curve: Curve | None = None) -> bool:
         """Record a pair of bounds, and how much of their gap is the oracle's; True if the run is over."""
         if primal < self.primal or self.best_weights is None:
             self.primal, self.oracle_gap, self.best_weights = primal, oracle_gap, weights.copy()
-        self.dual = max(self.dual, dual)
+        if dual > self.dual:
+            self.dual, self.dual_curve = dual, curve
         self.history.record(self.passes, self.primal, self.dual, time.perf_counter() - self.started)
         solver = self.solver
         if self.primal - self.dual - self.oracle_gap <= self.target():
@@ -216,5 +223,6 @@ class Run:
             history=self.history,
             regularization=self.lam,
             state=self.state,
+            dual_curve=self.dual_curve,
             problem=self.problem.problem,
         )

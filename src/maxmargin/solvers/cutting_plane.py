@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maxmargin.cuts import Bounds, Cut, Tangent
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.simplex_qp import SimplexQP
-from maxmargin.solvers.solution import Solution
+from maxmargin.solvers.solution import Curve, Solution
 
 Floats = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ class _Line:
     """The objective between the best weights, at 0, and a target, at 1."""
 
     # A slope so much smaller than the first one is as good as none; so many looks at most.
-    _FLAT = 0.1
+    _FLAT = 0.3
     _LOOKS = 5
 
     def __init__(self, run: Run, origin: LinePoint, target: Floats) -> None:
@@ -175,7 +175,7 @@ class Bundle:
 
     def check(self, run: Run) -> bool:
         """Record what is known; True if the run is over."""
-        return run.check(self.best.weights, self.best.primal, self.cuts.value, oracle_gap=self.best.oracle_gap)
+        return run.check(self.best.weights, self.best.primal, self.cuts.value, self.best.oracle_gap, self.cuts.curve)
 
     def advance(self, run: Run, target: Floats) -> None:
         """Search the line from the best weights to a target, and append the cuts where the search ends."""
@@ -189,6 +189,14 @@ class Bundle:
         self.best = low if high is None or low.primal <= high.primal - rounding else high
         # The next search begins a little beyond the place where this one ended.
         self.reach = 0.3 * self.reach if self.best is best else 1.2 * self.best.place
+
+    def lower_bound(self, lam: float) -> float:
+        """What the cuts say of the optimum at another lambda."""
+        return self.cuts.at(lam, self.cuts.bounds).value
+
+    def curve_at(self, lam: float) -> Curve | None:
+        """A lower bound for every lambda that is this one there."""
+        return self.cuts.at(lam, self.cuts.bounds).curve
 
     def __getstate__(self) -> dict[str, Any]:
         # Scores belong to the process; one pass makes them anew.
@@ -220,6 +228,8 @@ class WorkingSet:
         The minimiser, once settled.
     value : float
         The minimum, or a lower bound of it; with more cuts it only grows.
+    curve : pair of float, optional
+        What the multipliers of ``value`` say of other lambda, see :class:`maxmargin.solvers.Solution`.
     """
 
     # In place of the name of a constraint.
@@ -240,6 +250,7 @@ class WorkingSet:
         self._free: NDArray[np.bool_] | None = None
         self._fixed = np.zeros(n_features)
         self.value = 0.0
+        self.curve: Curve | None = None
         self.settle()
 
     def __len__(self) -> int:
@@ -273,7 +284,9 @@ class WorkingSet:
         alpha = self._qp.solution
         v = self._direction(alpha)
         w = self.weights = self._within(v)
-        self.value = max(self.value, float(alpha @ self._losses[: len(self)] - self.lam * (w @ v - 0.5 * (w @ w))))
+        loss, ridge = float(alpha @ self._losses[: len(self)]), self.lam * float(w @ v - 0.5 * (w @ w))
+        if loss - ridge > self.value:
+            self.value, self.curve = loss - ridge, None if self.bounds is not None else (loss, ridge * self.lam)
         if patience is None:
             return
         idle = np.where(alpha > 0, 0, self._idle + 1)
@@ -289,7 +302,7 @@ class WorkingSet:
     def at(self, lam: float, bounds: Bounds | None) -> WorkingSet:
         """The same cuts at another regularization, or within other bounds; how long each was idle counts on."""
         other = copy.copy(self)
-        other.lam, other.value, other._qp, other._borrowed = lam, 0.0, SimplexQP(self._qp), True
+        other.lam, other.value, other.curve, other._qp, other._borrowed = lam, 0.0, None, SimplexQP(self._qp), True
         if (bounds is None) != (self.bounds is None) or (bounds is not None and not np.array_equal(bounds, self.bounds or ())):
             other.bounds, other._free = bounds, None
             other._build()

@@ -69,7 +69,8 @@ class EngineRun:
             raise ValueError("scores or losses are NaN; check the features")
         self._run.problem.worse_than_truth = self.engine.worse_than_truth
         self._run.problem.exact &= self.engine.worse_than_truth == 0
-        return self._run.check(self.engine.weights(), primal, dual, oracle_gap)
+        weights = self.engine.weights()
+        return self._run.check(weights, primal, dual, oracle_gap, self._run.curve(dual, weights))
 
     def visit(
         self, most_visits: int, most_calls: float, quiet_calls: int = 2**62, absolute: float = 0.0, relative: float = 0.0

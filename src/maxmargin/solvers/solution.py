@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# ``(b, c)``: the optimum is at least ``b - c / lambda``.
+Curve = tuple[float, float]
+
+
 class ConvergenceWarning(UserWarning):
     """A solver stopped before the duality gap reached the tolerance."""
 
@@ -90,6 +94,8 @@ class Solution:
         Lambda.
     state : object
         What a solver of the same kind needs for a warm start.
+    dual_curve : pair of float, optional
+        ``(b, c)``: the optimum is at least ``b - c / lambda`` for *every* lambda, says the dual point.
     problem : Problem, optional
         What was solved: a warm start is for this problem only. Pickled solutions keep its fingerprint instead, and leave a
         state behind that lives in the compiled engine.
@@ -105,6 +111,7 @@ class Solution:
     history: History
     regularization: float
     state: Any = None
+    dual_curve: Curve | None = None
     problem: Problem | None = None
     fingerprint: bytes | None = None
 
