@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from solver_cases import Hidden
 
 from maxmargin.losses import ranking_loss
 from maxmargin.models import RankingModel
@@ -131,23 +132,13 @@ def test_scores_carry_the_whole_problem():
     assert model.features(found.gradient) @ other == pytest.approx(found.gradient @ model.scores(other), rel=1e-12)
 
 
-class Opaque:
-    """A ranking problem that keeps its scores to itself."""
-
-    exact = True
-
-    def __init__(self, model):
-        self.n_blocks, self.n_features = model.n_blocks, model.n_features
-        self.cut, self.cuts, self.mean_cut = model.cut, model.cuts, model.mean_cut
-
-
 @pytest.mark.parametrize("bounds", [None, (0.0, 0.5)])
 @pytest.mark.parametrize("lam", [1.0, 1e-3])
 def test_line_search_with_and_without_scores(bounds, lam):
     X, relevant, offsets = lists(np.random.default_rng(1))
     model = RankingModel(X, relevant, ranking_loss("ap"), offsets)
     solver = OneSlackCuttingPlane(tol=1e-6)
-    scored, opaque = (solver.solve(problem, lam, bounds=bounds) for problem in (model, Opaque(model)))
+    scored, opaque = (solver.solve(problem, lam, bounds=bounds) for problem in (model, Hidden(model)))
     for solution in (scored, opaque):
         assert solution.certified and solution.converged
         assert (np.diff(solution.history.primal) <= 0).all()

@@ -88,8 +88,8 @@ class Solver(ABC):
             raise TypeError(f"{type(problem).__name__} has no {missing}, {_REMEDIES[missing]}")
         if start is not None and not start.belongs_to(problem):
             raise ValueError(
-                "start belongs to other data: what was learned there proves nothing here; leave it out, or pass a solution of this "
-                "very problem"
+                "start belongs to other data: what was learned there proves nothing here; leave it out, or pass a solution of "
+                "this very problem"
             )
         run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
         try:
@@ -184,7 +184,9 @@ class Run:
         assert self.best_weights is not None
         noise = 1e-11 * max(1.0, *map(abs, self.history.primal))
         proved = self.proved and self.problem.exact
-        certificate = Certificate(float(self.primal), float(self.dual), proved, max(0.0, self.oracle_gap), noise)
+        # The dual bound may have risen since the best weights were seen.
+        oracle_gap = min(max(0.0, self.oracle_gap), max(0.0, self.primal - self.dual))
+        certificate = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise)
         caught = ""
         if self.problem.worse_than_truth:
             caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"
