@@ -1,4 +1,4 @@
-"""Block-coordinate Frank-Wolfe with compiled oracles and with those in Python: the same steps, the same optimum, true certificates.
+"""Block-coordinate Frank-Wolfe with oracles compiled and in Python: the same steps, the same optimum, true certificates.
 
 Items of the verification plan of the solvers: 3 (all samplings and step types).
 """
@@ -101,15 +101,15 @@ def test_exact_steps_need_a_problem_that_offers_them():
     """One sentence: what is missing, and what would do."""
     for problem in (make_model("chain"), Hidden(make_model("multiclass"))):
         sentence = (
-            f"^{type(problem).__name__} has no exact steps, which only multi-class and binary problems without hooks of their own "
-            "know; use steps='pairwise'$"
+            f"^{type(problem).__name__} has no exact steps, which only multi-class and binary problems without hooks of their "
+            "own know; use steps='pairwise'$"
         )
         with pytest.raises(TypeError, match=sentence):
             BCFW(steps="exact").solve(problem, LAM)
         assert BCFW(steps="pairwise").solve(problem, LAM).converged
 
 
-# ---- step by step --------------------------------------------------------------------------------------------------------
+# ---- step by step ---------------------------------------------------------------------------------------------------------
 
 
 def shadow(model, steps, bounds, visits, seed=0):
@@ -117,7 +117,7 @@ def shadow(model, steps, bounds, visits, seed=0):
 
     Only for some passes: steps make outputs tie, and some day rounding decides between them.
     """
-    reference = OutputSteps(model.model if isinstance(model, Hidden) else model, LAM, check_bounds(bounds, model.n_features), steps)
+    reference = OutputSteps(model, LAM, check_bounds(bounds, model.n_features), steps)
     engine = engine_of(model, _core.BlockSettings.frank_wolfe("permutation", steps, 0, seed), LAM, bounds)
     pairs = []
     before = engine.gaps()
@@ -172,7 +172,7 @@ def test_one_block_is_batch_frank_wolfe(name):
     np.testing.assert_allclose(np.maximum.accumulate(duals)[: len(batch)], np.maximum.accumulate(batch), rtol=1e-9, atol=1e-13)
 
 
-# ---- edge cases, with compiled oracles and in Python ---------------------------------------------------------------------------------------
+# ---- edge cases, with compiled oracles and in Python ----------------------------------------------------------------------
 
 
 def both(model, lam, **settings):
@@ -302,7 +302,7 @@ def test_features_too_small_to_matter(steps):
         assert BCFW(steps=steps, tol=1e-2).solve(small, 1.0).converged
 
 
-# ---- an oracle of one's own, and bad numbers -------------------------------------------------------------------------------
+# ---- an oracle of one's own, and bad numbers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hide", [False, True])

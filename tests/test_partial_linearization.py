@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from maxmargin.solvers.dual import Dual
+from reference_steps import Dual, SoftSteps
 from scipy.optimize import minimize, minimize_scalar
-from solver_cases import BOUNDS, LAM, MODELS, chain, listed, make_model, outputs_of, primal_of
+from solver_cases import BOUNDS, LAM, MODELS, Averaging, chain, engine_of, listed, make_model, outputs_of, primal_of
 
-from maxmargin.cuts import Cut
+from maxmargin import _core
 from maxmargin.problems import MulticlassProblem
 from maxmargin.problems.distributions import log_mix, log_normalize, tilt
-from maxmargin.solvers import BCFW, ExponentiatedGradient, PartialLinearization
-from maxmargin.solvers.base import Run, check_bounds
-from maxmargin.solvers.partial_linearization import _DistributionState
+from maxmargin.solvers import BCFW, PartialLinearization
+from maxmargin.solvers.base import check_bounds
 
 seeds = st.integers(0, 2**32 - 1)
+NEVER = 10**9
 
 
 def small(name):
@@ -53,15 +53,25 @@ def random_interior(model, block, rng):
     return model.tilt(block, model.interior(block, 0.9), rng.normal(size=model.n_features), 0.7)
 
 
-def start(model, solver, bounds=None, seed=0, lam=LAM):
-    """A run of a solver, stopped before its first step, at random distributions."""
-    rng = np.random.default_rng(seed)
-    run = Run(solver, model, lam, check_bounds(bounds, model.n_features))
-    state = _DistributionState(
-        model, Dual(run.n, model.n_features, lam, run.bounds), [random_interior(model, b, rng) for b in range(run.n)]
-    )
-    state.refresh()
-    return run, state
+def soft(temperature, rule="line_search", seed=0, mass=0.3):
+    return _core.BlockSettings.partial_linearization(temperature, rule, mass, seed)
+
+
+def start(model, temperature, rule="line_search", bounds=None, seed=0, lam=LAM):
+    """An engine before its first step, at random distributions, and the problem that watches it."""
+    problem = Averaging(model, seed)
+    return problem, engine_of(problem, soft(temperature, rule, seed), lam, bounds)
+
+
+def reference_of(problem, temperature, rule="line_search", bounds=None, lam=LAM):
+    """The same point for steps by the formulas."""
+    distributions = [problem.distributions[block] for block in range(problem.n_blocks)]
+    return SoftSteps(problem.model, lam, check_bounds(bounds, problem.n_features), distributions, temperature, rule)
+
+
+def visit(engine):
+    engine.run(1, NEVER, NEVER, 0.0, 0.0)
+    return engine.dual
 
 
 # ---- the objective and its directions -------------------------------------------------------------------------------------
@@ -78,7 +88,7 @@ def test_f1_gradient_of_the_dual_is_the_hinges(name):
         """T = -b.a + lambda/2 |A a|^2, to be minimised."""
         dual = Dual(len(blocks), model.n_features, LAM, None)
         for i, ((psi, loss), a) in enumerate(zip(blocks, alphas, strict=True)):
-            dual.shift(i, *dual.corner(Cut(a @ psi, float(a @ loss))))
+            dual.put(i, a @ psi, a @ loss)
         return -dual.value, dual.weights
 
     weights = objective(alphas)[1]
@@ -142,27 +152,64 @@ def test_f3_slope_is_a_divergence(name, seed, temperature):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(name=st.sampled_from(MODELS), bounds=st.sampled_from(list(BOUNDS)), seed=seeds, temperature=st.sampled_from([0, 0.05, 1]))
 def test_f4_step_is_that_of_a_line_search(name, bounds, seed, temperature):
+    """A step of the engine against a general search along the direction of the formulas."""
     model = small(name)
-    _, state = start(model, PartialLinearization(), BOUNDS[bounds], seed)
-    dual, block = state.dual, seed % model.n_blocks
-    _, v, loss = state.direction(block, dual.weights, temperature)
-    slope = dual.block_gap(block, dual.weights, v, loss)
-    step = dual.step_size(slope, v - dual.v_block[block], 1.0)
-    assert 0 <= step <= 1
+    problem, engine = start(model, temperature, bounds=BOUNDS[bounds], seed=seed)
+    dual = reference_of(problem, temperature, bounds=BOUNDS[bounds]).dual
+    before = problem.distributions.copy()
+    assert engine.dual == pytest.approx(dual.value, abs=1e-12)
+    reached = visit(engine)
+    (block,) = problem.visited
+    tilted = model.average(block, model.tilt(block, before[block], dual.weights, temperature))
+    v, loss = dual.corner(tilted.psi, tilted.loss)
+    v, loss = v - dual.v_block[block], loss - dual.l_block[block]
 
     def fallen(at):
-        other = dual.rescaled(LAM, dual.bounds)
-        other.move(block, v, loss, at)
-        return -other.value
+        return -dual.value_after(block, v, loss, at)
 
     best = minimize_scalar(fallen, bounds=(0, 1), method="bounded", options={"xatol": 1e-10})
     grid = min(fallen(at) for at in np.linspace(0, 1, 21))
-    assert fallen(step) <= min(best.fun, grid) + 1e-10
+    assert -reached <= min(best.fun, grid) + 1e-10 and reached >= dual.value - 1e-15
     # What a step is said to gain is what it gains.
-    assert dual.gain(slope, v - dual.v_block[block], step) == pytest.approx(-fallen(step) - dual.value, abs=1e-11)
+    assert engine.gap_pass()[1] == pytest.approx(reached, abs=1e-11)
 
 
 # ---- steps ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize(
+    ("temperature", "rule"), [(0.0, "line_search"), (0.05, "line_search"), (1.0, "fixed"), (0.05, "backtracking")]
+)
+@pytest.mark.parametrize("name", ["costs", "binary", "chain"])
+def test_every_single_step_is_that_of_the_formulas(name, temperature, rule, bounds):
+    """Block by block and all at once: with the averages asked in Python, and compiled."""
+    model = small(name)
+    for batch in (False, True):
+        problem, engine = start(model, temperature, rule, BOUNDS[bounds], seed=2)
+        reference = reference_of(problem, temperature, rule, BOUNDS[bounds])
+        # The compiled form begins close to the truth, and draws the same blocks.
+        watched = Averaging(model)
+        twins = [engine_of(m, soft(temperature, rule, 2), LAM, BOUNDS[bounds]) for m in (watched, model)]
+        other = reference_of(watched, temperature, rule, BOUNDS[bounds])
+        for _ in range(12):
+            drawn = len(problem.visited)
+            for walker in (engine, *twins):
+                if batch:
+                    walker.step_all()
+                else:
+                    visit(walker)
+            for state in (reference, other):
+                state.step(list(range(model.n_blocks)) if batch else problem.visited[drawn : drawn + 1])
+            assert batch or problem.visited[drawn] == watched.visited[-1]
+            for walker, state in ((engine, reference), *((twin, other) for twin in twins)):
+                np.testing.assert_allclose(walker.weights(), state.dual.weights, atol=1e-7)
+                # Within bounds a full step is known to gain at least what it would without; a gap pass finds the rest.
+                if rule == "line_search" or bounds == "free":
+                    assert walker.dual == pytest.approx(state.dual.value, rel=1e-8, abs=1e-10)
+                assert walker.dual <= state.dual.value + 1e-10
+        for walker, state in ((engine, reference), *((twin, other) for twin in twins)):
+            assert walker.gap_pass()[1] == pytest.approx(state.dual.value, rel=1e-8, abs=1e-10)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
@@ -171,51 +218,47 @@ def test_f4_step_is_that_of_a_line_search(name, bounds, seed, temperature):
 def test_f5_f6_f7_steps_raise_the_dual_and_keep_their_sums(name, temperature, bounds):
     model = small(name)
     for block in (True, False):
-        solver = PartialLinearization(temperature=temperature, block=block)
-        run, state = start(model, solver, BOUNDS[bounds])
-        order = np.random.default_rng(3)
-        values = [state.dual.value]
+        problem, engine = start(model, temperature, bounds=BOUNDS[bounds])
+        values = [engine.dual]
         for _ in range(40):
             if block:
-                solver._block_step(run, state, int(order.integers(run.n)))
+                visit(engine)
             else:
-                solver._batch_step(run, state)
-            values.append(state.dual.value)
+                engine.step_all()
+            values.append(engine.dual)
         assert (np.diff(values) >= -1e-12).all() and values[-1] > values[0]
-        # F7: the sums that were kept are those of the distributions.
-        v, loss = state.dual.v.copy(), state.dual.l
-        state.refresh()
-        np.testing.assert_allclose(state.dual.v, v, atol=1e-10)
-        assert state.dual.l == pytest.approx(loss, abs=1e-10)
-        for b, distribution in enumerate(state.distributions):
+        # F7: the weights and the dual value that were kept are those of the distributions.
+        dual = reference_of(problem, temperature, bounds=BOUNDS[bounds]).dual
+        np.testing.assert_allclose(engine.weights(), dual.weights, atol=1e-10)
+        assert engine.dual == pytest.approx(dual.value, abs=1e-10)
+        for b, distribution in problem.distributions.items():
             log_p = log_probabilities(model, b, distribution)
             assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-10)
             if temperature > 0:
                 assert np.isfinite(log_p).all()
-        # F6: the gap of the check is that of the written-out problem, and not negative.
-        state.check(run)
-        assert run.primal == pytest.approx(primal_of(model, state.dual.weights, LAM), rel=1e-10)
-        assert run.primal - run.dual >= -1e-10
+        # F6: the gap is that of the written-out problem, and not negative.
+        primal, value, gap, _ = engine.gap_pass()
+        assert primal == pytest.approx(primal_of(model, engine.weights(), LAM), rel=1e-10)
+        assert gap == pytest.approx(primal - value, abs=1e-10) and primal - value >= -1e-10
 
 
 @pytest.mark.parametrize("name", ["costs", "binary", "chain"])
 def test_f8_cold_steps_are_frank_wolfe_steps(name):
     """From the same interior point, over the same blocks: at 1e-10, at 0, and with the oracle's corner."""
     model = small(name)
-    solvers = [PartialLinearization(temperature=t) for t in (1e-10, 0.0)]
-    runs = [start(model, solver, seed=4) for solver in solvers]
-    dual = start(model, solvers[0], seed=4)[1].dual
-    order = np.random.default_rng(5)
-    for _ in range(6):
-        for block in order.permutation(model.n_blocks):
-            cut = model.cut(int(block), dual.weights)
-            v, loss = dual.corner(cut)
-            gap = dual.block_gap(int(block), dual.weights, v, loss)
-            dual.move(int(block), v, loss, dual.step_size(gap, v - dual.v_block[block], 1.0))
-            for solver, (run, state) in zip(solvers, runs, strict=True):
-                solver._block_step(run, state, int(block))
-                assert state.dual.value == pytest.approx(dual.value, abs=1e-9)
-                np.testing.assert_allclose(state.dual.v, dual.v, atol=1e-7)
+    runs = [start(model, temperature, seed=4) for temperature in (1e-10, 0.0)]
+    dual = reference_of(runs[0][0], 0.0).dual
+    for _ in range(6 * model.n_blocks):
+        values = [visit(engine) for _, engine in runs]
+        (block,) = {problem.visited[-1] for problem, _ in runs}
+        cut = model.cut(block, dual.weights)
+        v, loss = dual.corner(cut.psi, cut.loss)
+        direction = v - dual.v_block[block]
+        step = dual.step_size(dual.block_gap(block, dual.weights, v, loss), direction, 1.0)
+        dual.shift(block, step * direction, step * (loss - dual.l_block[block]))
+        assert values == pytest.approx([dual.value] * 2, abs=1e-9)
+        for _, engine in runs:
+            np.testing.assert_allclose(engine.weights(), dual.v, atol=1e-7)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -223,23 +266,24 @@ def test_f8_cold_steps_are_frank_wolfe_steps(name):
 def test_f9_full_steps_are_exponentiated_gradients(name, seed, temperature):
     """alpha exp(-(n / tau) grad T) / Z, with the gradient of all blocks at the same weights and of one after the other."""
     model = small(name)
+    n = model.n_blocks
     for online in (True, False):
-        solver = ExponentiatedGradient(temperature=temperature, step="fixed", online=online)
-        run, state = start(model, solver, seed=seed % 1000)
-        expected = [log_probabilities(model, b, d) for b, d in enumerate(state.distributions)]
-        for _ in range(3):
-            groups = [[b] for b in range(run.n)] if online else [list(range(run.n))]
-            for blocks in groups:
-                weights = state.dual.weights.copy()
-                solver._update(run, state, blocks)
-                for b in blocks:
-                    psi, loss = outputs_of(model, b)
-                    gradient = -(loss - psi @ weights) / run.n
-                    # Steps are almost full, so that nothing becomes zero.
-                    full = log_normalize(expected[b] - run.n / temperature * gradient)
-                    expected[b] = log_mix(expected[b], full, 1 - 2.0**-52)
+        problem, engine = start(model, temperature, "fixed", seed=seed % 1000)
+        expected = {b: log_probabilities(model, b, d) for b, d in problem.distributions.items()}
+        for _ in range(3 * n if online else 3):
+            weights = engine.weights()
+            if online:
+                visit(engine)
+            else:
+                engine.step_all()
+            for b in problem.visited[-1:] if online else range(n):
+                psi, loss = outputs_of(model, b)
+                gradient = -(loss - psi @ weights) / n
+                # Steps are almost full, so that nothing becomes zero.
+                full = log_normalize(expected[b] - n / temperature * gradient)
+                expected[b] = log_mix(expected[b], full, 1 - 2.0**-52)
         # Also C5: with full steps a chain's marginals are those of the distribution over all labelings.
-        for b, distribution in enumerate(state.distributions):
+        for b, distribution in problem.distributions.items():
             np.testing.assert_allclose(np.exp(log_probabilities(model, b, distribution)), np.exp(expected[b]), atol=1e-8)
 
 
@@ -247,26 +291,24 @@ def test_f9_full_steps_are_exponentiated_gradients(name, seed, temperature):
 def test_f10_above_a_temperature_both_methods_walk_together(name):
     model = small(name)
     hot = model.diameter() ** 2 / (LAM * model.n_blocks)
-    solvers = PartialLinearization(temperature=hot), ExponentiatedGradient(temperature=hot, step="fixed")
-    (run, state), (other_run, other) = (start(model, solver, seed=6) for solver in solvers)
-    for block in np.random.default_rng(6).integers(0, model.n_blocks, 30):
-        solvers[0]._block_step(run, state, int(block))
-        solvers[1]._update(other_run, other, [int(block)])
-        assert state.dual.value == pytest.approx(other.dual.value, abs=1e-12)
+    for make in (lambda rule: start(model, hot, rule, seed=6)[1], lambda rule: engine_of(model, soft(hot, rule, 6), LAM)):
+        one, other = make("line_search"), make("fixed")
+        for _ in range(30):
+            assert visit(one) == pytest.approx(visit(other), abs=1e-12)
 
 
 def test_f10_below_it_fixed_steps_may_fail_and_backtracking_does_not():
     model = make_model("multiclass")
-    values = {}
-    for step in ("fixed", "backtracking"):
-        solver = ExponentiatedGradient(temperature=0.02, step=step)
-        run, state = start(model, solver, seed=1, lam=1e-3)
-        values[step] = [state.dual.value]
-        for block in np.random.default_rng(0).integers(0, model.n_blocks, 60):
-            solver._update(run, state, [int(block)])
-            values[step].append(state.dual.value)
-    assert np.diff(values["fixed"]).min() < -1e-3
-    assert (np.diff(values["backtracking"]) >= -1e-12).all() and values["backtracking"][-1] > values["fixed"][-1]
+    for make in (
+        lambda rule: start(model, 0.02, rule, seed=1, lam=1e-3)[1],
+        lambda rule: engine_of(model, soft(0.02, rule, 1, 0.7), 1e-3),
+    ):
+        values = {}
+        for rule in ("fixed", "backtracking"):
+            engine = make(rule)
+            values[rule] = [engine.dual, *(visit(engine) for _ in range(60))]
+        assert np.diff(values["fixed"]).min() < -1e-3
+        assert (np.diff(values["backtracking"]) >= -1e-12).all() and values["backtracking"][-1] > values["fixed"][-1]
 
 
 def test_f15_constants_do_not_matter():

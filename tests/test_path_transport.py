@@ -10,22 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from maxmargin.solvers.compiled import SoftState, make_engine
-from maxmargin.solvers.corners import Corners
-from maxmargin.solvers.dual import Dual
 from native_oracles import COMPILER, c_library
 from path_cases import Reference
-from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, make_model, optimum, outputs_of
+from reference_steps import OutputSteps
+from solver_cases import BOUNDS, LAM, MODELS, Averaging, Hidden, chain, engine_of, make_model, optimum, outputs_of
 
 from maxmargin import _core
-from maxmargin.cuts import Cut
-from maxmargin.problems import ChainProblem, DecodedProblem, MulticlassProblem, NativeProblem, TreeProblem
+from maxmargin.problems import ChainProblem, DecodedProblem, EnumeratedProblem, MulticlassProblem, NativeProblem, TreeProblem
 from maxmargin.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import Run, check_bounds
+from maxmargin.solvers.engine import EngineRun
 
 RATIOS = (0.99, 0.7, 0.3, 0.01)
 NEVER = 10**9
-COMPILED = (*MODELS, "tree", "long chain", "native", "many outputs", "decoder")
+IN_PYTHON = ("costs in python", "binary in python", "chain in python")
+ALL = (*MODELS, "tree", "long chain", "native", "many outputs", "decoder", *IN_PYTHON)
 
 
 @cache
@@ -35,13 +34,15 @@ def labelled(n_labels, n=6, p=3):
 
 
 @pytest.fixture(scope="session")
-def compiled_models(tmp_path_factory):
-    """All models with a compiled form; those that need a C compiler are left out where there is none."""
+def models(tmp_path_factory):
+    """All models with a compiled form, and some without; those that need a C compiler are left out where there is none."""
     models = {name: make_model(name) for name in MODELS}
     rng = np.random.default_rng(2)
     parent = np.array([-1, 0, 0, 1, -1, -1, 0, -1, -1, 1])
     offsets = np.array([0, 4, 5, 7, 10])
     models["tree"] = TreeProblem(rng.normal(size=(10, 2)), rng.integers(0, 3, 10), offsets, parent, 3)
+    for name in IN_PYTHON:
+        models[name] = Hidden(models[name.split()[0]])
     models["long chain"] = chain((70, 3), seed=3)
     if COMPILER is not None:
         library = c_library(tmp_path_factory.mktemp("oracles"))
@@ -54,15 +55,10 @@ def compiled_models(tmp_path_factory):
 
 
 @pytest.fixture
-def compiled_model(compiled_models, request):
-    if request.param not in compiled_models:
+def model(models, request):
+    if request.param not in models:
         pytest.skip("no C compiler (gcc or cc) is installed")
-    return compiled_models[request.param]
-
-
-def engine_for(model, lam, bounds, settings, start=None, transport=False):
-    lower, upper = (None, None) if bounds is None else (np.full(model.n_features, float(b)) for b in bounds)
-    return _core.BlockEngine(model.block_data, lam, lower, upper, settings, start, transport)
+    return models[request.param]
 
 
 def frank_wolfe(steps="fw", cache=0, sampling="gap", seed=0):
@@ -75,16 +71,16 @@ def hinges_of(model, weights):
 
 
 def walked(model, bounds, settings, visits=7):
-    engine = engine_for(model, LAM, bounds, settings)
+    engine = engine_of(model, settings, LAM, bounds)
     engine.run(visits * model.n_blocks, NEVER, NEVER, 0.0, 0.0)
     return engine
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize(("steps", "cache"), [("fw", 0), ("pairwise", 0), ("fw", 20), ("all", 20), ("exact", 0)])
-@pytest.mark.parametrize("compiled_model", COMPILED, indirect=True)
-def test_item_7_compiled_states(compiled_model, steps, cache, bounds):
-    model, box = compiled_model, BOUNDS[bounds]
+@pytest.mark.parametrize("model", ALL, indirect=True)
+def test_item_7_states(model, steps, cache, bounds):
+    box = BOUNDS[bounds]
     if steps == "exact" and not isinstance(model.block_data, _core.ClassData):
         return
     first = walked(model, box, frank_wolfe(steps, cache))
@@ -93,7 +89,7 @@ def test_item_7_compiled_states(compiled_model, steps, cache, bounds):
     worst = hinges_of(model, weights)
     scale = 1 + abs(dual)
     for ratio in RATIOS:
-        second = engine_for(model, ratio * LAM, box, frank_wolfe(steps, cache, seed=1), first, True)
+        second = engine_of(model, frank_wolfe(steps, cache, seed=1), ratio * LAM, box, first, True)
         assert second.lam == ratio * LAM
         # What rounding takes from a distribution is divided by lambda.
         np.testing.assert_allclose(second.weights(), weights, rtol=1e-12, atol=5e-14 / second.lam)
@@ -120,137 +116,105 @@ def test_item_7_compiled_states(compiled_model, steps, cache, bounds):
     np.testing.assert_array_equal(first.gaps(), gaps)
 
 
-@pytest.mark.parametrize("compiled_model", COMPILED, indirect=True)
-def test_gaps_that_are_not_exact_are_not_carried_along(compiled_model):
+@pytest.mark.parametrize("model", ALL, indirect=True)
+def test_gaps_that_are_not_exact_are_not_carried_along(model):
     """Without a look, or after steps, estimates belong to other weights; only the weights and the dual value are transported."""
-    model = compiled_model
     for look in (False, True):
         first = walked(model, None, frank_wolfe(), 3)
         if look:
             first.gap_pass()
             first.run(1, NEVER, NEVER, 0.0, 0.0)
         weights, dual = first.weights(), first.dual
-        second = engine_for(model, 0.5 * LAM, None, frank_wolfe(), first, True)
+        second = engine_of(model, frank_wolfe(), 0.5 * LAM, None, first, True)
         assert np.isinf(second.gaps()).all() and not second.all_seen
         np.testing.assert_allclose(second.weights(), weights, rtol=1e-11, atol=1e-13)
         assert second.dual == pytest.approx(0.5 * dual, abs=1e-12)
     # Nor those of outputs that are forgotten: remembering begins at the truth, where a labeling's memory was not kept.
     first.gap_pass()
-    second = engine_for(model, 0.5 * LAM, None, frank_wolfe("pairwise", 5), first, True)
+    second = engine_of(model, frank_wolfe("pairwise", 5), 0.5 * LAM, None, first, True)
     assert not second.all_seen
     kept = second.dual
     primal, dual, gap, _ = second.gap_pass()
     assert dual == pytest.approx(kept, abs=1e-12) and gap == pytest.approx(primal - dual, abs=1e-12)
     # After a step of all blocks at once as well.
     first.step_all()
-    assert np.isinf(engine_for(model, 0.5 * LAM, None, frank_wolfe(), first, True).gaps()).all()
+    assert np.isinf(engine_of(model, frank_wolfe(), 0.5 * LAM, None, first, True).gaps()).all()
 
 
 @pytest.mark.parametrize("rule", ["line_search", "backtracking"])
 @pytest.mark.parametrize("bounds", ["free", "box"])
 @pytest.mark.parametrize("name", [*MODELS, "tree"])
-def test_item_7_states_in_the_interior(compiled_models, name, bounds, rule):
-    model, box = compiled_models[name], BOUNDS[bounds]
+def test_item_7_states_in_the_interior(models, name, bounds, rule):
+    model, box = models[name], BOUNDS[bounds]
     soft = _core.BlockSettings.partial_linearization(0.05, rule, 1e-3, 0)
     first = walked(model, box, soft, 10)
     weights, (_, dual, *_) = first.weights(), first.gap_pass()
     for ratio in RATIOS:
-        second = engine_for(model, ratio * LAM, box, soft, first, True)
+        second = engine_of(model, soft, ratio * LAM, box, first, True)
         np.testing.assert_allclose(second.weights(), weights, rtol=1e-9, atol=1e-12)
         assert second.dual == pytest.approx(ratio * dual, abs=1e-11)
         assert second.gap_pass()[1] == pytest.approx(ratio * dual, abs=1e-11)
     # Through many small lambdas at once every output can still come back.
     engine = first
     for _ in range(12):
-        engine = engine_for(model, 0.1 * engine.lam, box, soft, engine, True)
+        engine = engine_of(model, soft, 0.1 * engine.lam, box, engine, True)
         assert np.isfinite(engine.gap_pass()).all()
-    engine = engine_for(model, LAM, box, soft, engine)
+    engine = engine_of(model, soft, LAM, box, engine)
     for _ in range(300):
         engine.run(model.n_blocks, NEVER, NEVER, 0.0, 0.0)
-    primal, dual, gap = engine.gap_pass()
+    primal, dual, gap, _ = engine.gap_pass()
     assert np.isfinite([primal, dual]).all() and gap <= 0.05 * primal
 
 
-# ---- in Python --------------------------------------------------------------------------------------------------------------
+# ---- against the formulas -------------------------------------------------------------------------------------------------
 
 
-def fresh_gaps(model, dual):
+def fresh_gaps(problem, dual):
     """Block gaps by all outputs, from the definition."""
     w, gaps = dual.weights, []
-    for block in range(model.n_blocks):
-        psi, loss = outputs_of(model, block)
+    for block in range(problem.n_blocks):
+        psi, loss = outputs_of(problem, block)
         best = int(np.argmax(loss - psi @ w))
-        gaps.append(dual.block_gap(block, w, *dual.corner(Cut(psi[best], float(loss[best])))))
+        gaps.append(dual.block_gap(block, w, *dual.corner(psi[best], loss[best])))
     return np.array(gaps)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize(("steps", "cache"), [("fw", 0), ("pairwise", 0), ("all", 20)])
-@pytest.mark.parametrize("name", ["costs", "binary", "chain"])
-def test_item_7_python_states(name, steps, cache, bounds):
-    model, solver = make_model(name), BCFW(steps=steps, cache=cache, max_passes=12, tol=1e-9)
-    first = solver.solve(Hidden(model), LAM, bounds=BOUNDS[bounds]).state
-    np.testing.assert_allclose(first.gaps, fresh_gaps(model, first.dual), rtol=0, atol=1e-12)
-    for ratio in RATIOS:
-        run = Run(solver, Hidden(model), ratio * LAM, check_bounds(BOUNDS[bounds], model.n_features))
-        second = first.rescaled(run)
-        assert second.dual.lam == ratio * LAM
-        np.testing.assert_array_equal(second.dual.weights, first.dual.weights)
-        np.testing.assert_allclose(second.dual.l_block, ratio * first.dual.l_block, rtol=1e-14)
-        assert second.dual.value == pytest.approx(ratio * first.dual.value, abs=1e-14)
-        np.testing.assert_allclose(second.gaps, fresh_gaps(model, second.dual), rtol=0, atol=1e-12)
-        assert (second.gaps >= 0).all() and second.last_gap == pytest.approx(second.gaps.sum())
-        for block, known in enumerate(second.corners or []):
-            assert known.alpha.sum() == pytest.approx(1, abs=1e-14) and (known.alpha >= 0).all()
-            v, loss = second.dual.v_block[block].copy(), second.dual.l_block[block]
-            known.restore(second.dual, block)
-            np.testing.assert_allclose(second.dual.v_block[block], v, rtol=1e-10, atol=1e-12)
-            assert second.dual.l_block[block] == pytest.approx(loss, abs=1e-13)
-            # The distribution of the first state is another object.
-            assert len(known) == len(first.corners[block]) and known.alpha is not first.corners[block].alpha
-    # At the same or a larger lambda the distributions stay, and nothing is known of the gaps.
-    for factor in (1.0, 3.0):
-        run = Run(solver, Hidden(model), factor * LAM, check_bounds(BOUNDS[bounds], model.n_features))
-        second = first.rescaled(run)
-        np.testing.assert_allclose(second.dual.v, first.dual.v / factor, rtol=1e-14)
-        assert second.dual.l == first.dual.l and second.gaps is None
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),
     ratio=st.floats(1e-6, 1.0, exclude_max=True),
-    count=st.integers(0, 6),
+    steps=st.sampled_from(["fw", "pairwise", "all"]),
     bounded=st.booleans(),
 )
-def test_item_7_distributions_and_duals(seed, ratio, count, bounded):
-    """Corners and sums shrink together, for any distribution over any outputs."""
+def test_item_7_is_what_the_formulas_do(seed, ratio, steps, bounded):
+    """Any distributions over any outputs: engine and reference walk and shrink together."""
     rng = np.random.default_rng(seed)
-    known = Corners(3)
-    for _ in range(count):
-        known.add(Cut(rng.normal(size=3), float(rng.random())))
-    known.alpha[:] = rng.dirichlet(np.full(len(known), 0.5))
-    dual = Dual(1, 3, LAM, check_bounds((-0.1, 0.2), 3) if bounded else None)
-    known.restore(dual, 0)
-    dual.refresh()
-    smaller, copy = dual.rescaled(ratio * LAM, dual.bounds), known.copy()
-    copy.shrink(ratio)
-    assert copy.alpha.sum() == pytest.approx(1) and (copy.alpha >= 0).all()
-    again = Dual(1, 3, ratio * LAM, dual.bounds)
-    copy.restore(again, 0)
-    again.refresh()
-    np.testing.assert_allclose(again.v, smaller.v, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(again.l, smaller.l, rtol=1e-12, atol=1e-15)
-    assert smaller.value == pytest.approx(ratio * dual.value, abs=1e-13)
-    np.testing.assert_array_equal(smaller.weights, dual.weights)
-    hinges = known.hinges(dual.weights)
-    for state, alpha in ((dual, known.alpha), (smaller, copy.alpha)):
-        best = int(np.argmax(hinges))
-        gap = state.block_gap(0, state.weights, *state.corner(Cut(known.psi[best], float(known.loss[best]))))
-        assert gap == pytest.approx(hinges[best] - alpha @ hinges, abs=1e-10)
+    outputs = [rng.normal(size=(rng.integers(0, 5), 3)) for _ in range(rng.integers(1, 4))]
+    psi = [np.vstack([np.zeros((1, 3)), p]) for p in outputs]
+    problem = EnumeratedProblem(psi, [np.append(0.0, rng.random(len(p))) for p in outputs])
+    bounds = (-0.1, 0.2) if bounded else None
+    settings_ = _core.BlockSettings.frank_wolfe("permutation", steps, 0, seed % 2**32)
+    engine = engine_of(problem, settings_, LAM, bounds)
+    reference = OutputSteps(problem, LAM, check_bounds(bounds, 3), steps)
+
+    # One pass: a second step may find outputs that tie.
+    for _ in range(problem.n_blocks):
+        before = engine.gaps()
+        engine.run(1, 1, NEVER, 0.0, 0.0)
+        (block,) = np.flatnonzero(engine.gaps() != before)
+        reference.step(int(block))
+    engine.gap_pass()
+    np.testing.assert_allclose(engine.gaps(), fresh_gaps(problem, reference.dual), atol=1e-7)
+    smaller = engine_of(problem, settings_, ratio * LAM, bounds, engine, True)
+    np.testing.assert_allclose(smaller.weights(), engine.weights(), rtol=1e-9, atol=1e-9)
+    reference.transport(ratio * LAM)
+    np.testing.assert_allclose(smaller.weights(), reference.dual.weights, rtol=1e-6, atol=1e-6)
+    assert smaller.dual == pytest.approx(ratio * engine.dual, abs=1e-12)
+    assert smaller.dual == pytest.approx(reference.dual.value, abs=1e-8)
+    np.testing.assert_allclose(smaller.gaps(), fresh_gaps(problem, reference.dual), atol=1e-7)
 
 
-# ---- through solvers ----------------------------------------------------------------------------------------------------------
+# ---- through solvers ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hide", [False, True])
@@ -261,9 +225,7 @@ def test_a_solver_begins_where_it_ended(name, bounds, hide):
     model = Hidden(make_model(name)) if hide else make_model(name)
     for solver in (BCFW(tol=1e-2), BCFW(tol=1e-2, steps="pairwise", cache=10), FrankWolfe(tol=1e-2, max_passes=1e4)):
         first = solver.solve(model, LAM, bounds=BOUNDS[bounds])
-        state = first.state.dual if hasattr(first.state, "corners") else first.state
-        weights = state.weights() if callable(state.weights) else state.weights
-        value = state.dual if isinstance(state, _core.BlockEngine) else state.value
+        weights, value = first.state.engine.weights(), first.state.engine.dual
         look = (
             type(solver)(max_passes=0, tol=0)
             if isinstance(solver, FrankWolfe)
@@ -277,25 +239,25 @@ def test_a_solver_begins_where_it_ended(name, bounds, hide):
             assert second.gap == pytest.approx(hinge + ratio * (LAM / 2 * weights @ weights - value), abs=1e-11)
 
 
+@pytest.mark.parametrize("hide", [False, True])
 @pytest.mark.parametrize(
     "solver", [PartialLinearization(tol=1e-2, temperature=0.05), ExponentiatedGradient(tol=1e-2)], ids=["pl", "eg"]
 )
-def test_solvers_in_the_interior_begin_where_they_ended(solver):
-    model = make_model("chain")
+def test_solvers_in_the_interior_begin_where_they_ended(solver, hide):
+    model = Averaging(make_model("chain")) if hide else make_model("chain")
     first = solver.solve(model, LAM)
-    assert isinstance(first.state, SoftState)
     weights, dual = first.state.engine.weights(), first.state.engine.dual
-    run = Run(solver, model, 0.3 * LAM, None)
-    engine = make_engine(
-        run, model.block_data, _core.BlockSettings.partial_linearization(0.05, "line_search", 1e-3, 0), first.state.engine
-    )
+    settings_ = _core.BlockSettings.partial_linearization(0.05, "line_search", 1e-3, 0)
+    engine = EngineRun(Run(solver, model, 0.3 * LAM, None), settings_, first, kind="interior").engine
     np.testing.assert_allclose(engine.weights(), weights, rtol=1e-9, atol=1e-12)
     assert engine.dual == pytest.approx(0.3 * dual, abs=1e-11)
     second = solver.solve(model, 0.3 * LAM, start=first)
     assert second.converged and second.dual <= optimum("chain", "free", 0.3 * LAM).primal + 1e-12 <= second.primal + 2e-12
     # A larger lambda keeps the distributions.
-    larger = make_engine(Run(solver, model, 2 * LAM, None), model.block_data, frank_wolfe(), first.state.engine)
+    larger = EngineRun(Run(solver, model, 2 * LAM, None), settings_, first, kind="interior").engine
     np.testing.assert_allclose(larger.weights(), weights / 2, rtol=1e-9, atol=1e-12)
+    # A state of outputs cannot go on from one in the interior, and begins at the truth.
+    assert not EngineRun(Run(solver, model, 2 * LAM, None), frank_wolfe(), first).engine.weights().any()
 
 
 @pytest.mark.parametrize("hide", [False, True])
@@ -308,10 +270,11 @@ def test_a_chain_of_starts_ends_at_the_optimum(solver, hide):
     """One lambda after another, each from the one before, against the quadratic program."""
     rng = np.random.default_rng(4)
     model = MulticlassProblem(rng.normal(size=(6, 2)), rng.integers(0, 3, 6), 3)
+    problem = Hidden(model) if hide else model
     blocks = [outputs_of(model, block) for block in range(6)]
     for bounds in (None, (-0.4, 0.2)):
         reference, solution = Reference(blocks, bounds), None
         for lam in np.geomspace(3, 0.02, 7):
-            solution = solver.solve(Hidden(model) if hide else model, lam, bounds=bounds, start=solution)
+            solution = solver.solve(problem, lam, bounds=bounds, start=solution)
             best = reference.optimum(lam)
             assert solution.converged and solution.dual <= best + 1e-10 <= solution.primal + 2e-10

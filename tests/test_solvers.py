@@ -142,7 +142,7 @@ AVERAGING = ("bcpl", "pl", "bcpl at zero", "eg", "eg batch")
 def test_every_solver_trains_every_model(solver, model, bounds):
     problem = make_model(model)
     if solver in AVERAGING and model in ("user", "ranking"):
-        with pytest.raises(TypeError, match="has no expectations, which partial linearization and exponentiated gradients need; use BCFW, or give"):
+        with pytest.raises(TypeError, match="has no expectations, which partial linearization and exponentiated gradients need"):
             SOLVERS[solver].solve(problem, LAM, bounds=bounds)
         return
     solution = SOLVERS[solver].solve(problem, LAM, bounds=bounds)
@@ -195,7 +195,8 @@ def test_dual_never_falls(solver, hide, bounds):
         problem = Averaging(problem) if solver in AVERAGING else Hidden(problem)
     WatchedEngine.duals.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("maxmargin.solvers.engine._core", SimpleNamespace(BlockEngine=WatchedEngine, PythonOracle=_core.PythonOracle))
+        watched = SimpleNamespace(BlockEngine=WatchedEngine, PythonOracle=_core.PythonOracle)
+        patch.setattr("maxmargin.solvers.engine._core", watched)
         history = SOLVERS[solver].solve(problem, LAM, bounds=bounds).history
     assert len(WatchedEngine.duals) > 5 or solver == "one-slack"
     assert (np.diff(WatchedEngine.duals) >= -1e-12).all()
@@ -374,7 +375,7 @@ def test_warm_starts():
         # Of other data nothing is known, whatever their shape.
         X, y = data()
         for other in (make_model("enumerated"), MulticlassProblem(X + 1, y, 3)):
-            with pytest.raises(ValueError, match="^start belongs to other data: .*; leave it out, or pass a solution of this very"):
+            with pytest.raises(ValueError, match=r"^start belongs to other data: .*; leave it out, or pass"):
                 solver.solve(other, LAM, start=first)
 
 

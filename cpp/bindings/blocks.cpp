@@ -239,6 +239,8 @@ class PythonOracle final : public Oracle {
         read(block, problem_.attr("cut")(block, shown(weights)), answer);
     }
     void announce(std::size_t first, std::size_t last, const double* weights) override {
+        next_ = last_ = 0;
+        if (first == last) return;
         nb::gil_scoped_acquire locked;
         announced_ = problem_.attr("cuts")(nb::module_::import_("builtins").attr("range")(first, last), shown(weights));
         if (nb::len(announced_) != last - first)
@@ -262,6 +264,13 @@ class PythonOracle final : public Oracle {
     void mix(std::size_t block, double step) override {
         nb::gil_scoped_acquire locked;
         distributions_[block] = problem_.attr("mix")(distributions_[block], tilted_, step);
+    }
+    void shrink(double part) override {
+        nb::gil_scoped_acquire locked;
+        // As good as the truth itself, and still in the interior.
+        constexpr double kMass = 1e-30;
+        for (std::size_t i = 0; i < n_blocks; ++i)
+            distributions_[i] = problem_.attr("mix")(distributions_[i], problem_.attr("interior")(i, kMass), 1 - part);
     }
 
   private:

@@ -68,6 +68,8 @@ class Engine {
     // Visit blocks until a limit or, once `quiet_calls` calls were made, the goal is reached.
     Progress run(std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, const Goal& goal) {
         Progress progress;
+        // Answers that an interrupted gap pass left behind belong to other weights.
+        blocks_->announce(0, 0);
         while (progress.visits < most_visits && progress.calls < most_calls) {
             if (progress.calls >= quiet_calls && sampler_.all_seen() && reaches(goal)) {
                 progress.reached = true;
@@ -104,7 +106,8 @@ class Engine {
             means_[i] = h.mean / n;
             // A maximum may overlook what is not a number; an average does not.
             hinges.add(std::isnan(h.mean) ? h.mean : h.bound);
-            missed.add(h.bound - h.target);
+            // Of an oracle that finds less than the block has already, only what exceeds the block's mean is a gap at all.
+            missed.add(std::max(0.0, h.bound - std::max(h.target, h.mean)));
             sampler_.update(i, (h.target - h.mean) / n);
             blocks_->note_target(i);
             if (settings_.cache) blocks_->remember(i);

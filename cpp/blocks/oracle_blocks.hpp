@@ -45,6 +45,8 @@ class Oracle {
     virtual void average(std::size_t, Answer&) {}
     virtual void tilt(std::size_t, const double*, double, Answer&) {}
     virtual void mix(std::size_t, double) {}
+    // Keep only this part of every distribution and put the rest on the truth.
+    virtual void shrink(double) {}
     // One that shares no state with this one; null if there is no state.
     virtual std::shared_ptr<Oracle> clone() const { return nullptr; }
 
@@ -146,6 +148,7 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     }
 
     void shrink(double part) override {
+        if (interior_) return oracle_->shrink(part);
         for (Outputs& known : outputs_) {
             if (known.only_truth()) continue;
             for (std::size_t c = 0; c < known.size(); ++c) known[c].alpha *= part;
@@ -182,8 +185,9 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
             if (known[target_].alpha == 0) hinges_[target_] = answer_.loss - answer_.psi().dot(weights_.data());
             target_hinge_ = hinges_[target_];
         }
-        if (target_hinge_ < 0 && is_worse_than_truth()) {
-            ++worse_than_truth_;
+        if (target_hinge_ < 0 && is_worse_than_truth(target_hinge_)) {
+            // No fault of an oracle that says how much it may have missed.
+            worse_than_truth_ += is_worse_than_truth(answer_.bound);
             target_ = 0;
             target_hinge_ = 0;
         }
@@ -356,12 +360,12 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         });
     }
 
-    // A hinge below zero by more than rounding.
-    bool is_worse_than_truth() const {
+    // Below zero by more than rounding, at the present answer.
+    bool is_worse_than_truth(double hinge) const {
         double scale = answer_.loss;
         const SparseView psi = answer_.psi();
         for (std::size_t e = 0; e < psi.count; ++e) scale += std::abs(psi.values[e] * weights_.data()[psi.at[e]]);
-        return target_hinge_ < -1e-9 * scale;
+        return hinge < -1e-9 * scale;
     }
 
     // Store the target of block i if it is new.

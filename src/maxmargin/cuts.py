@@ -356,11 +356,14 @@ class CheckedProblem:
             scale = cut.loss + float(np.abs(cut.psi.values) @ np.abs(weights[cut.psi.indices]))
         else:
             scale = cut.loss + float(np.abs(cut.psi) @ np.abs(weights))
-        if hinge < -1e-9 * max(scale, 1e-300):
+        least = -1e-9 * max(scale, 1e-300)
+        if hinge >= least:
+            return cut
+        # No fault of an oracle that says how much it may have missed.
+        if cut.bound is None or cut.bound < least:
             self.exact = False
             self.worse_than_truth += 1
-            return Cut(np.zeros(self.n_features), 0.0)
-        return cut
+        return Cut(np.zeros(self.n_features), 0.0, cut.bound)
 
 
 def _refuse_nan(hinge: float) -> None:

@@ -97,8 +97,8 @@ class Solver(ABC):
             raise TypeError(f"start must be a Solution, since {type(self).__name__} cannot begin with cuts")
         if isinstance(start, Solution) and not start.belongs_to(problem):
             raise ValueError(
-                "start belongs to other data: what was learned there proves nothing here; leave it out, or pass a solution of this "
-                "very problem"
+                "start belongs to other data: what was learned there proves nothing here; leave it out, or pass a solution of "
+                "this very problem"
             )
         run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
         try:
@@ -146,8 +146,10 @@ class Run:
         self.history = History()
         self.status = ""
         self.best_weights: Floats | None = None
-        self.primal, self.dual, self.oracle_gap = np.inf, -np.inf, 0.0
+        self.primal, self.dual = np.inf, -np.inf
         self.dual_curve: Curve | None = None
+        # The part of the gap that is the solver's to close.
+        self.open_gap = np.inf
         # Whether bounds come from oracles, not from estimates.
         self.proved = True
         self.state: Any = None
@@ -169,12 +171,14 @@ class Run:
     def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0, curve: Curve | None = None) -> bool:
         """Record a pair of bounds, and how much of their gap is the oracle's; True if the run is over."""
         if primal < self.primal or self.best_weights is None:
-            self.primal, self.oracle_gap, self.best_weights = primal, oracle_gap, weights.copy()
+            self.primal, self.best_weights = primal, weights.copy()
         if dual > self.dual:
             self.dual, self.dual_curve = dual, curve
+        # Where the oracle misses outputs the best weights may be others than those at which the solver has done what it can.
+        self.open_gap = min(self.primal, primal - oracle_gap) - self.dual
         self.history.record(self.passes, self.primal, self.dual, time.perf_counter() - self.started)
         solver = self.solver
-        if self.primal - self.dual - self.oracle_gap <= self.target():
+        if self.open_gap <= self.target():
             self.status = "converged"
         elif self.passes >= solver.max_passes:
             self.status = "max_passes"
@@ -200,7 +204,8 @@ class Run:
         assert self.best_weights is not None
         noise = 1e-11 * max(1.0, *map(abs, self.history.primal))
         proved = self.proved and self.problem.exact
-        certificate = Certificate(float(self.primal), float(self.dual), proved, max(0.0, self.oracle_gap), noise)
+        oracle_gap = max(0.0, self.primal - self.dual - max(0.0, self.open_gap))
+        certificate = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise)
         caught = ""
         if self.problem.worse_than_truth:
             caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"

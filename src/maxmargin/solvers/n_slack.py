@@ -28,5 +28,4 @@ class NSlackCuttingPlane(Solver):
         data = _core.PythonOracle(problem, problem.n_blocks, problem.n_features) if plain else None
         blocks = EngineRun(run, settings, start, data=data)
         while not blocks.gap_pass():
-            gap = run.history.primal[-1] - run.history.dual[-1]
-            blocks.settle(max(self._PART * gap, self._TARGET_PART * run.target(), 1e-13 * abs(run.primal)))
+            blocks.settle(max(self._PART * run.open_gap, self._TARGET_PART * run.target(), 1e-13 * abs(run.primal)))

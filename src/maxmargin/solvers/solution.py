@@ -140,6 +140,14 @@ class Solution:
         """Whether the gap is proved."""
         return self.certificate.certified
 
+    def curve_at(self, regularization: float) -> Curve | None:
+        """A dual curve that is high at another lambda."""
+        return self.state.curve_at(regularization) if hasattr(self.state, "curve_at") else self.dual_curve
+
+    def lower_bound(self, regularization: float) -> float:
+        """What the cuts of the run prove of the optimum at another lambda, if it kept any."""
+        return float(self.state.lower_bound(regularization)) if hasattr(self.state, "lower_bound") else 0.0
+
     def belongs_to(self, problem: Problem) -> bool:
         """Whether it is a solution of this problem, or of one with the same data."""
         if self.problem is not None:
