@@ -9,6 +9,7 @@ For QS-suitable losses, in long lists with few positives, it is found in less ti
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -134,7 +135,7 @@ def most_violating_ranking(
     """
     if method not in _METHODS:
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(map(repr, _METHODS))}")
-    if not np.isfinite(loss_scale):
+    if not math.isfinite(loss_scale):
         raise ValueError(f"loss_scale={loss_scale} must be finite")
     checked = checked_loss(ranking_loss(loss))
     values = check_scores(scores)
@@ -157,10 +158,11 @@ def _solve_list(
 ) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.int32], NDArray[np.int64]]:
     """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
     name, how = loss.native_name(), str(method)
-    known = name is not None and loss_scale >= 0 and how != "table"
-    n_pos = 0 if known else int(np.count_nonzero(truth))
+    if name is not None and loss_scale >= 0 and how != "table":
+        return _core.solve_list(values, truth, name, how, loss_scale)[:5]
+    n_pos = int(np.count_nonzero(truth))
     n_neg = len(truth) - n_pos
-    if not known and n_pos > 0 and n_neg > 0:
+    if n_pos > 0 and n_neg > 0:
         if how in ("quicksort", "sort", "greedy") and not (loss_scale >= 0 and loss.is_suitable(n_pos, n_neg)):
             why = "with a loss that counts negatively" if loss_scale < 0 else f"for loss={loss!r}, which is not QS-suitable"
             raise ValueError(f"method={method!r} does not find the maximum {why}; use 'auto' or 'table'")
