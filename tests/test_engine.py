@@ -9,13 +9,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from maxmargin.models.compiled import compiled_features
 from reference_steps import OutputSteps
 from solver_cases import LAM, MODELS, Averaging, Hidden, engine_of, listed, make_model, optimum, outputs_of, primal_of
 
 from maxmargin import _core
 from maxmargin.cuts import Cut, Problem, SparseVector
 from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem
+from maxmargin.problems.arrays import compiled_features
 from maxmargin.solvers import (
     BCFW,
     ExponentiatedGradient,
