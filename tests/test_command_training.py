@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_cases import in_a_pipe_and_on_a_terminal, samples
-from maxmargin.estimators.training import _BY_NAME
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 import maxmargin
@@ -22,8 +21,8 @@ from maxmargin import RankingSVM, load_model
 from maxmargin.cli import main
 from maxmargin.cli.cv import split
 from maxmargin.data import RankingData, load_svmlight
+from maxmargin.estimators.base import SOLVERS
 from maxmargin.estimators.model_files import read_model
-from maxmargin.losses.ranking import _BY_NAME as LOSSES_BY_NAME
 from maxmargin.problems import RankingProblem
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
@@ -326,11 +325,7 @@ def test_too_little_memory(run, tmp_path, monkeypatch, command):
 
 
 def test_choices_are_those_of_the_library():
-    assert set(options.SOLVERS) == {"auto", *_BY_NAME}
-    for first, others in options.LOSSES.items():
-        assert all(LOSSES_BY_NAME[other] is LOSSES_BY_NAME[first] for other in others)
-    names = {name for first, others in options.LOSSES.items() for name in (first, *others)}
-    assert names == {*LOSSES_BY_NAME, "accuracy"}
+    assert set(options.SOLVERS) == {"auto", *SOLVERS}
 
 
 def test_losses_by_other_names(run):

@@ -271,7 +271,7 @@ def test_item_9_interpolation_of_the_closed_form():
 def test_item_10_estimates_certify_nothing(hide, rule):
     model, blocks = make_case("multiclass")
     trace_ = partial(trace_path, Hidden(model) if hide else model, epsilon=0.1, lambda_min=0.02, kappa=0.9, rule=rule)
-    with pytest.raises(ValueError, match=r"BCFW\(stop='heuristic'\) certifies nothing; use stop='exact', or pass"):
+    with pytest.raises(ValueError, match=r"BCFW\(stop='heuristic'\) proves nothing; use stop='exact', or pass"):
         trace_(solver=BCFW(stop="heuristic"))
     path = trace_(solver=BCFW(stop="heuristic"), certified=False)
     assert path.complete and not path.certified

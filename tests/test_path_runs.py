@@ -143,7 +143,8 @@ def test_resumption(stop_after, rule):
     assert not set(solved[1:]) & {point.lam for point in kept}
     assert len(solved) - 1 == len(again) - stop_after
     # A finished path needs no more solves, and is the same.
-    points = [Solved(lam, whole.store[k], whole.hinges[k], whole.duals[k], whole.passes[k]) for k, lam in enumerate(whole.lambdas)]
+    columns = zip(whole.lambdas, whole.store, whole.hinges, whole.duals, whole.passes, strict=True)
+    points = [Solved(*column) for column in columns]
     same = trace(rule=rule, known=points, solver=BCFW(max_passes=0))
     assert same.complete
     np.testing.assert_allclose(same.segments, whole.segments, rtol=1e-9, atol=1e-15)

@@ -37,7 +37,12 @@ class StatusLine:
     """
 
     def __init__(
-        self, name: str = "", *, transient: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str = "",
+        *,
+        transient: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._prefix, self._transient, self._clock = f"{name}: " if name else "", transient, clock
         self._stream = sys.stderr if stream is None else stream

@@ -18,7 +18,6 @@ import click
 from maxmargin.cli.signals import exit_code, noting_signals
 
 # Spelt out because the estimators, which know them, take long to load; a test compares. Other names of the same come after.
-LOSSES = {"ap": ("map", "average_precision"), "ndcg": (), "auc": ("roc_auc",), "mrr": ("reciprocal_rank",), "accuracy": ()}
 SOLVERS = ("auto", "bcfw", "eg", "fw", "n_slack", "one_slack", "pl", "subgradient")
 
 GAINS = click.option(
@@ -60,22 +59,32 @@ EXISTING = File("/dev/stdin", exists=True)
 OUTPUT = File("/dev/stdout", exists=False)
 
 
-class Loss(click.Choice[str]):
-    """A loss, by any of its names; the first of them is handed on."""
+# The oldest click that will do has no parameters of types.
+_Word = click.ParamType[str] if TYPE_CHECKING else click.ParamType
+
+
+class Loss(_Word):
+    """A loss, by any of its names; the first of them is handed on. Who they are is asked when it matters."""
 
     name = "loss"
 
-    def __init__(self) -> None:
-        super().__init__([name for first, others in LOSSES.items() for name in (first, *others)], case_sensitive=False)
+    def names(self) -> list[tuple[str, ...]]:
+        """Of every loss."""
+        from maxmargin.losses.ranking import NAMED
+
+        return [*(kind.names for kind in NAMED), ("accuracy",)]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """What --help shows."""
-        return f"[{'|'.join(LOSSES)}]"
+        return f"[{'|'.join(names[0] for names in self.names())}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The first name."""
-        found = super().convert(value, param, ctx)
-        return next(first for first, others in LOSSES.items() if found in (first, *others))
+        found = next((names[0] for names in self.names() if str(value).lower() in names), None)
+        if found is None:
+            known = ", ".join(repr(name) for names in self.names() for name in names)
+            self.fail(f"{value!r} is not one of {known}.", param, ctx)
+        return found
 
 
 class DataOptions(NamedTuple):

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.cli.options import DataOptions, check_reading
-from maxmargin.data import DataError, FeatureIndexError, RankingData, Wanted, is_table, load_svmlight, load_wanted
+from maxmargin.data import READERS, DataError, FeatureIndexError, RankingData, Wanted, is_table, load, load_svmlight, load_wanted
+from maxmargin.data.source import format_suffix
 from maxmargin.estimators.model_files import SavedModel, read_model
 from maxmargin.storage import is_special
 
@@ -22,6 +23,8 @@ def training_data(path: Path, reading: DataOptions) -> RankingData:
     check_reading(path, reading)
     if is_table(path):
         return load_wanted(path, _wanted(reading), reading.split_queries)
+    if format_suffix(path) in READERS:
+        return load(path)
     zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
     return load_svmlight(path, zero_based=zero_based, split_queries=reading.split_queries)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from maxmargin.data.columns import Wanted
@@ -14,6 +15,7 @@ from maxmargin.data.table import load_table, load_wanted, read_table
 from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
+    "READERS",
     "DataError",
     "FeatureIndexError",
     "JudgedRun",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
+# Readers of other formats, by suffix: functions of a path, and of options, that return RankingData.
+READERS: dict[str, Callable[..., RankingData]] = {}
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -47,8 +51,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> RankingData:
     Parameters
     ----------
     path : path
-        ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` are tables; every other name is taken for svmlight/LETOR, which has no
-        suffix of its own. A further ``.gz`` or ``.bz2`` says how text is compressed.
+        ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` are tables, and suffixes in ``READERS`` have their own readers; every other
+        name is taken for svmlight/LETOR, which has no suffix. A further ``.gz`` or ``.bz2`` says how text is compressed.
     **options
         Those of :func:`load_table`, where ``label`` is needed, or of :func:`load_svmlight`.
 
@@ -57,7 +61,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> RankingData:
     RankingData
     """
     if not is_table(path):
-        return load_svmlight(path, **options)
+        reader: Callable[..., RankingData] = READERS.get(format_suffix(path), load_svmlight)
+        return reader(path, **options)
     if "label" not in options:
         raise ValueError(f"{os.fspath(path)} is a table; pass label= (and query=, if it has queries), the names of its columns")
     return load_table(path, **options)

@@ -27,6 +27,8 @@ class RankingLoss(ABC):
 
     Attributes
     ----------
+    names : tuple of str
+        By which estimators and the command know it, if it is one of ``NAMED``.
     proved_suitable : bool
         A class whose losses are QS-suitable for lists of any size may say so in its body. Otherwise the differences of all pairs
         of a long list are looked at before it is ranked in almost linear time.
@@ -46,6 +48,7 @@ class RankingLoss(ABC):
     0.8
     """
 
+    names: ClassVar[tuple[str, ...]] = ()
     proved_suitable: ClassVar[bool] = False
     # The compiled twin of this class, if it has one. A subclass does not inherit it: its derivative may differ.
     _native: ClassVar[str | None] = None
@@ -98,6 +101,7 @@ class RankingLoss(ABC):
 class AveragePrecision(RankingLoss):
     """``1 - AP``, where AP is the mean over the positives of the precision at their position."""
 
+    names = ("ap", "map", "average_precision")
     _native = "ap"
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
@@ -115,6 +119,7 @@ class AveragePrecision(RankingLoss):
 class AUC(RankingLoss):
     """``1 - AUC``: the fraction of (negative, positive) pairs in the wrong order."""
 
+    names = ("auc", "roc_auc")
     _native = "auc"
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
@@ -129,6 +134,7 @@ class AUC(RankingLoss):
 class ReciprocalRank(RankingLoss):
     """``1 - 1 / (position of the first positive)``."""
 
+    names = ("mrr", "reciprocal_rank")
     _native = "mrr"
 
     def derivative(self, j: Ints, i: Ints, n_pos: int, n_neg: int) -> Floats:
@@ -191,6 +197,8 @@ class Discounted(RankingLoss):
 class NDCG(Discounted):
     """``1 - NDCG`` of a binary relevance, with the discount ``1 / log2(1 + position)`` unless another is given."""
 
+    names = ("ndcg",)
+
     def __init__(self, discount: Callable[[Any], Any] | None = None) -> None:
         self.discount = discount if discount is not None else logarithmic_discount
 
@@ -207,16 +215,8 @@ def logarithmic_discount(position: ArrayLike) -> Floats:
     return np.asarray(1.0 / np.log2(1.0 + np.asarray(position)), dtype=np.float64)
 
 
-_BY_NAME: dict[str, type[RankingLoss]] = {
-    "ap": AveragePrecision,
-    "average_precision": AveragePrecision,
-    "map": AveragePrecision,
-    "ndcg": NDCG,
-    "auc": AUC,
-    "roc_auc": AUC,
-    "mrr": ReciprocalRank,
-    "reciprocal_rank": ReciprocalRank,
-}
+# Losses that have names; the first one is that by which the command knows them.
+NAMED: tuple[type[RankingLoss], ...] = (AveragePrecision, NDCG, AUC, ReciprocalRank)
 
 
 def ranking_loss(loss: str | RankingLoss) -> RankingLoss:
@@ -229,9 +229,9 @@ def ranking_loss(loss: str | RankingLoss) -> RankingLoss:
         return loss
     if isinstance(loss, str):
         try:
-            return _BY_NAME[loss.lower()]()
-        except KeyError:
-            known = ", ".join(repr(name) for name in sorted(_BY_NAME))
+            return next(kind for kind in NAMED if loss.lower() in kind.names)()
+        except StopIteration:
+            known = ", ".join(sorted(repr(name) for kind in NAMED for name in kind.names))
             raise ValueError(f"loss={loss!r} is unknown; choose one of {known}, or pass a RankingLoss object") from None
     if isinstance(loss, type) and issubclass(loss, RankingLoss):
         raise TypeError(f"loss={loss.__name__} is a class; pass an object, {loss.__name__}()")

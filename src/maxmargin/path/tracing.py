@@ -133,7 +133,7 @@ def trace_path(
     if certified and not problem.exact:
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
     if certified and not solver.certifies:
-        raise ValueError(f"{type(solver).__name__}(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
+        raise ValueError(f"{type(solver).__name__}(stop='heuristic') proves nothing; use stop='exact', or pass certified=False")
     for point in known or []:
         if len(point.weights) != problem.n_features:
             found, wanted = len(point.weights), problem.n_features

@@ -51,9 +51,8 @@ class DirectRanking:
         scores = self._scores(weights)
         coefficients, value = np.zeros(len(scores)), 0.0
         for relevant, factors in zip(self.model.relevant, self.model.weights, strict=True):
-            values, slopes = direct_losses(
-                scores, relevant, self.model.offsets, self.model.checked, epsilon, sign or self.sign, thread_count(self.model.n_jobs)
-            )
+            lists, threads = (scores, relevant, self.model.offsets), thread_count(self.model.n_jobs)
+            values, slopes = direct_losses(*lists, self.model.checked, epsilon, sign or self.sign, threads)
             value += float(factors @ values)
             coefficients += np.repeat(factors, np.diff(self.model.offsets)) * slopes
         gradient = weighted_rows(coefficients, self.model.X) / self._total

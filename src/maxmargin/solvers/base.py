@@ -164,7 +164,7 @@ class Run:
         return weights if self.bounds is None else np.clip(weights, *self.bounds)
 
     def curve(self, dual: float, weights: Floats) -> Curve | None:
-        """The dual objective as a function of lambda, at a dual point that belongs to the weights; with bounds nothing is said."""
+        """The dual objective as a function of lambda, at a dual point that belongs to the weights; not within bounds."""
         ridge = 0.5 * self.lam * float(weights @ weights)
         return None if self.bounds is not None else (dual + ridge, ridge * self.lam)
 

@@ -166,7 +166,8 @@ class Bundle:
             cuts = earlier.cuts.at(run.lam, run.bounds)
         weights = cuts.weights if start is None or start.weights is None else run.project(start.weights)
         # A tangent that no exact oracle made would be believed in.
-        if earlier is not None and isinstance(start, Solution) and start.certified and np.array_equal(earlier.best.weights, weights):
+        sound = isinstance(start, Solution) and start.certified
+        if earlier is not None and sound and np.array_equal(earlier.best.weights, weights):
             return cls(cuts, earlier.best.under(run), earlier.reach)
         best = LinePoint.at(run, weights, run.problem.scores(weights), 0.0)
         cuts.append(best.cut(run))
@@ -209,9 +210,9 @@ class WorkingSet:
     Linear constraints on the weights, ``row . w >= least``, may be among them: a constraint is a cut with a multiplier that
     has no upper bound.
 
-    With multipliers ``alpha`` and ``v = psi' alpha / lambda``, the minimiser is ``v`` or, within bounds, ``clip(v)``. Which weights
-    are at their bounds is guessed; the rest is a quadratic on the simplex, whose solution gives the next guess. Steps that
-    go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
+    With multipliers ``alpha`` and ``v = psi' alpha / lambda``, the minimiser is ``v`` or, within bounds, ``clip(v)``. Which
+    weights are at their bounds is guessed; the rest is a quadratic on the simplex, whose solution gives the next guess. Steps
+    that go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
     quadratic in pieces).
 
     Parameters
@@ -344,7 +345,8 @@ class WorkingSet:
 
     def _solve(self, late: Callable[[], bool]) -> None:
         if self.bounds is None:
-            return self._qp.solve()
+            self._qp.solve()
+            return
         self._guess()
         for _ in range(self._GUESSES):
             alpha = self._qp.solution

@@ -1,0 +1,11 @@
+import click
+
+from maxmargin.cli.main import main
+from maxmargin.data import load
+
+
+@main.command()
+@click.argument("data")
+def count(data):
+    """How many samples a file has."""
+    click.echo(load(data).X.shape[0])
