@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -59,8 +59,11 @@ EXISTING = File("/dev/stdin", exists=True)
 OUTPUT = File("/dev/stdout", exists=False)
 
 
-# The oldest click that will do has no parameters of types.
-_Word = click.ParamType[str] if TYPE_CHECKING else click.ParamType
+if TYPE_CHECKING:
+    _Word = click.ParamType[str]
+else:
+    # In older versions it takes no type.
+    _Word = click.ParamType
 
 
 class Loss(_Word):
