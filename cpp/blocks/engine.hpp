@@ -109,8 +109,8 @@ class Engine {
             // Of an oracle that finds less than the block has already, only what exceeds the block's mean is a gap at all.
             missed.add(std::max(0.0, h.bound - std::max(h.target, h.mean)));
             sampler_.update(i, (h.target - h.mean) / n);
-            blocks_->note_target(i);
             if (settings_.cache) blocks_->remember(i);
+            blocks_->note_target(i);
         }
         sampler_.settle();
         last_gap_ = sampler_.sum();
