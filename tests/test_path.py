@@ -238,7 +238,7 @@ def one_number():
 
 
 @pytest.mark.parametrize(
-    "solver", [BCFW(), BCFW(steps="pairwise"), FrankWolfe(), OneSlackCuttingPlane()], ids=["fw", "pairwise", "batch", "one slack"]
+    "solver", [BCFW(), BCFW(steps="pairwise"), FrankWolfe()], ids=["fw", "pairwise", "batch"]
 )
 def test_item_9_breakpoints_of_the_closed_form(solver):
     for problem in (*one_number(), Hidden(one_number()[0])):

@@ -340,6 +340,8 @@ class _PathRun:
 
     def _interpolate(self) -> None:
         for above, below in list(zip(self.points, self.points[1:], strict=False)):
+            if below.place != _crossing(above, below)[0]:
+                _bound_between(above, below)
             self._refine(above, below)
         step = self._STEP
         while True:
@@ -363,14 +365,15 @@ class _PathRun:
 
     def _next(self, above: Solved, step: float) -> float:
         """Where to solve after a step of log lambda; not close above where the path ends, for there is to be a solve."""
-        lam = float(above.lam * np.exp(-step))
         if np.log(above.lam / self.lambda_min) > self._FINISH * step:
-            return lam
-        # The gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min, and the ridge is no greater than it is here.
-        ridge = max(0.5 * above.lam * above.squared, above.curve[1] / above.lam)
-        part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if above.curve[1] > 0 else 0.0
-        stretch = 1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2))
-        return max(self.lambda_min, min(lam, self.lambda_min * stretch))
+            return float(above.lam * np.exp(-step))
+        # Where the dual point has the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min. The
+        # ridge is no greater there than it is here.
+        ridge = 0.5 * above.lam * above.squared
+        same = 0 < above.curve[1] <= 1.1 * ridge * above.lam
+        part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if same else 0.0
+        lam = self.lambda_min * (1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2)))
+        return lam if lam**2 < self.lambda_min * above.lam else self.lambda_min
 
     def _last_range(self, last: Solved) -> Segment | None:
         """From the last point to the end of the path, or to zero, if its weights are good enough for that."""
@@ -390,6 +393,9 @@ class _PathRun:
             above, below = waiting.pop()
             place, worst = _crossing(above, below)
             if worst <= self.epsilon:
+                # From below to above: nothing more will begin there.
+                if below is not self.points[-1]:
+                    below.solution = None
                 continue
             # Well inside, also where the two objectives hardly differ.
             inside = np.clip(np.log(place / below.lam) / np.log(above.lam / below.lam), 0.1, 0.9)

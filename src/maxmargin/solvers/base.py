@@ -168,7 +168,8 @@ class Run:
         target = solver.epsilon if solver.epsilon is not None else solver.tol * abs(self.primal)
         if self.best_weights is not None and self.primal - self.dual <= target:
             self.status = "converged"
-        elif self.best_weights is not None and self.primal - self.dual - self.oracle_gap <= target:
+        elif self.best_weights is not None and self.primal - self.dual - target <= self.oracle_gap >= target:
+            # The rest is not to be had.
             self.status = "oracle"
         elif self.passes >= solver.max_passes:
             self.status = "max_passes"
