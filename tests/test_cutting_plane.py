@@ -317,7 +317,8 @@ def test_a_set_that_is_borrowed_from_does_not_change_its_copies():
         known.settle(0)
     known.append(Cut(rng.normal(size=5), 3.0))
     known.settle(0)
-    assert other.at(0.05, None).value == pytest.approx(value, rel=1e-12) == pytest.approx(reference_value(cuts, 0.05, None), rel=1e-6)
+    assert value == pytest.approx(reference_value(cuts, 0.05, None), rel=1e-6)
+    assert other.at(0.05, None).value == pytest.approx(value, rel=1e-12)
 
 
 def test_a_late_set_still_bounds_from_below():
@@ -333,7 +334,7 @@ def test_a_late_set_still_bounds_from_below():
     assert 0 < early <= known.value + 1e-15 and known.value == pytest.approx(reference_value(cuts, 0.01, bounds), rel=1e-6)
 
 
-# ---- opaque scores, and oracles that know bounds --------------------------------------------------------------------------------
+# ---- opaque scores, and oracles that know bounds ------------------------------------------------------------------------------
 
 
 class Handle:

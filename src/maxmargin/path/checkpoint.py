@@ -97,7 +97,8 @@ class Checkpoint:
         store = WeightStore(self.n_features)
         for point in points:
             store.append(point.weights)
-        arrays: dict[str, Any] = {column: np.array([getattr(point, column) for point in points]) for column in (*_COLUMNS, "curve")}
+        columns = (*_COLUMNS, "curve")
+        arrays: dict[str, Any] = {column: np.array([getattr(point, column) for point in points]) for column in columns}
         write_archive(self.file, _KIND, self._settings, {**arrays, **store.arrays(), **self._marks})
         self._written = time.monotonic()
 

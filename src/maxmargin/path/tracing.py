@@ -133,7 +133,8 @@ def trace_path(
     if certified and not problem.exact:
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
     if certified and not solver.certifies:
-        raise ValueError(f"{type(solver).__name__}(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
+        name = type(solver).__name__
+        raise ValueError(f"{name}(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
     for point in known or []:
         if len(point.weights) != problem.n_features:
             found, wanted = len(point.weights), problem.n_features
@@ -265,7 +266,7 @@ class _PathRun:
         dual = 0.5 * start.lam * float(weights @ weights) + hinge - start.gap
         stored = self._stored(weights)
         if stored is not weights:
-            weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
+            weights, hinge = stored, counted.mean_cut(stored).upper(stored)
         return Solved(start.lam, weights, hinge, dual, counted.calls / counted.n_blocks, counted.exact)
 
     def _stored(self, weights: Floats) -> Floats:
@@ -295,7 +296,7 @@ class _PathRun:
         stored = self._stored(weights)
         if stored is not weights:
             counted = CheckedProblem(self.problem)
-            weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
+            weights, hinge = stored, counted.mean_cut(stored).upper(stored)
             passes, exact = passes + 1, exact and counted.exact
         point = Solved(lam, weights, hinge, solution.dual, passes, exact, solution, solution.dual_curve or (0.0, 0.0))
         if solution.status == "interrupted" or point.gap > self.largest_gap:
@@ -466,7 +467,7 @@ class _PathRun:
             segments=segments,
             certified=all(point.certified for point in self.points),
             complete=complete,
-            closed_form=self.start is not None,
+            closed_form=self.start is not None and self.start.oracle_gap == 0,
             start_gap=self.points[0].gap,
             interrupted=interrupted,
         )

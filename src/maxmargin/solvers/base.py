@@ -154,7 +154,7 @@ class Run:
         return self._over(self.primal, self.dual)
 
     def curve(self, dual: float, weights: Floats) -> Curve | None:
-        """The dual objective as a function of lambda, at a dual point that belongs to the weights; with bounds nothing is said."""
+        """The dual objective as a function of lambda, at the dual point of these weights; nothing is said with bounds."""
         ridge = 0.5 * self.lam * float(weights @ weights)
         return None if self.bounds is not None else (dual + ridge, ridge * self.lam)
 
