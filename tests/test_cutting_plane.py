@@ -1,5 +1,7 @@
 """The small QP and the ranking problem against general-purpose optimisation."""
 
+import pickle
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from solver_cases import Hidden
 
+from maxmargin.cuts import Cut, SparseVector, Tangent
 from maxmargin.losses import ranking_loss
 from maxmargin.problems import RankingProblem
-from maxmargin.solvers import OneSlackCuttingPlane, SimplexQP
+from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
+from maxmargin.solvers.cutting_plane import WorkingSet
 
 
 def simplex_gap(qp):
@@ -166,3 +170,227 @@ def test_tiny_C_still_ranks():
     model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
     solution = OneSlackCuttingPlane().solve(model, 1e9)
     assert solution.converged and 0 < np.abs(solution.weights).max() < 1e-8
+
+
+# ---- warm starts --------------------------------------------------------------------------------------------------------------
+
+
+def one_list(n=2000, d=10, seed=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    relevant = X @ rng.normal(size=d) + 2 * np.sqrt(d) * rng.normal(size=n) > 2.5 * np.sqrt(d)
+    return RankingProblem(X, relevant, ranking_loss("ap"))
+
+
+def test_warm_starts_help():
+    """Counts of passes; distributed.md 18.1 has those of a start at the minimiser of the old cuts."""
+    model, solver = one_list(), OneSlackCuttingPlane(tol=1e-4)
+    cold = solver.solve(model, 1e-3)
+    assert solver.solve(model, 1e-3, start=cold).passes <= 1
+    half = OneSlackCuttingPlane(tol=1e-4, max_passes=cold.passes // 2).solve(model, 1e-3)
+    assert half.passes + solver.solve(model, 1e-3, start=half).passes <= cold.passes + 5
+    for factor in (0.01, 0.1, 0.5, 2, 10, 100):
+        from_nothing, warm = (solver.solve(model, factor * 1e-3, start=start) for start in (None, cold))
+        assert warm.converged and warm.certified and warm.passes <= 0.3 * from_nothing.passes
+        assert warm.primal == pytest.approx(model_primal(model, warm.weights, factor * 1e-3), rel=1e-12)
+        assert warm.dual <= from_nothing.primal and from_nothing.dual <= warm.primal
+
+
+def model_primal(model, weights, lam):
+    return lam / 2 * weights @ weights + model.mean_cut(weights).hinge(weights)
+
+
+def test_counts_of_passes_and_cuts():
+    """A wrong slope on the line, and cuts that are dropped too early or never, change no optimum, only these."""
+    assert OneSlackCuttingPlane(tol=1e-5).solve(one_list(), 1e-1).passes <= 70
+    long = OneSlackCuttingPlane(tol=1e-9).solve(one_list(1000, 20), 1e-3)
+    assert long.passes <= 550 and 110 <= len(long.state.cuts) <= 165
+
+
+@pytest.mark.parametrize("bounds", [None, (-0.1, 0.5)])
+def test_solutions_can_be_pickled(bounds):
+    model, solver = one_list(300, 4), OneSlackCuttingPlane(tol=1e-5)
+    first = solver.solve(model, 1e-2, bounds=bounds)
+    again = pickle.loads(pickle.dumps(first))
+    np.testing.assert_array_equal(again.weights, first.weights)
+    direct, carried = (solver.solve(model, 8e-3, bounds=bounds, start=start) for start in (first, again))
+    cold = solver.solve(model, 8e-3, bounds=bounds)
+    assert carried.converged and carried.certified and carried.passes <= direct.passes + 3 < cold.passes
+    assert carried.dual <= cold.primal and cold.dual <= carried.primal
+    qp = pickle.loads(pickle.dumps(first.state.cuts._qp))
+    np.testing.assert_array_equal(qp.gram, first.state.cuts._qp.gram)
+    assert qp.value == pytest.approx(first.state.cuts._qp.value, rel=1e-12)
+
+
+def test_an_oracle_that_was_caught_is_asked_again():
+    """What it said of the best weights is not believed in a second run."""
+    model, solver = one_list(300, 4), OneSlackCuttingPlane(tol=1e-5)
+    first = solver.solve(model, 1e-2)
+    first.certificate = replace(first.certificate, proved=False)
+    assert solver.solve(model, 1e-2, start=first).passes >= 1
+
+
+def test_known_cuts():
+    model, solver = one_list(300, 4), OneSlackCuttingPlane(tol=1e-5)
+    cold = solver.solve(model, 1e-2)
+    rng = np.random.default_rng(0)
+    cuts = [model.mean_cut(cold.weights + 0.05 * rng.normal(size=4)) for _ in range(30)]
+    for start in (KnownCuts(cuts), KnownCuts(cuts, cold.weights)):
+        warm = solver.solve(model, 1e-2, start=start)
+        assert warm.certified and warm.converged and warm.passes < cold.passes
+        assert warm.dual <= cold.primal and cold.dual <= warm.primal
+    with pytest.raises(TypeError, match="start must be a Solution, since BCFW cannot begin with cuts"):
+        BCFW().solve(model, 1e-2, start=KnownCuts(cuts))
+
+
+# ---- the working set ----------------------------------------------------------------------------------------------------------
+
+
+def random_set(rng, lam, bounds, m=12, d=5):
+    cuts = [Cut(psi, float(loss)) for psi, loss in zip(rng.normal(size=(m, d)), rng.random(m), strict=True)]
+    cuts.append(Cut(SparseVector(np.array([1, 3], dtype=np.int32), np.array([0.5, -2.0])), 0.7))
+    known = WorkingSet(d, lam, bounds)
+    for cut in cuts:
+        known.append(cut)
+        known.settle()
+    return known, cuts
+
+
+def reference_value(cuts, lam, bounds, d=5):
+    lower, upper = (np.full(d, -np.inf), np.full(d, np.inf)) if bounds is None else bounds
+    table = np.array([[*cut.dense(d), 1.0] for cut in cuts])
+    losses = np.array([cut.loss for cut in cuts])
+    inside = np.clip(np.zeros(d), lower, upper)
+    found = minimize(
+        lambda z: lam / 2 * z[:d] @ z[:d] + z[d],
+        np.append(inside, max(0.0, (losses - table[:, :d] @ inside).max())),
+        jac=lambda z: np.append(lam * z[:d], 1.0),
+        bounds=[*zip(lower, upper, strict=True), (0, None)],
+        constraints={"type": "ineq", "fun": lambda z: table @ z - losses, "jac": lambda z: table},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    return found.fun
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("width", [None, 0.02, 0.2, 1.0])
+def test_working_set_against_slsqp(seed, width):
+    """With many and with few weights at their bounds, at other lambda, and within other bounds."""
+    rng = np.random.default_rng(seed)
+    boxes = [None if width is None else (centre - width, centre + width) for centre in rng.normal(scale=0.1, size=(2, 5))]
+    known, cuts = random_set(rng, 0.1, boxes[0])
+    for found, lam, bounds in (
+        (known, 0.1, boxes[0]),
+        (known.at(0.003, boxes[0]), 0.003, boxes[0]),
+        (known.at(2.0, boxes[1]), 2.0, boxes[1]),
+        (known.at(0.1, None), 0.1, None),
+    ):
+        best = reference_value(cuts, lam, bounds)
+        assert found.value == pytest.approx(best, rel=1e-6, abs=1e-9)
+        w = found.weights
+        assert bounds is None or ((bounds[0] <= w) & (w <= bounds[1])).all()
+        hinge = max(0.0, *(cut.hinge(w) for cut in cuts))
+        assert lam / 2 * w @ w + hinge == pytest.approx(found.value, rel=1e-6, abs=1e-9)
+        if found.curve is not None:
+            b, c = found.curve
+            assert b - c / lam == pytest.approx(found.value)
+            for other in (0.01 * lam, 0.5 * lam, 3 * lam):
+                assert b - c / other <= reference_value(cuts, other, bounds) + 1e-9
+
+
+def test_a_set_that_is_borrowed_from_does_not_change_its_copies():
+    rng = np.random.default_rng(0)
+    known, cuts = random_set(rng, 0.1, None)
+    other = known.at(0.05, None)
+    value = other.value
+    for _ in range(3):
+        known.settle(0)
+    known.append(Cut(rng.normal(size=5), 3.0))
+    known.settle(0)
+    assert value == pytest.approx(reference_value(cuts, 0.05, None), rel=1e-6)
+    assert other.at(0.05, None).value == pytest.approx(value, rel=1e-12)
+
+
+def test_a_late_set_still_bounds_from_below():
+    rng = np.random.default_rng(1)
+    bounds = (np.full(5, -0.1), np.full(5, 0.1))
+    known = WorkingSet(5, 0.01, bounds)
+    cuts = [Cut(psi, float(loss)) for psi, loss in zip(rng.normal(size=(12, 5)), rng.random(12), strict=True)]
+    for cut in cuts:
+        known.append(cut)
+    known.settle(late=lambda: True)
+    early = known.value
+    known.settle()
+    assert 0 < early <= known.value + 1e-15 and known.value == pytest.approx(reference_value(cuts, 0.01, bounds), rel=1e-6)
+
+
+# ---- opaque scores, and oracles that know bounds ------------------------------------------------------------------------------
+
+
+class Handle:
+    """Scores as a solver may know them: no array, and no way to the numbers."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, values):
+        self._values = values
+
+    def __add__(self, other):
+        return Handle(self._values + other._values)
+
+    def __sub__(self, other):
+        return Handle(self._values - other._values)
+
+    def __mul__(self, factor):
+        return Handle(self._values * float(factor))
+
+    def __neg__(self):
+        return Handle(-self._values)
+
+    def __matmul__(self, other):
+        return float(self._values @ other._values)
+
+    def ravel(self):
+        return self
+
+
+class FarAway(RankingProblem):
+    """A ranking problem whose scores stay elsewhere; its oracle may only know a bound."""
+
+    missed = 0.0
+
+    def scores(self, weights):
+        return Handle(super().scores(weights))
+
+    def tangent(self, scores):
+        found = super().tangent(scores._values)
+        bound = found.hinge + self.missed if self.missed else None
+        return Tangent(found.hinge, found.loss, Handle(found.gradient), bound)
+
+    def features(self, coefficients):
+        return super().features(coefficients._values)
+
+
+def test_scores_may_be_opaque():
+    X, relevant, offsets = lists(np.random.default_rng(1))
+    near, far = (kind(X, relevant, ranking_loss("ap"), offsets) for kind in (RankingProblem, FarAway))
+    for bounds in (None, (0.0, 0.5)):
+        one, other = (OneSlackCuttingPlane(tol=1e-6).solve(model, 1e-2, bounds=bounds) for model in (near, far))
+        np.testing.assert_array_equal(one.weights, other.weights)
+        assert one.passes == other.passes and other.certified
+
+
+def test_an_oracle_that_knows_a_bound():
+    """The rest of the gap is the oracle's, and the run ends when nothing else is left."""
+    X, relevant, offsets = lists(np.random.default_rng(1))
+    near, far = (kind(X, relevant, ranking_loss("ap"), offsets) for kind in (RankingProblem, FarAway))
+    far.missed = 0.01
+    exact, bounded = (OneSlackCuttingPlane(tol=1e-6).solve(model, 1e-2) for model in (near, far))
+    assert exact.oracle_gap == 0 and exact.status == "converged"
+    assert bounded.status == "converged" and bounded.certified and bounded.oracle_gap == pytest.approx(0.01, rel=1e-3)
+    assert bounded.gap - bounded.oracle_gap <= 1e-6 * bounded.primal
+    assert bounded.primal == pytest.approx(model_primal(near, bounded.weights, 1e-2) + 0.01, rel=1e-12)
+    assert bounded.dual <= exact.primal
+    loose = OneSlackCuttingPlane(epsilon=0.02).solve(far, 1e-2)
+    assert loose.status == "converged" and loose.gap <= 0.02

@@ -17,7 +17,7 @@ from maxmargin.storage import SavedFileError, check_writable, read_archive, writ
 Floats = NDArray[np.float64]
 
 _KIND = "path checkpoint"
-_COLUMNS = ("lam", "hinge", "dual", "passes", "certified")
+_COLUMNS = ("lam", "hinge", "dual", "passes", "certified", "place", "dual_there")
 
 
 class Checkpoint:
@@ -77,10 +77,11 @@ class Checkpoint:
             )
         try:
             store = WeightStore.of(self.n_features, arrays)
-            columns = [_column(arrays, column, len(store)) for column in _COLUMNS]
+            columns = [_column(arrays, column, (len(store),)) for column in _COLUMNS]
+            curves = map(tuple, _column(arrays, "curve", (len(store), 2)))
             points = [
-                Solved(lam, store[k], hinge, dual, passes, bool(certified))
-                for k, (lam, hinge, dual, passes, certified) in enumerate(zip(*columns, strict=True))
+                Solved(lam, store[k], hinge, dual, passes, certified, None, curve, *there)
+                for k, (lam, hinge, dual, passes, certified, *there, curve) in enumerate(zip(*columns, curves, strict=True))
             ]
             if any(not point.lam >= 0 or not point.hinge >= 0 or not point.passes >= 0 for point in points):
                 raise ValueError("it has negative numbers where none can be")
@@ -95,7 +96,8 @@ class Checkpoint:
         store = WeightStore(self.n_features)
         for point in points:
             store.append(point.weights)
-        arrays: dict[str, Any] = {column: np.array([getattr(point, column) for point in points]) for column in _COLUMNS}
+        columns = (*_COLUMNS, "curve")
+        arrays: dict[str, Any] = {column: np.array([getattr(point, column) for point in points]) for column in columns}
         write_archive(self.file, _KIND, self._settings, {**arrays, **store.arrays(), **self._marks})
         self._written = time.monotonic()
 
@@ -128,10 +130,10 @@ def _close(found: NDArray[Any] | None, own: Floats) -> bool:
     return bool(np.abs(found - own).max(initial=0.0) <= 1e-6 * np.abs(own).max(initial=0.0))
 
 
-def _column(arrays: dict[str, NDArray[Any]], name: str, size: int) -> list[Any]:
+def _column(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> list[Any]:
     column = arrays[name]
     kind = np.bool_ if name == "certified" else np.float64
-    if column.shape != (size,) or column.dtype != kind or not np.isfinite(column).all():
-        raise ValueError(f"its column {name!r} is not {size} numbers")
+    if column.shape != shape or column.dtype != kind or not np.isfinite(column).all():
+        raise ValueError(f"its column {name!r} is not {shape[0]} numbers")
     values: list[Any] = column.tolist()
     return values

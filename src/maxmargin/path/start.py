@@ -31,12 +31,15 @@ class Start:
         Bound of the gap there; at larger lambda it is smaller by the ratio of the two.
     hinge : float
         Mean hinge of the weights at ``lam``.
+    oracle_gap : float
+        What the oracle may have missed at weights of zero; if anything, the gap does not fall to zero above ``lam``.
     """
 
     direction: Floats
     lam: float
     gap: float
     hinge: float
+    oracle_gap: float = 0.0
 
 
 def start_of_path(problem: CheckedProblem, gap: float, bounds: Bounds | None, exact: bool) -> Start:
@@ -48,20 +51,26 @@ def start_of_path(problem: CheckedProblem, gap: float, bounds: Bounds | None, ex
     psi = cut.dense(problem.n_features)
     direction = psi if bounds is None else _within_cone(psi, bounds)
     squared = float(direction @ psi)
+    missed = cut.upper(np.zeros_like(psi)) - cut.loss
+    if missed >= gap:
+        raise ValueError(
+            f"the oracle's bound at weights of zero leaves a gap of {missed:g}, and solves are to end with {gap:g}; raise epsilon "
+            "or kappa, or pass lambda_max"
+        )
     if squared == 0 or cut.loss == 0:
-        return Start(np.zeros_like(direction), 0.0, 0.0, cut.loss)
+        return Start(np.zeros_like(direction), 0.0, missed, cut.loss + missed, missed)
     # Along the direction the hinge rises at most as fast as in the limit, where losses no longer count.
     far = 1e8 * max(cut.loss, 1e-300) / squared
-    slope = problem.mean_cut(far * direction).hinge(far * direction) / far
-    lam = (squared + max(0.0, slope)) / gap
+    slope = max(0.0, problem.mean_cut(far * direction).upper(far * direction) / far)
+    lam = (squared + slope) / (gap - missed)
     if bounds is not None:
         lam = max(lam, _inside(direction, bounds))
     if not exact:
         # What the bound on the gap says of the hinge.
-        return Start(direction, lam, (squared + max(0.0, slope)) / lam, cut.loss + (max(0.0, slope)) / lam)
+        return Start(direction, lam, (squared + slope) / lam + missed, cut.loss + slope / lam + missed, missed)
     weights = direction / lam
-    hinge = problem.mean_cut(weights).hinge(weights)
-    return Start(direction, lam, max(0.0, squared / lam + hinge - cut.loss), hinge)
+    hinge = problem.mean_cut(weights).upper(weights)
+    return Start(direction, lam, max(0.0, squared / lam + hinge - cut.loss), hinge, missed)
 
 
 def _within_cone(psi: Floats, bounds: Bounds) -> Floats:

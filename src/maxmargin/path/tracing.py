@@ -133,7 +133,8 @@ def trace_path(
     if certified and not problem.exact:
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
     if certified and not solver.certifies:
-        raise ValueError(f"{type(solver).__name__}(stop='heuristic') proves nothing; use stop='exact', or pass certified=False")
+        name = type(solver).__name__
+        raise ValueError(f"{name}(stop='heuristic') certifies nothing; use stop='exact', or pass certified=False")
     for point in known or []:
         if len(point.weights) != problem.n_features:
             found, wanted = len(point.weights), problem.n_features
@@ -265,7 +266,7 @@ class _PathRun:
         dual = 0.5 * start.lam * float(weights @ weights) + hinge - start.gap
         stored = self._stored(weights)
         if stored is not weights:
-            weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
+            weights, hinge = stored, counted.mean_cut(stored).upper(stored)
         return Solved(start.lam, weights, hinge, dual, counted.calls / counted.n_blocks, counted.exact)
 
     def _stored(self, weights: Floats) -> Floats:
@@ -295,7 +296,7 @@ class _PathRun:
         stored = self._stored(weights)
         if stored is not weights:
             counted = CheckedProblem(self.problem)
-            weights, hinge = stored, counted.mean_cut(stored).hinge(stored)
+            weights, hinge = stored, counted.mean_cut(stored).upper(stored)
             passes, exact = passes + 1, exact and counted.exact
         point = Solved(lam, weights, hinge, solution.dual, passes, exact, solution, solution.dual_curve or (0.0, 0.0))
         if solution.status == "interrupted" or point.gap > self.largest_gap:
@@ -340,6 +341,8 @@ class _PathRun:
 
     def _interpolate(self) -> None:
         for above, below in list(zip(self.points, self.points[1:], strict=False)):
+            if below.place != _crossing(above, below)[0]:
+                _bound_between(above, below)
             self._refine(above, below)
         step = self._STEP
         while True:
@@ -363,14 +366,15 @@ class _PathRun:
 
     def _next(self, above: Solved, step: float) -> float:
         """Where to solve after a step of log lambda; not close above where the path ends, for there is to be a solve."""
-        lam = float(above.lam * np.exp(-step))
         if np.log(above.lam / self.lambda_min) > self._FINISH * step:
-            return lam
-        # The gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min, and the ridge is no greater than it is here.
-        ridge = max(0.5 * above.lam * above.squared, above.curve[1] / above.lam)
-        part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if above.curve[1] > 0 else 0.0
-        stretch = 1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2))
-        return max(self.lambda_min, min(lam, self.lambda_min * stretch))
+            return float(above.lam * np.exp(-step))
+        # Where the dual point has the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min. The
+        # ridge is no greater there than it is here.
+        ridge = 0.5 * above.lam * above.squared
+        same = 0 < above.curve[1] <= 1.1 * ridge * above.lam
+        part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if same else 0.0
+        lam = self.lambda_min * (1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2)))
+        return lam if lam**2 < self.lambda_min * above.lam else self.lambda_min
 
     def _last_range(self, last: Solved) -> Segment | None:
         """From the last point to the end of the path, or to zero, if its weights are good enough for that."""
@@ -390,6 +394,9 @@ class _PathRun:
             above, below = waiting.pop()
             place, worst = _crossing(above, below)
             if worst <= self.epsilon:
+                # From below to above: nothing more will begin there.
+                if below is not self.points[-1]:
+                    below.solution = None
                 continue
             # Well inside, also where the two objectives hardly differ.
             inside = np.clip(np.log(place / below.lam) / np.log(above.lam / below.lam), 0.1, 0.9)
@@ -460,7 +467,7 @@ class _PathRun:
             segments=segments,
             certified=all(point.certified for point in self.points),
             complete=complete,
-            closed_form=self.start is not None,
+            closed_form=self.start is not None and self.start.oracle_gap == 0,
             start_gap=self.points[0].gap,
             interrupted=interrupted,
         )

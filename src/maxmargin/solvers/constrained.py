@@ -87,7 +87,11 @@ class ConstrainedCuttingPlane(Solver):
             raise ValueError("feasible violates a constraint; give weights with all margins at least 1")
         # Without constraints there is no better place to begin than zero.
         feasible = self._grown(self.feasible) if len(self.margins) else np.zeros(run.problem.n_features)
-        bundle = run.state = Bundle.of(run, start or KnownCuts([], feasible))
+        known: list[Cut] = []
+        if start is not None and isinstance(start.state, Bundle):
+            # Its constraints may have been others.
+            feasible, known = self._grown(start.weights), start.state.cuts.known()
+        bundle = run.state = Bundle.of(run, KnownCuts(known, feasible))
         norm = float(np.linalg.norm(bundle.best.cut(run).psi)) or 1.0
         while True:
             target = self._feasible_minimiser(run, bundle.cuts, norm)

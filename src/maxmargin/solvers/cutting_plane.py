@@ -150,7 +150,8 @@ class Bundle:
     """What a run knows: the cuts, the best weights with their tangent, and where on a line the next search should begin."""
 
     cuts: WorkingSet
-    best: LinePoint
+    # None where a pickled one is not in use yet.
+    best: Any
     reach: float
 
     @classmethod
@@ -165,14 +166,15 @@ class Bundle:
         else:
             cuts = earlier.cuts.at(run.lam, run.bounds)
         weights = cuts.weights if start is None or start.weights is None else run.project(start.weights)
+        bundle = cls(cuts, None, 1.0) if earlier is None else replace(earlier, cuts=cuts)
         # A tangent that no exact oracle made would be believed in.
-        sound = isinstance(start, Solution) and start.certified
-        if earlier is not None and sound and np.array_equal(earlier.best.weights, weights):
-            return cls(cuts, earlier.best.under(run), earlier.reach)
-        best = LinePoint.at(run, weights, run.problem.scores(weights), 0.0)
-        cuts.append(best.cut(run))
-        cuts.settle()
-        return cls(cuts, best, 1.0 if earlier is None else earlier.reach)
+        if bundle.best is not None and getattr(start, "certified", False) and np.array_equal(bundle.best.weights, weights):
+            bundle.best = bundle.best.under(run)
+        else:
+            bundle.best = LinePoint.at(run, weights, run.problem.scores(weights), 0.0)
+            cuts.append(bundle.best.cut(run))
+            cuts.settle()
+        return bundle
 
     def check(self, run: Run) -> bool:
         """Record what is known; True if the run is over."""
@@ -185,7 +187,7 @@ class Bundle:
         for point in (low, high):
             if point is not None and point is not best:
                 self.cuts.append(point.cut(run))
-        # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them all the same.
+        # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them too.
         rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)
         self.best = low if high is None or low.primal <= high.primal - rounding else high
         # The next search begins a little beyond the place where this one ended.
@@ -256,6 +258,10 @@ class WorkingSet:
 
     def __len__(self) -> int:
         return len(self._qp)
+
+    def known(self) -> list[Cut]:
+        """The cuts, without the constraints."""
+        return [Cut(self._rows[k].copy(), float(self._losses[k])) for k in range(1, len(self)) if self._names[k] == self._CUT]
 
     @property
     def constraints(self) -> NDArray[np.int64]:
