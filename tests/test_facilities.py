@@ -36,11 +36,8 @@ class TwoClasses(Structure):
     def loss(self, truth, y):
         return float(truth != y)
 
-    def loss_augmented(self, x, truth, weights):
-        return int(np.argmax(weights.reshape(2, -1) @ x + (np.arange(2) != truth)))
-
-    def predict(self, x, weights):
-        return int(np.argmax(weights.reshape(2, -1) @ x))
+    def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+        return int(np.argmax(a * weights.reshape(2, -1) @ x + b * (np.arange(2) != truth)))
 
 
 # Parameters and training data of every estimator, and arguments of fit besides X and y.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin import LatentRankingSVM, LatentStructuredSVM, MulticlassSVM
+from maxmargin.certificate import Certificate
 from maxmargin.cuts import Cut
 from maxmargin.latent import concave_convex
 from maxmargin.problems import LatentProblem, LatentStructuredProblem
@@ -151,7 +152,7 @@ class Scripted(LatentProblem):
     def solve(self, problem, known, seconds):
         solution = OneSlackCuttingPlane().solve(self, 1.0)
         solution.weights = np.array([self.round, self.number], dtype=float)
-        solution.primal = 100.0 * self.number + self.round
+        solution.certificate = Certificate(100.0 * self.number + self.round, 0.0, proved=True)
         self.round += 1
         return solution
 

@@ -305,13 +305,12 @@ def test_item_10_oracles_that_are_not_exact():
 class Bounding(Problem):
     """A problem whose oracle knows its maxima up to a number only."""
 
-    cut = None
-
     def __init__(self, problem, missed):
-        self.n_blocks, self.n_features, self.missed = problem.n_blocks, problem.n_features, missed
-        self.cut = lambda block, weights: self._bounded(problem.cut(block, weights), weights)
+        self.n_blocks, self.n_features = problem.n_blocks, problem.n_features
+        self.problem, self.missed = problem, missed
 
-    def _bounded(self, cut, weights):
+    def cut(self, block, weights):
+        cut = self.problem.cut(block, weights)
         return Cut(cut.psi, cut.loss, cut.hinge(weights) + self.missed)
 
 

@@ -36,7 +36,7 @@ _HOMES = {
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
 _MODULES = (
-    "data", "estimators", "inference", "losses", "metrics", "models", "nn", "path", "problems", "report", "solvers", "structures",
+    "data", "estimators", "inference", "latent", "losses", "metrics", "nn", "path", "problems", "report", "solvers", "structures",
     "surrogates",
 )
 
@@ -63,7 +63,6 @@ __all__ = [
     "load_model",
     "losses",
     "metrics",
-    "models",
     "most_violating_ranking",
     "most_violating_rankings",
     "path",
@@ -83,7 +82,6 @@ if TYPE_CHECKING:
         inference,
         losses,
         metrics,
-        models,
         path,
         problems,
         report,

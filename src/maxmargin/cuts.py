@@ -182,6 +182,10 @@ def average_of(problem: Problem | CheckedProblem, weights: Floats) -> Cut:
     return Cut(psi / n, loss / n, None if exact else bound / n)
 
 
+# Methods that no hinge depends on.
+_ASIDE = frozenset({"fingerprint", "same_as", "audit"})
+
+
 def overrides(instance: object, base: type) -> bool:
     """Whether a subclass of ``base``, or the object itself, has a method of its own in place of one that ``base`` has.
 
@@ -191,7 +195,7 @@ def overrides(instance: object, base: type) -> bool:
         name
         for cls in base.__mro__[:-1]
         for name, value in vars(cls).items()
-        if not name.startswith("__") and (callable(value) or hasattr(value, "__get__"))
+        if not name.startswith("__") and name not in _ASIDE and (callable(value) or hasattr(value, "__get__"))
     }
     below = type(instance).__mro__[: type(instance).__mro__.index(base)]
     own = getattr(instance, "__dict__", {})
