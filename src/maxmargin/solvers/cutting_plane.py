@@ -189,7 +189,7 @@ class Bundle:
         for point in (low, high):
             if point is not None and point is not best:
                 self.cuts.append(point.cut(run))
-        # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them too.
+        # Zero weights rank nothing: where features are so small that rounding hides what they gain, leave them too.
         rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)
         self.best = low if high is None or low.primal <= high.primal - rounding else high
         # The next search begins a little beyond the place where this one ended.
@@ -214,9 +214,9 @@ class WorkingSet:
     Linear constraints on the weights, ``row . w >= least``, may be among them: a constraint is a cut with a multiplier that
     has no upper bound.
 
-    With multipliers ``alpha`` and ``v = psi' alpha / lambda``, the minimiser is ``v`` or, within bounds, ``clip(v)``. Which weights
-    are at their bounds is guessed; the rest is a quadratic on the simplex, whose solution gives the next guess. Steps that
-    go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
+    With multipliers ``alpha`` and ``v = psi' alpha / lambda``, the minimiser is ``v`` or, within bounds, ``clip(v)``. Which
+    weights are at their bounds is guessed; the rest is a quadratic on the simplex, whose solution gives the next guess. Steps
+    that go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
     quadratic in pieces).
 
     Parameters
