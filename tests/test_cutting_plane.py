@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from maxmargin.cuts import Cut, Problem, SparseVector, Tangent
 from maxmargin.losses import ranking_loss
 from maxmargin.models import RankingModel
+from maxmargin.path import trace_path
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
 from maxmargin.solvers.cutting_plane import WorkingSet
 
@@ -403,3 +404,11 @@ def test_an_oracle_that_knows_a_bound():
     assert bounded.dual <= exact.primal
     loose = OneSlackCuttingPlane(epsilon=0.02).solve(far, 1e-2)
     assert loose.status == "converged" and loose.gap <= 0.02
+
+
+def test_a_path_costs_less_than_a_grid():
+    """Passes: solves in between begin between two solutions, and cuts bound the optimum between solves."""
+    model, solver = one_list(), OneSlackCuttingPlane(epsilon=0.002)
+    path = trace_path(model, epsilon=0.002, lambda_min=1e-4, solver=solver)
+    grid = sum(solver.solve(model, lam).passes for lam in np.geomspace(1, 1e-4, 20))
+    assert path.complete and path.certified and path.total_passes <= 0.4 * grid and len(path) <= 40
