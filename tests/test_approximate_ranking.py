@@ -317,18 +317,18 @@ def test_stops_early_with_a_warning_a_feasible_point_and_an_honest_gap(data):
     optimum = ApproximateRankingSVM(C=1e3, easy_fraction=1).fit(X, y)
     for budget in ({"max_iter": 3}, {"time_limit": 1e-9}):
         with pytest.warns(ConvergenceWarning, match=r"stopped \("):
-            model = ApproximateRankingSVM(C=1e3, easy_fraction=1, **budget).fit(X, y)
+            model = ApproximateRankingSVM(C=1e3, easy_fraction=1, tol=1e-6, **budget).fit(X, y)
         assert model.certified_ and model.largest_violation_ <= 1e-9
         if "max_iter" in budget:
             assert model.dual_objective_ <= optimum.dual_objective_ <= optimum.primal_objective_ <= model.primal_objective_
-            assert model.dual_gap_ > 1e-3 * model.primal_objective_
+            assert model.dual_gap_ > 1e-6 * model.primal_objective_
 
 
 def test_pickle_and_history(data):
     X, y = data
     model = ApproximateRankingSVM().fit(X, y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-    assert model.n_iter_ == len(model.history_) and np.isfinite(model.history_.primal).all()
+    assert model.n_iter_ == model.history_.passes[-1] >= len(model.history_) and np.isfinite(model.history_.primal).all()
     assert (np.diff(model.history_.dual) >= 0).all()
 
 

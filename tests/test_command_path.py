@@ -154,7 +154,7 @@ def test_rules_and_solvers(run):
 
 
 def test_interruption_and_checkpoint(run, monkeypatch, tmp_path):
-    interrupting(monkeypatch, 60)
+    interrupting(monkeypatch, 35)
     before = signal.getsignal(signal.SIGINT)
     options = [*OPTIONS, "--checkpoint", "c", "--save", "p", "--validation", "test.letor"]
     result = run("path", "train.letor", *options, "--json", code=130)

@@ -13,6 +13,7 @@ from solver_cases import Hidden
 
 from maxmargin.cuts import Cut, SparseVector, Tangent
 from maxmargin.losses import ranking_loss
+from maxmargin.path import trace_path
 from maxmargin.problems import RankingProblem
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
 from maxmargin.solvers.cutting_plane import WorkingSet
@@ -395,3 +396,11 @@ def test_an_oracle_that_knows_a_bound():
     assert bounded.dual <= exact.primal
     loose = OneSlackCuttingPlane(epsilon=0.02).solve(far, 1e-2)
     assert loose.status == "converged" and loose.gap <= 0.02
+
+
+def test_a_path_costs_less_than_a_grid():
+    """Passes: solves in between begin between two solutions, and cuts bound the optimum between solves."""
+    model, solver = one_list(), OneSlackCuttingPlane(epsilon=0.002)
+    path = trace_path(model, epsilon=0.002, lambda_min=1e-4, solver=solver)
+    grid = sum(solver.solve(model, lam).passes for lam in np.geomspace(1, 1e-4, 20))
+    assert path.complete and path.certified and path.total_passes <= min(40, 0.1 * grid) and len(path) <= 12

@@ -54,8 +54,8 @@ def start_of_path(problem: CheckedProblem, gap: float, bounds: Bounds | None, ex
     missed = cut.upper(np.zeros_like(psi)) - cut.loss
     if missed >= gap:
         raise ValueError(
-            f"the oracle's bound at weights of zero leaves a gap of {missed:g}, and solves are to end with {gap:g}; raise epsilon "
-            "or kappa, or pass lambda_max"
+            f"the oracle's bound at weights of zero leaves a gap of {missed:g}, and solves are to end with {gap:g}; raise "
+            "epsilon or kappa, or pass lambda_max"
         )
     if squared == 0 or cut.loss == 0:
         return Start(np.zeros_like(direction), 0.0, missed, cut.loss + missed, missed)

@@ -240,6 +240,8 @@ class _PathRun:
                 self.keep(self.points, True)
         segments = self._ranges(rule)
         end = segments[-1].lo if segments else self.points[0].lam
+        # What lies below a hole is of use to a later run only.
+        self.points = [point for point in self.points if point.lam >= end]
         return self._result(rule, segments, complete and end <= self.lambda_min, interrupted)
 
     # ---- solving ---------------------------------------------------------------------------------------------------------------
@@ -371,7 +373,7 @@ class _PathRun:
         # Where the dual point has the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min. The
         # ridge is no greater there than it is here.
         ridge = 0.5 * above.lam * above.squared
-        same = 0 < above.curve[1] <= 1.1 * ridge * above.lam
+        same = ridge > 0 and abs(above.curve[1] / (ridge * above.lam) - 1.0) < 1e-3
         part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if same else 0.0
         lam = self.lambda_min * (1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2)))
         return lam if lam**2 < self.lambda_min * above.lam else self.lambda_min
@@ -513,6 +515,9 @@ def _hull(above: Curve, below: Curve, lam: float) -> float:
 
 def _crossing(above: Solved, below: Solved) -> tuple[float, float]:
     """Where to change from the weights above to those below, and the largest gap in the whole range."""
+    if np.array_equal(above.weights, below.weights):
+        # A start that was good enough as it was; rounding is not to choose.
+        return below.lam, max(above.gap, _gap_at(below.lam, above, above, below))
     behind_above = above.objective(above.lam) - below.objective(above.lam)
     behind_below = above.objective(below.lam) - below.objective(below.lam)
     if behind_above < 0 < behind_below:

@@ -56,6 +56,8 @@ class _Look:
 
     def __init__(self, structure: Structure, sample: Sample, weights: Floats, claimed: float, seen: list[Any]) -> None:
         self.structure, self.sample, self.weights, self.claimed, self.seen = structure, sample, weights, claimed, seen
+        # Of the numbers that the claim is a difference of.
+        self.size = abs(claimed) + self._size(sample.feature)
         self.excess, self.suspicion = max(map(self.gain, seen), default=0.0), 0.0
 
     def suspect(self, outputs: list[Any]) -> None:
@@ -91,9 +93,11 @@ class _Look:
         except Exception:  # a user's code, and perhaps an output of another kind
             return 0.0
         gain = cut.hinge(self.weights) - self.claimed
-        at, values = cut.psi if isinstance(cut.psi, SparseVector) else (slice(None), cut.psi)
-        terms = abs(self.claimed) + cut.loss + float(np.abs(values) @ np.abs(self.weights[at]))
-        return gain if gain > _ROUNDING * terms else 0.0
+        return gain if gain > _ROUNDING * (self.size + cut.loss + self._size(cut.psi)) else 0.0
+
+    def _size(self, psi: Floats | SparseVector) -> float:
+        at, values = psi if isinstance(psi, SparseVector) else (slice(None), psi)
+        return float(np.abs(values) @ np.abs(self.weights[at]))
 
 
 _KINDS = ("other truth", "prediction", "more loss", "other weights")

@@ -178,7 +178,9 @@ class Run:
         self.open_gap = min(self.primal, primal - oracle_gap) - self.dual
         self.history.record(self.passes, self.primal, self.dual, time.perf_counter() - self.started)
         solver = self.solver
-        if self.open_gap <= self.target():
+        gap, target = self.primal - self.dual, self.target()
+        # Where the oracle's part alone is too large, the solver's is all there is to close.
+        if gap <= target or self.open_gap <= target <= gap - self.open_gap:
             self.status = "converged"
         elif self.passes >= solver.max_passes:
             self.status = "max_passes"

@@ -187,7 +187,7 @@ class Bundle:
         for point in (low, high):
             if point is not None and point is not best:
                 self.cuts.append(point.cut(run))
-        # Weights of zero rank nothing: where features are so small that rounding hides what they gain, leave them too.
+        # Zero weights rank nothing: where features are so small that rounding hides what they gain, leave them too.
         rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)
         self.best = low if high is None or low.primal <= high.primal - rounding else high
         # The next search begins a little beyond the place where this one ended.
