@@ -76,19 +76,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import (
-        data,
-        estimators,
-        inference,
-        losses,
-        metrics,
-        path,
-        problems,
-        report,
-        solvers,
-        structures,
-        surrogates,
-    )
+    from maxmargin import data, estimators, inference, losses, metrics, path, problems, report, solvers, structures, surrogates
     from maxmargin import nn as nn
     from maxmargin.estimators import (
         ApproximateRankingSVM,
@@ -107,12 +95,7 @@ if TYPE_CHECKING:
         regularization_path,
         save_model,
     )
-    from maxmargin.inference import (
-        ViolatingRanking,
-        ViolatingRankings,
-        most_violating_ranking,
-        most_violating_rankings,
-    )
+    from maxmargin.inference import ViolatingRanking, ViolatingRankings, most_violating_ranking, most_violating_rankings
     from maxmargin.storage import SavedFileError
 
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_c
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from maxmargin._types import Floats
+
 Bounds = tuple[Floats, Floats]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.storage import replacing
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def plot_history(history: History, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def precision_recall(relevant: NDArray[Any], scores: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def precision_recall(relevant: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
     """Recall and precision after each sample of the ranking, best first."""
     order = np.lexsort((relevant, -scores))
     hits = np.cumsum(relevant[order])

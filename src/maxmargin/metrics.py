@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin._types import Floats
 from maxmargin._validation import check_scores
 from maxmargin.queries import query_offsets
 
@@ -28,7 +29,6 @@ __all__ = [
     "reciprocal_rank",
 ]
 
-Floats = NDArray[np.float64]
 Gains = Literal["linear", "exponential"]
 
 
@@ -168,12 +168,7 @@ def auc(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None
 
 
 def ndcg(
-    relevance: ArrayLike,
-    scores: ArrayLike,
-    *,
-    k: int | None = None,
-    gains: Gains = "linear",
-    qid: ArrayLike | None = None,
+    relevance: ArrayLike, scores: ArrayLike, *, k: int | None = None, gains: Gains = "linear", qid: ArrayLike | None = None
 ) -> float:
     """Normalised discounted cumulative gain with the discount ``1 / log2(1 + position)``.
 

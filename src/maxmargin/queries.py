@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Codes = NDArray[np.int64]
+from maxmargin._types import Ints
+
+Codes = Ints
 Names = list[int] | list[str]
 
 

@@ -22,6 +22,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from maxmargin import metrics
+from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.cli import train
 from maxmargin.cli.evaluate import format_table, relevance_for
@@ -45,7 +46,7 @@ class Measure(NamedTuple):
     gains: Any
     threshold: float
 
-    def of(self, model: RankingSVM, X: Any, y: NDArray[np.float64], qid: NDArray[Any] | None = None) -> float:
+    def of(self, model: RankingSVM, X: Any, y: Floats, qid: NDArray[Any] | None = None) -> float:
         """The value."""
         if self.metric is None:
             return model.score(X, y, qid)

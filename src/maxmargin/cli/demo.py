@@ -19,6 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
+from maxmargin._types import Booleans, Floats
 from maxmargin.cli.evaluate import format_table
 from maxmargin.estimators import RankingSVM
 from maxmargin.figures import plot_precision_recall, save_figure
@@ -59,8 +60,8 @@ def run(output: Path, seed: int) -> None:
 
 
 def _cross_validate(
-    name: str, make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int
-) -> tuple[NDArray[np.float64], list[tuple[float, float, float, float]]]:
+    name: str, make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: Booleans, seed: int
+) -> tuple[Floats, list[tuple[float, float, float, float]]]:
     """Held-out scores of all samples, and (AP, NDCG, relative gap, seconds) of every fold."""
     held_out = np.empty(len(X))
     folds = []
@@ -80,7 +81,7 @@ def _cross_validate(
     return held_out, folds
 
 
-def _best_C(make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: NDArray[np.bool_], seed: int) -> float:
+def _best_C(make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], relevant: Booleans, seed: int) -> float:
     quality = np.zeros(len(grid))
     for train, test in _split(_INNER_FOLDS, X, relevant, seed):
         for k, C in enumerate(grid):
@@ -89,5 +90,5 @@ def _best_C(make: Callable[[float], Any], grid: NDArray[Any], X: NDArray[Any], r
     return float(grid[np.argmax(quality)])
 
 
-def _split(folds: int, X: NDArray[Any], relevant: NDArray[np.bool_], seed: int) -> Any:
+def _split(folds: int, X: NDArray[Any], relevant: Booleans, seed: int) -> Any:
     return StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, relevant)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.cli.options import DataOptions, check_reading
 from maxmargin.data import DataError, Wanted, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
 from maxmargin.data.source import lines, number
@@ -25,10 +25,10 @@ _WIDEST = 60  # of a name in a table
 class Scored(NamedTuple):
     """What the metrics take."""
 
-    relevance: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    qid: NDArray[np.int64] | None
-    retrieved: NDArray[np.bool_] | None = None
+    relevance: Floats
+    scores: Floats
+    qid: Ints | None
+    retrieved: Booleans | None = None
     query_names: Sequence[Any] | None = None
     threshold: float | None = None  # of a model; labels above it are relevant
 
@@ -143,7 +143,7 @@ def _takes_grades(metric: str) -> bool:
     return metric.lower().startswith("ndcg")
 
 
-def relevance_for(metric: str, y: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+def relevance_for(metric: str, y: Floats, threshold: float) -> Floats:
     """What a metric takes if labels above the threshold are relevant, in reports too.
 
     For NDCG what is irrelevant gains nothing, and whole grades above the threshold gain 1, 2, ... Other metrics take relevant
@@ -152,13 +152,13 @@ def relevance_for(metric: str, y: NDArray[np.float64], threshold: float) -> NDAr
     return np.where(y > threshold, y - np.floor(threshold) if _takes_grades(metric) else 1.0, 0.0)
 
 
-def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, NDArray[np.float64]], Sequence[Any]]:
+def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, Floats], Sequence[Any]]:
     """Metrics of every query, and the queries."""
     y, scores, qid, retrieved, query_names, threshold = scored
     lists: dict[str, Any] = {"scores": scores, "qid": qid, "gains": gains, "retrieved": retrieved, "query_names": query_names}
     if threshold is None:
         return per_query(y, metrics=metrics, **lists)
-    values: dict[str, NDArray[np.float64]] = {}
+    values: dict[str, Floats] = {}
     for graded in {_takes_grades(name) for name in metrics}:
         names = [name for name in metrics if _takes_grades(name) is graded]
         found, queries = per_query(relevance_for(names[0], y, threshold), metrics=names, **lists)

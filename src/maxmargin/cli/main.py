@@ -276,12 +276,7 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
 @main.command()
 @click.argument("files", nargs=-1, type=EXISTING, metavar="[MODEL] DATA [SCORES]")
 @click.option(
-    "-m",
-    "--metric",
-    "metrics",
-    multiple=True,
-    callback=known_metrics,
-    help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated.",
+    "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated."
 )
 @GAINS
 @click.option("--relevance", "--label", "label", help="Column of the labels (tables only).  [default: relevance]")

@@ -190,9 +190,7 @@ _READING = {
     "features": click.option(
         "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others]"
     ),
-    "zero_based": click.option(
-        "--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"
-    ),
+    "zero_based": click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
 }
 _SPLIT_QUERIES = click.option(
     "--split-queries",
@@ -353,11 +351,7 @@ def speaking_of(path: Path) -> Iterator[None]:
 
 
 # How the command spells arguments of the library, where it is not --name value.
-_SPELT = {
-    ("grades", True): "--grades mean",
-    ("zero_based", True): "--zero-based",
-    ("zero_based", False): "--one-based",
-}
+_SPELT = {("grades", True): "--grades mean", ("zero_based", True): "--zero-based", ("zero_based", False): "--one-based"}
 _OPTIONS = {"relevance_threshold": "--threshold"}
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cli.options import DataOptions
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
 from maxmargin.data import DataError, RankingData, run_lines
@@ -43,7 +42,7 @@ def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag:
         click.echo("".join(lines), nl=False)
 
 
-def _run(data: RankingData, scores: NDArray[np.float64], tag: str) -> Iterator[str]:
+def _run(data: RankingData, scores: Floats, tag: str) -> Iterator[str]:
     names = data.docids or [None] * len(data)
     known = [name for name in names if name is not None]
     if not known:

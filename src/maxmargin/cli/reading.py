@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cli.options import DataOptions, check_reading
 from maxmargin.data import READERS, DataError, FeatureIndexError, RankingData, Wanted, is_table, load, load_svmlight, load_wanted
 from maxmargin.data.source import format_suffix
@@ -136,7 +136,7 @@ def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOpt
     return data
 
 
-def scores_of(estimator: Any, X: Any) -> NDArray[np.float64]:
+def scores_of(estimator: Any, X: Any) -> Floats:
     """Scores; features were matched by :func:`data_for`, so names need not be."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cli import cv, train
 from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
@@ -26,7 +26,7 @@ _GRID = [10.0**k for k in range(-4, 3)]
 _SECONDS = 60.0  # for one fit
 _ORDINARY = "ordinary SVM"
 
-Scores = NDArray[np.float64]
+Scores = Floats
 
 
 def run(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from maxmargin._types import Floats
 from maxmargin._validation import Setting
 from maxmargin.data.source import DataError
 from maxmargin.queries import Codes, Names
@@ -32,8 +30,8 @@ class Wanted(NamedTuple):
 class Table(NamedTuple):
     """Features (n, p), labels (n,), codes (n,) and names of queries, or None; names of features and, for text, lines of rows."""
 
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
+    X: Floats
+    y: Floats
     qid: Codes | None
     query_names: Names | None
     features: list[str]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.data.columns import Table, Wanted, choose, name_columns
 from maxmargin.data.source import DataError
 from maxmargin.queries import QueryCodes
@@ -73,8 +74,8 @@ def _check_numbers(schema: Any, columns: list[str], name: str) -> None:
             raise name_columns(f"{name}: column {column!r} holds {kind} and not numbers")
 
 
-def _numbers(batch: Any, column: str, name: str, row: int) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = batch.column(column).to_numpy(zero_copy_only=False).astype(np.float64)
+def _numbers(batch: Any, column: str, name: str, row: int) -> Floats:
+    values: Floats = batch.column(column).to_numpy(zero_copy_only=False).astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         place = f"{name}, row {row + int(bad[0]) + 1}"

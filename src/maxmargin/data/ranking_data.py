@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
+from maxmargin._types import Floats
 from maxmargin._validation import Setting
 from maxmargin.data.source import DataError
 from maxmargin.queries import Codes, Names, query_offsets
@@ -39,7 +37,7 @@ class RankingData:
     """
 
     X: Any
-    y: NDArray[np.float64]
+    y: Floats
     qid: Codes | None = None
     query_names: Names | None = None
     comments: list[str] | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.data.source import DataError, Source, lines, name_of, number
 
 
-def read_scores(path: Source) -> NDArray[np.float64]:
+def read_scores(path: Source) -> Floats:
     """One number per line, as ``svm_rank_classify`` and others write their predictions."""
     scores = []
     for line, text in enumerate(map(str.strip, lines(path)), start=1):

@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from maxmargin import _core
+from maxmargin._types import Floats
 from maxmargin._validation import Setting, Words, thread_count
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
 from maxmargin.data.scores import read_scores
@@ -107,7 +108,7 @@ def load_svmlight(
     return grouped(data) if split_queries == "group" else data
 
 
-def read_labels(path: Source, n_threads: int | None = None) -> tuple[NDArray[np.float64], Codes | None, Names | None]:
+def read_labels(path: Source, n_threads: int | None = None) -> tuple[Floats, Codes | None, Names | None]:
     """Labels and queries of a svmlight/LETOR file; what else is on the lines is passed over and not checked.
 
     Returns

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from maxmargin._types import Booleans, Floats
 from maxmargin.data.source import DataError, Source, lines, name_of, number
 from maxmargin.queries import Codes, query_offsets
 
@@ -130,10 +131,10 @@ def run_lines(
 class JudgedRun(NamedTuple):
     """What the metrics take: one entry per document that was judged or retrieved, and the names of the queries."""
 
-    relevance: NDArray[np.float64]
-    scores: NDArray[np.float64]
+    relevance: Floats
+    scores: Floats
     qid: Codes
-    retrieved: NDArray[np.bool_]
+    retrieved: Booleans
     query_names: list[str]
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin._types import Booleans, Floats
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Cut, Problem
 from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
@@ -17,8 +18,6 @@ from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import BinaryProblem, RankingProblem
 from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -149,7 +148,7 @@ class ApproximateRankingSVM(LinearRanker):
         solver = BCFW(steps="exact", tol=self.tol, time_limit=self.time_limit, random_state=self.random_state or 0)
         return solver.solve(BinaryProblem(rows, signs), 1.0 / (self.binary_C * len(signs))).weights
 
-    def _easy_samples(self, margins: Floats, counts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _easy_samples(self, margins: Floats, counts: Booleans) -> Booleans:
         """The given share of those with a margin of at least 1, the largest margins first."""
         candidates = np.flatnonzero(counts & (margins >= 1.0))
         # 0.3 * 10 is a little less than 3.
@@ -159,7 +158,7 @@ class ApproximateRankingSVM(LinearRanker):
         return easy
 
 
-def _difficult(lists: RankingProblem, rows: Any, difficult: NDArray[np.bool_]) -> RankingProblem | _NoHinge:
+def _difficult(lists: RankingProblem, rows: Any, difficult: Booleans) -> RankingProblem | _NoHinge:
     """The lists of the difficult samples."""
     sizes = np.add.reduceat(difficult, lists.offsets[:-1], dtype=np.int64)
     left = sizes > 0

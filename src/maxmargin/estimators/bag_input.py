@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
+from maxmargin._types import Floats, Ints
 from maxmargin.problems.bags import Bags
-
-Ints = NDArray[np.int64]
 
 
 def as_rows(X: Any, offsets: ArrayLike | None) -> tuple[NDArray[np.generic], Ints]:
@@ -99,7 +98,7 @@ def check_filled(offsets: Ints, which: NDArray[np.intp] | None = None, what: str
         raise ValueError(f"X has no candidates for {what} {empty[0]}; give every {what} at least one row, or leave it out")
 
 
-def check_labels(y: Any, n: int) -> NDArray[np.float64]:
+def check_labels(y: Any, n: int) -> Floats:
     """Finite numbers, one per bag."""
     labels = np.asarray(column_or_1d(y))
     if labels.dtype.kind not in "fiub":

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from maxmargin._types import Floats
 from maxmargin._validation import check_labels, check_matrix
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
@@ -35,8 +36,6 @@ from maxmargin.solvers import (
     Subgradient,
 )
 from maxmargin.solvers.base import check_bounds
-
-Floats = NDArray[np.float64]
 
 SOLVERS: dict[str, type[Solver]] = {
     "bcfw": BCFW,

@@ -10,8 +10,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from maxmargin._types import Floats
 from maxmargin.estimators.base import LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
@@ -20,8 +21,6 @@ from maxmargin.problems.direct import DirectRanking
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures.rows import is_sparse
-
-Floats = NDArray[np.float64]
 
 _PASSES_OF_THE_START = 1000
 # Steps without progress after which they get shorter.
@@ -209,9 +208,7 @@ class DirectLossMinimizer(LinearRanker):
         if isinstance(self.start, str) and self.start not in ("hinge", "zeros"):
             raise ValueError(f"start={self.start!r} is unknown; use 'hinge', 'zeros' or an array of weights")
 
-    def _prepare(
-        self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> RankingProblem:
+    def _prepare(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> RankingProblem:
         return self._lists(*self._check_samples(X, y), qid, sample_weight)[0]
 
     def _train(self, model: RankingProblem) -> Floats:
@@ -259,9 +256,7 @@ class DirectLossMinimizer(LinearRanker):
     def _out_of_time(self, began: float) -> bool:
         return self.time_limit is not None and time.perf_counter() - began >= self.time_limit
 
-    def _descend(
-        self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine | None
-    ) -> _Descent:
+    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine | None) -> _Descent:
         """Normalised gradient steps on the unit sphere; the best weights seen are kept, the first ones as they are."""
         step, epsilon, idle = float(self.step), float(self.epsilon), 0
         start_loss = problem.loss(first)

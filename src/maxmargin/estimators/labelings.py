@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._types import Floats, Ints
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
@@ -21,9 +22,6 @@ from maxmargin.solvers import Solver
 from maxmargin.structures import TreeWeights
 from maxmargin.structures.forest import Forests, Words, best_labels, label_scores
 from maxmargin.structures.rows import bad_row, is_sparse
-
-Floats = NDArray[np.float64]
-
 
 # What files hold, besides the weights of the ends.
 LABELING: dict[str, Any] = {
@@ -40,7 +38,7 @@ class Stack(NamedTuple):
     """All blocks below each other: rows of features, where blocks begin and end, and parents unless they are chains."""
 
     X: Any
-    offsets: NDArray[np.int64]
+    offsets: Ints
     parent: NDArray[Any] | None
 
 
@@ -72,7 +70,7 @@ class LabelingSVM(Estimator):
         """Features and parents of every block; no parents if blocks are chains."""
 
     @abstractmethod
-    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeProblem:
+    def _problem(self, stack: Stack, labels: Ints, n_labels: int) -> TreeProblem:
         """The model to train."""
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Self:
@@ -197,7 +195,7 @@ class LabelingSVM(Estimator):
             return np.concatenate(matrices)
         return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
 
-    def _labels_of(self, y: Sequence[Sequence[Any]], lengths: Sequence[int] | NDArray[np.int64]) -> list[NDArray[Any]]:
+    def _labels_of(self, y: Sequence[Sequence[Any]], lengths: Sequence[int] | Ints) -> list[NDArray[Any]]:
         """An array of labels for each block."""
         block, node = self.words
         if len(y) != len(lengths):

@@ -9,17 +9,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._types import Floats
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, check_block_weights
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import KnownCuts, Solution, Solver
 from maxmargin.structures import LatentStructure
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -11,25 +11,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
 from maxmargin.estimators.linear_ranker import loss_of_ranking
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.problems.bags import Bags
-from maxmargin.problems.latent_ranking import (
-    ImputedBags,
-    JointLatentRankingProblem,
-    LatentBinaryProblem,
-    LatentRankingProblem,
-)
+from maxmargin.problems.latent_ranking import ImputedBags, JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.solvers import OneSlackCuttingPlane
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -239,7 +233,7 @@ class LatentRankingSVM(LatentEstimator):
         if isinstance(self.start, str) and self.start not in ("means", "random"):
             raise ValueError(f"start={self.start!r} is unknown; use 'means', 'random' or an array of weights")
 
-    def _problem(self, bags: Bags, relevant: NDArray[np.bool_]) -> ImputedBags:
+    def _problem(self, bags: Bags, relevant: Booleans) -> ImputedBags:
         loss = ranking_loss(self.loss)
         if self.formulation == "latent_ap":
             return LatentRankingProblem(bags, relevant, loss)
@@ -264,7 +258,7 @@ class LatentRankingSVM(LatentEstimator):
         self.coef_ = weights[: self.n_features_in_].copy()
         self.intercept_ = float(weights[-1]) if len(weights) > self.n_features_in_ else 0.0
 
-    def _scored(self, X: Any, offsets: ArrayLike | None) -> tuple[Floats, NDArray[np.int64]]:
+    def _scored(self, X: Any, offsets: ArrayLike | None) -> tuple[Floats, Ints]:
         check_is_fitted(self)
         rows, bounds = as_rows(X, offsets)
         check_filled(bounds)
@@ -285,7 +279,7 @@ class LatentRankingSVM(LatentEstimator):
         """The same scores: as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X, offsets)
 
-    def best_candidates(self, X: Any, offsets: ArrayLike | None = None) -> NDArray[np.int64]:
+    def best_candidates(self, X: Any, offsets: ArrayLike | None = None) -> Ints:
         """The best candidate of every bag, counted inside the bag, shape (n,); the first of several."""
         return self._scored(X, offsets)[1]
 

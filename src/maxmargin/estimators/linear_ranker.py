@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from maxmargin import metrics
+from maxmargin._types import Booleans, Floats
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator, check_block_weights
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
@@ -72,19 +73,19 @@ class LinearRanker(Estimator):
         """
         return self._fit(X, y, qid=qid, sample_weight=sample_weight)
 
-    def _check_samples(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
+    def _check_samples(self, X: Any, y: Any) -> tuple[Any, Floats]:
         """X as an array or CSR matrix and y as numbers; finds the labels above which a sample is relevant."""
         check_numbers(y)
         X, y = self._check_matrix(X, y, fitting=True, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
         return X, y
 
-    def _keep(self, weights: NDArray[np.float64]) -> None:
+    def _keep(self, weights: Floats) -> None:
         has_constant = len(weights) > self.n_features_in_
         self.coef_ = weights[: self.n_features_in_].copy()
         self.intercept_ = float(weights[-1]) if has_constant else 0.0
 
-    def _thresholds(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _thresholds(self, y: Floats) -> Floats:
         """Labels above each of them are relevant in turn."""
         grades = getattr(self, "grades", False)
         if grades not in (False, True, "linear", "exponential"):
@@ -111,7 +112,7 @@ class LinearRanker(Estimator):
         return np.array([max(0.0, float(y.min()))])
 
     def _lists(
-        self, X: Any, y: NDArray[np.float64], qid: ArrayLike | None, sample_weight: ArrayLike | None
+        self, X: Any, y: Floats, qid: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> tuple[RankingProblem, NDArray[np.intp] | None]:
         """The lists of checked samples, one per query, and the order of the samples in them (None if it is that of X)."""
         relevant = y > self.relevance_thresholds_[:, None]
@@ -146,7 +147,7 @@ class LinearRanker(Estimator):
         self.n_skipped_queries_ = model.n_skipped
         return model, order
 
-    def _one_class(self, y: NDArray[np.float64], relevant: NDArray[np.bool_]) -> ArgumentError:
+    def _one_class(self, y: Floats, relevant: Booleans) -> ArgumentError:
         """Why there is nothing to learn."""
         labels = f"labels are from {y.min():g} to {y.max():g}, and those above {self.relevance_thresholds_[0]:g} are relevant"
         if relevant.all() or not relevant.any():
@@ -159,13 +160,13 @@ class LinearRanker(Estimator):
         problem = f"y must contain relevant and irrelevant samples of the same query, but no query has both ({labels})"
         return ArgumentError("y", problem, "check qid")
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
         X = self._check_matrix(X)
         return np.asarray(X @ self.coef_) + self.intercept_
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Floats:
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X)
 
@@ -190,7 +191,7 @@ class LinearRanker(Estimator):
         values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
         return float(np.mean([np.average(value, weights=weights) for value in values]))
 
-    def _metric(self, relevant: NDArray[np.bool_], scores: NDArray[np.float64], qid: ArrayLike | None) -> NDArray[np.float64]:
+    def _metric(self, relevant: Booleans, scores: Floats, qid: ArrayLike | None) -> Floats:
         """Of every query."""
         baseline = isinstance(self.loss, str) and self.loss == "accuracy"
         loss = AveragePrecision() if baseline else ranking_loss(self.loss)
@@ -218,7 +219,7 @@ class LinearRanker(Estimator):
         return write_report(self, X, y, qid, path=path, **options)
 
 
-def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> NDArray[np.float64] | None:
+def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> Floats | None:
     """One weight per query, in order of first appearance, from one per sample."""
     if sample_weight is None:
         return None
@@ -241,7 +242,7 @@ def check_numbers(y: Any) -> None:
         raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
 
 
-def loss_of_ranking(loss: RankingLoss, relevant: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
+def loss_of_ranking(loss: RankingLoss, relevant: Booleans, scores: Floats) -> float:
     """Loss of the ranking by score, ties with the negatives first; 0 if every ranking is right."""
     if relevant.all() or not relevant.any():
         return 0.0

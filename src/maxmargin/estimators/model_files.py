@@ -92,9 +92,7 @@ def pack_estimator(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[An
     content = {
         "class": cls.__name__,
         "parameters": {
-            name: pack.parameter(name, value)
-            for name, value in estimator.get_params(deep=False).items()
-            if name not in _DROPPED
+            name: pack.parameter(name, value) for name, value in estimator.get_params(deep=False).items() if name not in _DROPPED
         },
         "fitted": {
             name: pack.value(name, value)

@@ -13,6 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._types import Floats
 from maxmargin._validation import with_constant
 from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, check_block_weights
 from maxmargin.problems import MulticlassProblem
@@ -96,14 +97,14 @@ class MulticlassSVM(ClassifierMixin, Estimator):
         inputs = with_constant(X) if self.fit_intercept else X
         return MulticlassProblem(inputs, labels.astype(np.int64), len(self.classes_), self.costs, weights)
 
-    def _keep(self, weights: NDArray[np.float64]) -> None:
+    def _keep(self, weights: Floats) -> None:
         W = weights.reshape(len(self.classes_), -1)
         if len(self.classes_) == 2:
             W = W[1:] - W[:1]
         self.coef_ = W[:, : self.n_features_in_].copy()
         self.intercept_ = W[:, -1].copy() if self.fit_intercept else np.zeros(len(W))
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Scores of shape (n, K), or (n,) for two classes, where positive means the second."""
         check_is_fitted(self)
         X = self._check_matrix(X)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import Estimator, choose_solver, within
@@ -32,7 +33,6 @@ from maxmargin.solvers.base import check_bounds
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 from maxmargin.structures import Structure
 
-Floats = NDArray[np.float64]
 _KIND = "path"
 
 
@@ -107,9 +107,7 @@ class RegularizationPath(TracedPath):
         estimator._show(certificate, float(self.passes[model]), History())
         return estimator
 
-    def select(
-        self, X: Any, y: Any, *, scoring: str | Callable[..., float] | None = None, **score_params: Any
-    ) -> Selection:
+    def select(self, X: Any, y: Any, *, scoring: str | Callable[..., float] | None = None, **score_params: Any) -> Selection:
         """Score every distinct model of the path once, on validation data.
 
         Parameters

@@ -15,13 +15,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, indexable
 
+from maxmargin._types import Floats
 from maxmargin.estimators.path import RegularizationPath, regularization_path
 from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.path.tracing import Rule
 from maxmargin.queries import query_offsets
 from maxmargin.solvers import Solver
-
-Floats = NDArray[np.float64]
 
 
 def _has(name: str) -> Callable[[Any], bool]:

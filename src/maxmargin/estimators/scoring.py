@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
-Floats = NDArray[np.float64]
+from maxmargin._types import Floats
 
 
 def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[str, Any]) -> Callable[..., float]:

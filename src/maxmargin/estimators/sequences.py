@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Ints
 from maxmargin.estimators.labelings import LABELING, LabelingSVM, Stack
 from maxmargin.problems import ChainProblem
 from maxmargin.structures.forest import CHAINS
@@ -62,5 +62,5 @@ class ChainSVM(LabelingSVM):
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         return list(X), None
 
-    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> ChainProblem:
+    def _problem(self, stack: Stack, labels: Ints, n_labels: int) -> ChainProblem:
         return ChainProblem(stack.X, labels, stack.offsets, n_labels, normalize=self.normalize)

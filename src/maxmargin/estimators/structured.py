@@ -7,9 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
 from maxmargin.problems import GraphProblem, make_problem
@@ -63,11 +64,11 @@ class GraphSVM(Estimator):
         self.n_features_in_ = problem.structure.n_inputs
         return weighted(problem, sample_weight)
 
-    def _keep(self, weights: NDArray[np.float64]) -> None:
+    def _keep(self, weights: Floats) -> None:
         self.coef_ = weights[: 2 * self.n_features_in_].reshape(2, -1).copy()
         self.edge_coef_ = weights[2 * self.n_features_in_ :].copy()
 
-    def predict(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
+    def predict(self, X: Sequence[Any]) -> list[Ints]:
         """The best labels of every graph."""
         check_is_fitted(self)
         weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
@@ -118,7 +119,7 @@ class StructuredSVM(Estimator):
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Problem:
         return weighted(make_problem(self.structure, X, y), sample_weight)
 
-    def _keep(self, weights: NDArray[np.float64]) -> None:
+    def _keep(self, weights: Floats) -> None:
         self.coef_ = weights.copy()
 
     def predict(self, X: Sequence[Any]) -> list[Any]:

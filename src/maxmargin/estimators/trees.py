@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Ints
 from maxmargin.estimators.labelings import LABELING, LabelingSVM, Stack
 from maxmargin.problems import TreeProblem
 from maxmargin.structures.forest import TREES
@@ -73,5 +74,5 @@ class TreeSVM(LabelingSVM):
             parents.append(parent)
         return features, parents
 
-    def _problem(self, stack: Stack, labels: NDArray[np.int64], n_labels: int) -> TreeProblem:
+    def _problem(self, stack: Stack, labels: Ints, n_labels: int) -> TreeProblem:
         return TreeProblem(stack.X, labels, stack.offsets, stack.parent, n_labels, normalize=self.normalize)

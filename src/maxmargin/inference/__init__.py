@@ -1,12 +1,7 @@
 """Algorithms over structures: scores in, the best or most violating structure out. They know nothing of training."""
 
 from maxmargin.inference.graphcut import BinaryLabeling, MinimumCut, best_binary_labeling, minimum_cut
-from maxmargin.inference.ranking import (
-    ViolatingRanking,
-    ViolatingRankings,
-    most_violating_ranking,
-    most_violating_rankings,
-)
+from maxmargin.inference.ranking import ViolatingRanking, ViolatingRankings, most_violating_ranking, most_violating_rankings
 from maxmargin.inference.tree import BestLabeling, LabelMarginals, best_labeling, label_marginals
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Ints
 from maxmargin.losses import RankingLoss
 
 MAX_RANKINGS = 200_000
@@ -16,7 +17,7 @@ MAX_RANKINGS = 200_000
 
 def solve_exhaustively(
     scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: RankingLoss, loss_scale: float
-) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.floating[Any]], NDArray[np.int32], NDArray[np.int64]]:
+) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.floating[Any]], NDArray[np.int32], Ints]:
     """Loss, hinge, gradient, scores, positives (best first) and the number of negatives above each positive."""
     positives = np.flatnonzero(relevant).astype(np.int32)
     negatives = np.flatnonzero(relevant == 0)

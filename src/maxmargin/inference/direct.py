@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats, Ints
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
-
-Floats = NDArray[np.float64]
 
 
 def direct_losses(
     values: NDArray[np.floating[Any]],
     truth: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
+    offsets: Ints,
     loss: RankingLoss,
     epsilon: float,
     sign: int,
@@ -41,11 +40,7 @@ def direct_losses(
 
 
 def losses_by_score(
-    values: NDArray[np.floating[Any]],
-    truth: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    loss: RankingLoss,
-    n_threads: int,
+    values: NDArray[np.floating[Any]], truth: NDArray[np.uint8], offsets: Ints, loss: RankingLoss, n_threads: int
 ) -> Floats:
     """Loss of the ranking by score of every list, shape (q,), samples with equal scores in the least favourable order."""
     # Inference puts equal scores in the most favourable order; places from last to first leave it no choice.

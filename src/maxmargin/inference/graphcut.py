@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
+from maxmargin._types import Booleans, Floats, Ints
 
 # The kernel numbers nodes with 32-bit integers.
 MAX_NODES = 2**31 - 2
@@ -33,7 +34,7 @@ class MinimumCut:
     """
 
     value: float
-    source_side: NDArray[np.bool_]
+    source_side: Booleans
 
     def __repr__(self) -> str:
         with_source = int(self.source_side.sum())
@@ -106,7 +107,7 @@ class BinaryLabeling:
         Its score, the maximum.
     """
 
-    labels: NDArray[np.int64]
+    labels: Ints
     score: float
 
     def __repr__(self) -> str:
@@ -163,7 +164,7 @@ def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     return BinaryLabeling(labels.astype(np.int64), score)
 
 
-def real_array(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def real_array(values: ArrayLike, name: str) -> Floats:
     """Contiguous float64 from any real numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
@@ -171,7 +172,7 @@ def real_array(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def _check_capacities(values: ArrayLike, size: int, name: str) -> NDArray[np.float64]:
+def _check_capacities(values: ArrayLike, size: int, name: str) -> Floats:
     """An array of shape (size,) of finite numbers that are not negative."""
     array = real_array(values, name)
     if array.shape != (size,):

@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_both_classes, check_relevant, check_scores
 from maxmargin.losses import RankingLoss, ranking_loss
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_PATTERNS = 20_000
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
+from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_both_classes, check_relevant, check_scores, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
@@ -50,7 +51,7 @@ class ViolatingRanking:
         gradient: NDArray[np.floating[Any]],
         scores: NDArray[np.floating[Any]],
         positives: NDArray[np.int32],
-        negatives_above: NDArray[np.int64],
+        negatives_above: Ints,
     ) -> None:
         self.loss = loss
         self.hinge = hinge
@@ -62,11 +63,11 @@ class ViolatingRanking:
         self._negatives_above = negatives_above
 
     @cached_property
-    def interleaving(self) -> NDArray[np.int64]:
+    def interleaving(self) -> Ints:
         """For every sample in input order: one plus the number of samples of the other class above it, shape (n,)."""
         # The gradient of a negative is 2/(PN) for every positive below it.
         below = np.rint(self.gradient.astype(np.float64) * (0.5 * self.n_pos * self.n_neg)).astype(np.int64)
-        ranks: NDArray[np.int64] = self.n_pos + 1 - below
+        ranks: Ints = self.n_pos + 1 - below
         ranks[self._positives] = self._negatives_above + 1
         return ranks
 
@@ -87,12 +88,7 @@ class ViolatingRanking:
 
 
 def most_violating_ranking(
-    scores: ArrayLike,
-    relevant: ArrayLike,
-    loss: str | RankingLoss = "ap",
-    *,
-    method: Method = "auto",
-    loss_scale: float = 1.0,
+    scores: ArrayLike, relevant: ArrayLike, loss: str | RankingLoss = "ap", *, method: Method = "auto", loss_scale: float = 1.0
 ) -> ViolatingRanking:
     """Find the ranking that violates the margin most.
 
@@ -155,7 +151,7 @@ _FEW_PAIRS = 2**13
 
 def _solve_list(
     values: NDArray[np.floating[Any]], truth: NDArray[np.uint8], loss: CheckedLoss, method: Method, loss_scale: float
-) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.int32], NDArray[np.int64]]:
+) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.int32], Ints]:
     """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
     name, how = loss.native_name(), str(method)
     if name is not None and loss_scale >= 0 and how != "table":
@@ -199,11 +195,11 @@ class ViolatingRankings:
     def __init__(
         self,
         qid: NDArray[Any],
-        loss: NDArray[np.float64],
-        hinge: NDArray[np.float64],
+        loss: Floats,
+        hinge: Floats,
         gradient: NDArray[np.floating[Any]],
         relevant: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
+        offsets: Ints,
         order: NDArray[np.intp] | None,
     ) -> None:
         self.qid = qid
@@ -219,7 +215,7 @@ class ViolatingRankings:
         self.skipped = (self._n_pos == 0) | (self._n_neg == 0)
 
     @cached_property
-    def interleaving(self) -> NDArray[np.int64]:
+    def interleaving(self) -> Ints:
         """One plus the number of samples of the other class above each sample of its query, shape (n,)."""
         sizes = np.diff(self._offsets)
         n_pos, n_neg = (_in_input_order(np.repeat(count, sizes), self._order) for count in (self._n_pos, self._n_neg))
@@ -234,12 +230,7 @@ class ViolatingRankings:
 
 
 def most_violating_rankings(
-    scores: ArrayLike,
-    relevant: ArrayLike,
-    qid: ArrayLike,
-    loss: str | RankingLoss = "ap",
-    *,
-    n_jobs: int | None = None,
+    scores: ArrayLike, relevant: ArrayLike, qid: ArrayLike, loss: str | RankingLoss = "ap", *, n_jobs: int | None = None
 ) -> ViolatingRankings:
     """Find the most violating ranking of every query, on all cores.
 
@@ -285,11 +276,11 @@ _SAMPLES_PER_THREAD = 16_384
 def solve_lists(
     values: NDArray[np.floating[Any]],
     truth: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
+    offsets: Ints,
     loss: RankingLoss,
     loss_scale: float,
     n_threads: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.floating[Any]]]:
+) -> tuple[Floats, Floats, NDArray[np.floating[Any]]]:
     """Losses and hinges, shape (q,), and gradients, shape (n,), of lists that follow each other in checked arrays.
 
     List k is ``offsets[k]:offsets[k + 1]`` and may be empty; lists without a positive or without a negative give zeros.

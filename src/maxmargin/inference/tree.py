@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
+from maxmargin._types import Booleans, Floats
 from maxmargin.inference.graphcut import check_edges, real_array
 
 T = TypeVar("T", bound=np.generic)
@@ -56,17 +57,17 @@ class LabelMarginals:
         best one, and equal to it at temperature 0.
     """
 
-    log_nodes: NDArray[np.float64]
-    log_edges: NDArray[np.float64]
+    log_nodes: Floats
+    log_edges: Floats
     log_partition: float
 
     @cached_property
-    def nodes(self) -> NDArray[np.float64]:
+    def nodes(self) -> Floats:
         """Probabilities of the labels of every node, shape (L, K)."""
         return np.exp(self.log_nodes)
 
     @cached_property
-    def edges(self) -> NDArray[np.float64]:
+    def edges(self) -> Floats:
         """Probabilities of the pairs of labels of every edge, shape (E, K, K)."""
         return np.exp(self.log_edges)
 
@@ -200,7 +201,7 @@ class _Problem:
         self.tables = self._of_nodes(tables)
         self.n_edges = n_edges
 
-    def _of_nodes(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _of_nodes(self, tables: Floats) -> Floats:
         """Tables [parent's label, own label] of all nodes; a root has none and gets zeros."""
         if tables.ndim == 2 and not self.turned.any():
             return tables
@@ -210,7 +211,7 @@ class _Problem:
         result[self.turned] = result[self.turned].transpose(0, 2, 1)
         return result
 
-    def of_edges(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_edges(self, blocks: Floats) -> Floats:
         """Blocks (L, K, K) of nodes and their parents as blocks (E, K, K) of the edges as given."""
         blocks[self.turned] = blocks[self.turned].transpose(0, 2, 1)
         result = np.empty((self.n_edges, *blocks.shape[1:]))
@@ -227,7 +228,7 @@ class _Problem:
         return result
 
 
-def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def _finite(values: ArrayLike, name: str) -> Floats:
     """A contiguous float64 array of finite numbers."""
     array = real_array(values, name)
     if not np.isfinite(array).all():
@@ -252,9 +253,7 @@ def _check_tree_edges(edges: ArrayLike, n: int) -> NDArray[np.intp]:
     return pairs
 
 
-def _parents_first(
-    pairs: NDArray[np.intp], n: int
-) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp], NDArray[np.bool_]]:
+def _parents_first(pairs: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp], Booleans]:
     """Number the nodes of a forest breadth first, every component from its lowest node: order, parent, upper, turned."""
     neighbours: list[list[tuple[int, int]]] = [[] for _ in range(n)]
     for row, (q, r) in enumerate(pairs.tolist()):

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.problems.latent import LatentProblem
 from maxmargin.solvers import History, KnownCuts, Solution
-
-Floats = NDArray[np.float64]
 
 # Where the objective changes from round to round it need not settle.
 _MOST_ROUNDS_WITHOUT_DESCENT = 20

@@ -1,14 +1,6 @@
 """Losses ``delta(y_true, y)``: what a wrong output costs. They know neither scores nor weights."""
 
-from maxmargin.losses.ranking import (
-    AUC,
-    NDCG,
-    AveragePrecision,
-    Discounted,
-    RankingLoss,
-    ReciprocalRank,
-    ranking_loss,
-)
+from maxmargin.losses.ranking import AUC, NDCG, AveragePrecision, Discounted, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.losses.suitability import Failure, Suitability, check_qs_suitable
 
 __all__ = [

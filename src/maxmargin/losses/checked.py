@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.losses.ranking import Discounted, Floats, Ints, RankingLoss
+from maxmargin._types import Floats, Ints
+from maxmargin.losses.ranking import Discounted, RankingLoss
 
 # Whoever looks at all pairs of a list waits a minute or two for so many, and keeps a bit for each.
 MAX_PAIRS = 4_000_000_000

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from maxmargin._types import Floats, Ints
 
 
 class RankingLoss(ABC):

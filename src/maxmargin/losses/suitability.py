@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Ints
 from maxmargin.losses.checked import CheckedLoss
 from maxmargin.losses.ranking import RankingLoss
 
@@ -141,5 +141,5 @@ def _all_ranks(n_pos: int, n_neg: int) -> list[list[int]]:
     return [[position - j + 1 for j, position in enumerate(pattern)] for pattern in patterns]
 
 
-def _negatives_above(ranks: list[int], n_pos: int) -> NDArray[np.int64]:
+def _negatives_above(ranks: list[int], n_pos: int) -> Ints:
     return np.array([sum(rank <= i for rank in ranks) for i in range(1, n_pos + 1)], dtype=np.int64)

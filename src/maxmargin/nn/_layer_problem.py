@@ -7,14 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Cut, Problem
 from maxmargin.nn._piecewise import Affine, Layer
 from maxmargin.nn._score_hinges import ScoreHinge
-
-Floats = NDArray[np.float64]
 
 # Samples that go through the network together: enough to keep it busy, few enough to stay in the cache.
 _ROWS = 256

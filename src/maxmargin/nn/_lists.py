@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import MAX_SAMPLES, check_relevant
 
 
@@ -28,11 +29,11 @@ class Lists:
 
     values: NDArray[np.floating[Any]]
     truth: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    offsets: Ints
     _scores: torch.Tensor
     _mask: torch.Tensor | None
 
-    def skipped(self) -> NDArray[np.bool_]:
+    def skipped(self) -> Booleans:
         """Which queries have no positive or no negative, shape (q,)."""
         sizes = np.diff(self.offsets)
         n_pos = np.zeros(len(sizes), dtype=np.int64)
@@ -41,7 +42,7 @@ class Lists:
             n_pos[filled] = np.add.reduceat(self.truth, self.offsets[filled], dtype=np.int64)
         return np.asarray((n_pos == 0) | (n_pos == sizes))
 
-    def per_query(self, numbers: NDArray[np.float64]) -> torch.Tensor:
+    def per_query(self, numbers: Floats) -> torch.Tensor:
         """Numbers of shape (q,) as a tensor like the scores; a scalar for one-dimensional scores."""
         tensor = torch.from_numpy(numbers).to(device=self._scores.device, dtype=self._scores.dtype)
         return tensor[0] if self._scores.ndim == 1 else tensor

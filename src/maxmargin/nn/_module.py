@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.autograd.function import once_differentiable
 
+from maxmargin._types import Floats
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.nn._lists import Lists, as_lists
@@ -59,7 +60,7 @@ class ListwiseLoss(torch.nn.Module):
         return each.sum() / max(1, len(skipped) - self.n_skipped) if self.reduction == "mean" else each.sum()
 
     @abstractmethod
-    def _solve(self, lists: Lists) -> tuple[NDArray[np.float64], NDArray[np.floating[Any]]]:
+    def _solve(self, lists: Lists) -> tuple[Floats, NDArray[np.floating[Any]]]:
         """Value of each query, shape (q,), and gradient, shape (n,)."""
 
     def extra_repr(self) -> str:

@@ -10,13 +10,11 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import checked_loss
-
-Floats = NDArray[np.float64]
 
 
 class ScoreHinge(ABC):
@@ -28,7 +26,7 @@ class ScoreHinge(ABC):
         What should score high.
     """
 
-    def __init__(self, relevant: NDArray[np.bool_]) -> None:
+    def __init__(self, relevant: Booleans) -> None:
         self.relevant = relevant
 
     @abstractmethod
@@ -39,7 +37,7 @@ class ScoreHinge(ABC):
 class RankHinge(ScoreHinge):
     """The mean, over the outputs with relevant and irrelevant samples, of the structured hinge of a rank loss."""
 
-    def __init__(self, relevant: NDArray[np.bool_], loss: RankingLoss) -> None:
+    def __init__(self, relevant: Booleans, loss: RankingLoss) -> None:
         super().__init__(relevant)
         self.loss = checked_loss(loss)
         n, k = relevant.shape
@@ -68,7 +66,7 @@ class BinaryHinge(ScoreHinge):
 class MulticlassHinge(ScoreHinge):
     """The mean over samples of ``max over classes of [class is wrong] + its score - score of the right class``."""
 
-    def __init__(self, relevant: NDArray[np.bool_]) -> None:
+    def __init__(self, relevant: Booleans) -> None:
         super().__init__(relevant)
         marked = np.count_nonzero(relevant, axis=1)
         if relevant.shape[1] < 2 or (marked != 1).any():
@@ -90,7 +88,7 @@ class MulticlassHinge(ScoreHinge):
         return value, gradient / len(scores)
 
 
-def score_hinge(loss: str | RankingLoss, relevant: NDArray[np.bool_]) -> ScoreHinge:
+def score_hinge(loss: str | RankingLoss, relevant: Booleans) -> ScoreHinge:
     """The hinge behind a name or a loss object."""
     if isinstance(loss, str) and loss == "accuracy":
         return BinaryHinge(relevant)

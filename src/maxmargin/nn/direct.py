@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.inference.direct import direct_losses
 from maxmargin.losses import RankingLoss
 from maxmargin.nn._lists import Lists
@@ -56,11 +57,7 @@ class DirectLoss(ListwiseLoss):
     """
 
     def __init__(
-        self,
-        loss: str | RankingLoss = "ap",
-        epsilon: float = 1.0,
-        sign: Literal[1, -1] = 1,
-        reduction: Reduction = "mean",
+        self, loss: str | RankingLoss = "ap", epsilon: float = 1.0, sign: Literal[1, -1] = 1, reduction: Reduction = "mean"
     ) -> None:
         super().__init__(loss, reduction)
         if not (epsilon > 0 and math.isfinite(epsilon)):
@@ -70,7 +67,7 @@ class DirectLoss(ListwiseLoss):
         self.epsilon = epsilon
         self.sign = sign
 
-    def _solve(self, lists: Lists) -> tuple[NDArray[np.float64], NDArray[np.floating[Any]]]:
+    def _solve(self, lists: Lists) -> tuple[Floats, NDArray[np.floating[Any]]]:
         threads = torch.get_num_threads()
         return direct_losses(lists.values, lists.truth, lists.offsets, self._checked, self.epsilon, self.sign, threads)
 

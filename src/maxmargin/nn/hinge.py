@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 from maxmargin.nn._lists import Lists
@@ -61,7 +62,7 @@ class RankingHinge(ListwiseLoss):
     def __init__(self, loss: str | RankingLoss = "ap", reduction: Reduction = "mean") -> None:
         super().__init__(loss, reduction)
 
-    def _solve(self, lists: Lists) -> tuple[NDArray[np.float64], NDArray[np.floating[Any]]]:
+    def _solve(self, lists: Lists) -> tuple[Floats, NDArray[np.floating[Any]]]:
         _, hinge, gradient = solve_lists(lists.values, lists.truth, lists.offsets, self._checked, 1.0, torch.get_num_threads())
         return hinge, gradient
 

@@ -32,8 +32,8 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from maxmargin._types import Booleans
 from maxmargin._validation import check_relevant
 from maxmargin.losses import RankingLoss
 from maxmargin.nn._layer_problem import LayerProblem, as_table, forward
@@ -41,7 +41,6 @@ from maxmargin.nn._piecewise import Affine, Layer, read_network
 from maxmargin.nn._score_hinges import ScoreHinge, score_hinge
 from maxmargin.solvers import History, OneSlackCuttingPlane, Solution, Solver
 
-Floats = NDArray[np.float64]
 Order = Literal["backward", "forward", "random"]
 
 
@@ -414,7 +413,7 @@ def _check_input(X: Any) -> torch.Tensor:
     return x
 
 
-def _check_relevant(relevant: Any, n: int) -> NDArray[np.bool_]:
+def _check_relevant(relevant: Any, n: int) -> Booleans:
     """A boolean array of shape (n, k)."""
     array = torch.as_tensor(relevant).detach().cpu().numpy()
     if array.ndim not in (1, 2) or len(array) != n or array.size == 0:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, CheckedProblem, Problem
 from maxmargin.path.tracing import Solved
 from maxmargin.path.weights import WeightStore
 from maxmargin.storage import SavedFileError, check_writable, read_archive, write_archive
-
-Floats = NDArray[np.float64]
 
 _KIND = "path checkpoint"
 _COLUMNS = ("lam", "hinge", "dual", "passes", "certified", "place", "dual_there")

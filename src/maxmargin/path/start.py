@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, CheckedProblem
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

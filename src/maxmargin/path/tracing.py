@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, CheckedProblem, Problem
 from maxmargin.path.result import Segment, TracedPath
 from maxmargin.path.start import Start, start_of_path
@@ -34,7 +35,6 @@ from maxmargin.solvers import Solution, Solver
 from maxmargin.solvers.base import check_bounds
 from maxmargin.solvers.solution import Curve
 
-Floats = NDArray[np.float64]
 Rule = Literal["interpolate", "transport"]
 
 

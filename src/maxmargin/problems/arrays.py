@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, Floats, Problem, vouches
+from maxmargin._types import Floats
+from maxmargin.cuts import Cut, Problem, vouches
 from maxmargin.fingerprint import fingerprint
 from maxmargin.structures.base import built_in
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Audit, SparseVector
 from maxmargin.structures.base import Decoded, Structure
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from maxmargin.problems.structured import StructuredProblem
     from maxmargin.surrogates import Sample
 
-Floats = NDArray[np.float64]
 
 # Samples that are looked at, at most; outputs of other samples that are tried for each.
 N_AUDITED, _FOREIGN = 64, 24

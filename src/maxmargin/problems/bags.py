@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+from maxmargin._types import Booleans, Floats, Ints
 
 # Numbers in a piece: a megabyte in float64, which stays near the processor; a product of that size is not worth several threads,
 # and waiting for threads on a busy machine costs more than the product.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.inference.direct import direct_losses, losses_by_score
 from maxmargin.problems.ranking import RankingProblem, weighted_rows
-
-Floats = NDArray[np.float64]
 
 
 class DirectPoint(NamedTuple):

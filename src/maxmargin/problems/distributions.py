@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from maxmargin._types import Floats
 
 
 def log_normalize(values: Floats) -> Floats:

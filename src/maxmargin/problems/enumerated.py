@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.distributions import log_mix, near_vertex, tilt
-
-Floats = NDArray[np.float64]
 
 
 class EnumeratedProblem(ArrayProblem):

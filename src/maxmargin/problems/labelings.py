@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maxmargin import _core
+from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.distributions import log_mix, near_vertex
@@ -32,9 +33,6 @@ from maxmargin.structures.forest import (
     node_costs,
 )
 from maxmargin.structures.rows import check_rows, row_norms
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class LabelingProblem(ArrayProblem, ABC):
@@ -118,10 +116,7 @@ class LabelingProblem(ArrayProblem, ABC):
         chosen = np.concatenate([np.arange(self.offsets[b], self.offsets[b + 1]) for b in blocks])
         offsets = np.concatenate([[0], np.cumsum(forests.lengths[list(blocks)])])
         labels = np.split(self._decode(blocks, self._augmented(chosen, parts), parts, offsets), offsets[1:-1])
-        return [
-            Cut(*self._difference(forests.rows(b), *forests.edges(b), own))
-            for b, own in zip(blocks, labels, strict=True)
-        ]
+        return [Cut(*self._difference(forests.rows(b), *forests.edges(b), own)) for b, own in zip(blocks, labels, strict=True)]
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all forests, without a feature vector for each."""

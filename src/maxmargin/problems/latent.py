@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Cut, Problem
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.structures.base import Structure
 from maxmargin.structures.latent import LatentStructure
-
-Floats = NDArray[np.float64]
 
 
 class LatentProblem(Problem):

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.joint_ranking import most_violating_joint_ranking
@@ -22,10 +23,6 @@ from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.bags import Bags
 from maxmargin.problems.latent import LatentProblem
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
+from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.distributions import log_mix, near_vertex, tilt
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.rows import row_norms
-
-Floats = NDArray[np.float64]
 
 
 def row_of(X: Any, index: int) -> Floats:
@@ -55,12 +54,7 @@ class MulticlassProblem(ArrayProblem):
     offers = frozenset({"whole passes", "expectations", "exact steps"})
 
     def __init__(
-        self,
-        X: Any,
-        y: NDArray[np.int64],
-        n_classes: int,
-        costs: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: Ints, n_classes: int, costs: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> None:
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")

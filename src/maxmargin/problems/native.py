@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
+from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.labelings import LabelingProblem
 from maxmargin.structures.forest import TreeWeights
-
-Floats = NDArray[np.float64]
 
 # Features are numbered with 32-bit integers.
 _MOST = 2**31 - 1
@@ -181,7 +180,7 @@ class DecodedProblem(LabelingProblem):
     def __getstate__(self) -> dict[str, Any]:
         return _portable(self.decoder, super().__getstate__())
 
-    def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: NDArray[np.int64]) -> Any:
+    def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Any:
         table = np.ascontiguousarray(parts.transition)
         parts_of = np.split(np.ascontiguousarray(scores), offsets[1:-1])
         labels = [self._data.decode(block, own, table) for block, own in zip(blocks, parts_of, strict=True)]

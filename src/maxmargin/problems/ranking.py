@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import thread_count
 from maxmargin.cuts import Cut, Tangent
 from maxmargin.inference import most_violating_ranking
@@ -14,8 +15,6 @@ from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
-
-Floats = NDArray[np.float64]
 
 
 class RankingProblem(ArrayProblem):
@@ -51,9 +50,9 @@ class RankingProblem(ArrayProblem):
     def __init__(
         self,
         X: Any,
-        relevant: NDArray[np.bool_],
+        relevant: Booleans,
         loss: RankingLoss,
-        offsets: NDArray[np.int64] | None = None,
+        offsets: Ints | None = None,
         list_weights: Floats | None = None,
         shares: Floats | None = None,
     ) -> None:
@@ -116,9 +115,7 @@ class RankingProblem(ArrayProblem):
         return weighted_rows(coefficients, self.X)
 
 
-def gain_shares(
-    grades: Floats, offsets: NDArray[np.int64], thresholds: Floats, gains: Literal["linear", "exponential"]
-) -> Floats:
+def gain_shares(grades: Floats, offsets: Ints, thresholds: Floats, gains: Literal["linear", "exponential"]) -> Floats:
     """Parts of the NDCG of graded lists that "grade > threshold" has, shape (thresholds, q).
 
     A gain is a sum of steps from one grade to the next, and the ideal order is ideal for every threshold at once. So 1 - NDCG

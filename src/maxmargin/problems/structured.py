@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Audit, Bounds, Cut
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.audit import N_AUDITED, audit
 from maxmargin.structures.base import Decoded, Structure
 from maxmargin.surrogates import Margin, Sample
-
-Floats = NDArray[np.float64]
 
 
 class StructuredProblem(ArrayProblem):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, Cut, Problem, SparseVector
 from maxmargin.fingerprint import fingerprint
-
-Floats = NDArray[np.float64]
 
 
 class WeightedProblem(Problem):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from maxmargin._types import Floats, Ints
 
 
 def expected_metric(name: str, sizes: Ints, relevant: Ints, gains: Floats, starts: Ints) -> float:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import maxmargin
+from maxmargin._types import Floats
 from maxmargin.report import sections
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.headline import certificate, headline, metric_titles, reported_metric
 from maxmargin.report.plain import number, text
-from maxmargin.report.ranked import METRICS, Floats, Judged, Ranked
+from maxmargin.report.ranked import METRICS, Judged, Ranked
 
 
 def report_contents(

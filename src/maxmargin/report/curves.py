@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.metrics import RankedLists
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_POINTS = 1000
 _RECALLS = np.linspace(0, 1, 101)
@@ -98,7 +96,7 @@ def gain(lists: RankedLists, gains: Floats) -> Curve:
     return Curve(x, y)
 
 
-def histogram(values: Floats, groups: list[NDArray[np.bool_]], n_bins: int = 60) -> tuple[Floats, list[Ints], tuple[int, int]]:
+def histogram(values: Floats, groups: list[Booleans], n_bins: int = 60) -> tuple[Floats, list[Ints], tuple[int, int]]:
     """Common edges, counts of every group, and how many values lie below and above the edges.
 
     The edges leave out the outermost thousandth on a side where it takes more room than all the rest.

@@ -62,11 +62,7 @@ def headline(ranked: list[Ranked], chance: float, metric: str, data: dict[str, A
     where += f", in {data['queries']:,} queries" if several else ""
     reached = [f"{other.name} {other.means[metric]:.3f}" for other in others]
     compared = ", ".join([*reached, f"a random ranking {chance:.3f} on average"])
-    sentences = [
-        f"{model.name} reaches {title} {value:.3f} on {where}.",
-        f"For comparison: {compared}.",
-        proof["sentence"],
-    ]
+    sentences = [f"{model.name} reaches {title} {value:.3f} on {where}.", f"For comparison: {compared}.", proof["sentence"]]
     tiles = [(f"{value:.3f}", title, f"of {model.name}")]
     if others:
         best = max(others, key=lambda other: other.means[metric])

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maxmargin
+from maxmargin._types import Floats
 from maxmargin.report import sections
 from maxmargin.report.curves import thin
 from maxmargin.report.headline import metric_titles, reported_metric
 from maxmargin.report.plain import number, numbers, short, text
-
-Floats = NDArray[np.float64]
 
 MAX_MODELS = 300
 _PROFILES = 10  # features whose weights are drawn over lambda

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from maxmargin._types import Floats
 from maxmargin.metrics import RankedLists, metric_named
-
-Floats = NDArray[np.float64]
 
 METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
 

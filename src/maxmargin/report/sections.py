@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.metrics import RankedLists
 from maxmargin.report.curves import Curve, histogram, thin
 from maxmargin.report.curves import gain as gain_curve
 from maxmargin.report.curves import precision_recall as precision_recall_curve
 from maxmargin.report.plain import number, numbers, text
-from maxmargin.report.ranked import Floats, Judged, Ranked
+from maxmargin.report.ranked import Judged, Ranked
 
 RANDOM = "random"
 _SHOWN = 20  # rows of tables, bars of charts

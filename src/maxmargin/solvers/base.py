@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Bounds, Capability, CheckedProblem, Floats, Problem
+from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
 from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:

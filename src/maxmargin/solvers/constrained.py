@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import Cut
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.cutting_plane import Bundle, KnownCuts, WorkingSet
 from maxmargin.solvers.solution import Solution
-
-Floats = NDArray[np.float64]
 
 
 class Margins:

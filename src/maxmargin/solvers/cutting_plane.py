@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.cuts import Bounds, Cut, Tangent
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import Curve, Solution
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -250,7 +248,7 @@ class WorkingSet:
         self._names = np.full(1, self._CUT, dtype=np.int64)
         self._qp = SimplexQP(1.0)
         self._qp.add(np.zeros(1), 0.0)
-        self._free: NDArray[np.bool_] | None = None
+        self._free: Booleans | None = None
         self._fixed = np.zeros(n_features)
         self.value = 0.0
         self.curve: Curve | None = None
@@ -264,7 +262,7 @@ class WorkingSet:
         return [Cut(self._rows[k].copy(), float(self._losses[k])) for k in range(1, len(self)) if self._names[k] == self._CUT]
 
     @property
-    def constraints(self) -> NDArray[np.int64]:
+    def constraints(self) -> Ints:
         """Names of the constraints."""
         return np.asarray(self._names[self._names != self._CUT], dtype=np.int64)
 

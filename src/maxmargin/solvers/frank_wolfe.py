@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin import _core
-from maxmargin.cuts import CheckedProblem, Cut, Floats, Problem
+from maxmargin._types import Floats
+from maxmargin.cuts import CheckedProblem, Cut, Problem
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun
 from maxmargin.solvers.solution import Solution

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-
-Floats = NDArray[np.float64]
+from maxmargin._types import Floats
 
 
 class SimplexQP(_core.SimplexQP):

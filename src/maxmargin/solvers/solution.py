@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Floats, Problem
+from maxmargin.cuts import Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

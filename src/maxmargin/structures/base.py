@@ -6,12 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, overrides
-
-Floats = NDArray[np.float64]
 
 
 class Decoded(NamedTuple):

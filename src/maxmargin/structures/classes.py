@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from maxmargin._types import Floats
 from maxmargin.structures.base import Structure
 from maxmargin.structures.rows import as_rows, check_rows, stack
-
-Floats = NDArray[np.float64]
 
 
 class ClassStructure(Structure):

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from maxmargin._types import Booleans, Floats, Ints
 
 
 class Words(NamedTuple):
@@ -129,7 +127,7 @@ class Forests:
         return np.arange(-1, self.lengths[block] - 1, dtype=np.int32)
 
 
-def label_scores(weights: TreeWeights, X: Any, is_root: NDArray[np.bool_], is_leaf: NDArray[np.bool_]) -> Floats:
+def label_scores(weights: TreeWeights, X: Any, is_root: Booleans, is_leaf: Booleans) -> Floats:
     """Score of every label at every node, shape (N, K), without transitions; X is dense or CSR."""
     scores: Floats = np.ascontiguousarray(X @ weights.emission.T)
     scores[is_root] += weights.root

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
+from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Bounds
 from maxmargin.structures.base import Structure
-
-Floats = NDArray[np.float64]
 
 
 class _Parts(NamedTuple):
@@ -101,7 +100,7 @@ class GraphStructure(Structure):
         """The share of wrong labels."""
         return np.count_nonzero(np.asarray(truth) != np.asarray(y)) / len(truth)
 
-    def decode(self, x: Graph, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> NDArray[np.int64]:
+    def decode(self, x: Graph, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Ints:
         """The best labeling, by a minimum cut; of equally good ones that with the fewest ones."""
         weights = a * weights
         unary = x.nodes @ weights[: 2 * self.n_inputs].reshape(2, -1).T

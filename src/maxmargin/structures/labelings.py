@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from maxmargin._types import Floats, Ints
 from maxmargin.structures.base import Structure
 from maxmargin.structures.forest import (
     CHAINS,
@@ -28,9 +29,6 @@ from maxmargin.structures.forest import (
     node_costs,
 )
 from maxmargin.structures.rows import check_rows, stack
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Tree(NamedTuple):

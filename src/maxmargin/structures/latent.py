@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from maxmargin._types import Floats
 
 
 class LatentStructure(ABC):

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import check_relevant, thread_count
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.structures.base import Structure
 from maxmargin.structures.rows import check_rows, stack
-
-Floats = NDArray[np.float64]
 
 
 class Interleaving(NamedTuple):
@@ -32,8 +30,8 @@ class Interleaving(NamedTuple):
         For every sample one plus the number of samples of the other kind above it.
     """
 
-    relevant: NDArray[np.bool_]
-    ranks: NDArray[np.int64]
+    relevant: Booleans
+    ranks: Ints
 
     @classmethod
     def right(cls, relevant: Any) -> Interleaving:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Floats = NDArray[np.float64]
+from maxmargin._types import Floats
 
 
 def is_sparse(X: Any) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._types import Floats
 from maxmargin.cuts import SparseVector
 from maxmargin.structures.rows import is_sparse
 
-Floats = NDArray[np.float64]
 Vector = Floats | SparseVector
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from maxmargin._types import Floats
 from maxmargin.cuts import Cut
 from maxmargin.structures.base import Decoded, Structure
 from maxmargin.structures.vectors import difference, dot
 from maxmargin.surrogates.sample import Sample
-
-Floats = NDArray[np.float64]
 
 # How far an upper bound may lie below the output that comes with it: rounding.
 _ROUNDING = 1e-9
