@@ -1,39 +1,22 @@
 // Python face of the block-coordinate solvers. Data are checked in Python; what would read foreign memory is checked here too.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bindings/arrays.hpp"
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
 #include "blocks/labeling_blocks.hpp"
 #include "blocks/oracle_blocks.hpp"
 
-namespace nb = nanobind;
 using namespace maxmargin::blocks;
-using namespace nb::literals;
 
 namespace {
-
-using Reals = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Int32s = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Int64s = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Vector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
-
-Vector vector_of(std::size_t size, double*& data) {
-    data = static_cast<double*>(std::calloc(std::max<std::size_t>(1, size), sizeof(double)));
-    if (!data) throw std::bad_alloc();
-    nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
-    return Vector(data, {size}, owner);
-}
 
 void require(bool holds, const char* message) {
     if (!holds) throw nb::value_error(message);
@@ -66,38 +49,33 @@ struct Features {
 };
 
 // A dense matrix without its zeros: values, columns and where each row begins.
-nb::tuple compress_rows(const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& X) {
+nb::tuple compress_rows(const Input<double, nb::ndim<2>>& X) {
     const std::size_t rows = X.shape(0), columns = X.shape(1);
     const double* x = X.data();
-    auto* begin = new std::vector<std::int64_t>(rows + 1);
-    auto* values = new std::vector<double>;
-    auto* where = new std::vector<std::int32_t>;
-    nb::capsule begin_owner(begin, [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-    nb::capsule values_owner(values, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-    nb::capsule where_owner(where, [](void* p) noexcept { delete static_cast<std::vector<std::int32_t>*>(p); });
+    std::vector<std::int64_t> begin(rows + 1);
+    std::vector<double> values;
+    std::vector<std::int32_t> where;
     {
         nb::gil_scoped_release unlocked;
         std::size_t count = 0;
         for (std::size_t e = 0; e < rows * columns; ++e) count += x[e] != 0;
         // Every entry is written, and the next one writes over it if it is zero: no branch to predict.
-        values->resize(count + 1);
-        where->resize(count + 1);
+        values.resize(count + 1);
+        where.resize(count + 1);
         std::size_t to = 0;
         for (std::size_t r = 0; r < rows; ++r) {
             for (std::size_t j = 0; j < columns; ++j) {
                 const double value = x[r * columns + j];
-                (*values)[to] = value;
-                (*where)[to] = static_cast<std::int32_t>(j);
+                values[to] = value;
+                where[to] = static_cast<std::int32_t>(j);
                 to += value != 0;
             }
-            (*begin)[r + 1] = static_cast<std::int64_t>(to);
+            begin[r + 1] = static_cast<std::int64_t>(to);
         }
-        values->pop_back();
-        where->pop_back();
+        values.pop_back();
+        where.pop_back();
     }
-    return nb::make_tuple(nb::ndarray<nb::numpy, double, nb::ndim<1>>(values->data(), {values->size()}, values_owner),
-                          nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>>(where->data(), {where->size()}, where_owner),
-                          nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(begin->data(), {begin->size()}, begin_owner));
+    return nb::make_tuple(array_of(std::move(values)), array_of(std::move(where)), array_of(std::move(begin)));
 }
 
 void check_labels(const Int32s& y, std::size_t n, std::size_t n_labels) {
@@ -189,16 +167,15 @@ struct PyCompiledOracle final : BlockData {
     // Loss and features of the most violating output, for solvers that are written in Python.
     nb::tuple ask(std::size_t block, const Reals& weights) const {
         require(block < oracle->n_blocks && weights.size() == oracle->n_weights, "block or weights out of range");
-        double* psi;
-        const Vector array = vector_of(oracle->n_weights, psi);
+        const auto psi = zeros<double>({oracle->n_weights});
         Answer answer;
         {
             nb::gil_scoped_release unlocked;
             oracle->ask(block, weights.data(), answer);
         }
         oracle->check_indices(block, answer);
-        answer.psi().add_to(psi, 1);
-        return nb::make_tuple(array, answer.loss);
+        answer.psi().add_to(psi.data, 1);
+        return nb::make_tuple(psi.array, answer.loss);
     }
 };
 
@@ -325,46 +302,24 @@ struct PyPythonOracle final : BlockData {
 };
 
 // The labeling that a user's decoder finds for one block.
-nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>> ask_decoder(const PyLabelingData& data, std::size_t block, const Reals& scores, const Reals& table) {
+nb::ndarray<nb::numpy, std::int32_t> ask_decoder(const PyLabelingData& data, std::size_t block, const Reals& scores, const Reals& table) {
     require(data.data.decoder && block < data.data.n_blocks, "no decoder, or block out of range");
     const auto n = static_cast<std::size_t>(data.data.offsets[block + 1] - data.data.offsets[block]);
     require(scores.size() == n * data.data.n_labels && table.size() == data.data.n_labels * data.data.n_labels, "scores or table of wrong size");
-    auto* labels = new std::vector<std::int32_t>(n);
-    nb::capsule owner(labels, [](void* p) noexcept { delete static_cast<std::vector<std::int32_t>*>(p); });
+    const auto labels = zeros<std::int32_t>({n});
     {
         nb::gil_scoped_release unlocked;
-        decode(data.data, block, n, scores.data(), table.data(), labels->data());
+        decode(data.data, block, n, scores.data(), table.data(), labels.data);
     }
-    return {labels->data(), {n}, owner};
-}
-
-Sampling sampling_of(const std::string& name) {
-    if (name == "uniform") return Sampling::uniform;
-    if (name == "permutation") return Sampling::permutation;
-    require(name == "gap", "unknown sampling");
-    return Sampling::gap;
-}
-
-Steps steps_of(const std::string& name) {
-    if (name == "fw") return Steps::fw;
-    if (name == "pairwise") return Steps::pairwise;
-    if (name == "away") return Steps::away;
-    if (name == "all") return Steps::all;
-    require(name == "exact", "unknown steps");
-    return Steps::exact;
-}
-
-Rule rule_of(const std::string& name) {
-    if (name == "line_search") return Rule::line_search;
-    if (name == "fixed") return Rule::full;
-    require(name == "backtracking", "unknown rule");
-    return Rule::backtracking;
+    return labels.array;
 }
 
 Settings frank_wolfe(const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed) {
     Settings settings;
-    settings.sampling = sampling_of(sampling);
-    settings.steps = steps_of(steps);
+    settings.sampling = chosen<Sampling>(
+        sampling, "sampling", {{"uniform", Sampling::uniform}, {"permutation", Sampling::permutation}, {"gap", Sampling::gap}});
+    settings.steps = chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"pairwise", Steps::pairwise}, {"away", Steps::away},
+                                                    {"all", Steps::all}, {"exact", Steps::exact}});
     settings.cache = cache;
     settings.seed = seed;
     return settings;
@@ -375,7 +330,8 @@ Settings partial_linearization(double temperature, const std::string& rule, doub
     settings.sampling = Sampling::permutation;
     settings.soft = true;
     settings.temperature = temperature;
-    settings.rule = rule_of(rule);
+    settings.rule = chosen<Rule>(
+        rule, "rule", {{"line_search", Rule::line_search}, {"fixed", Rule::full}, {"backtracking", Rule::backtracking}});
     settings.mass = mass;
     settings.seed = seed;
     return settings;
@@ -407,19 +363,10 @@ struct PyEngine {
         return f(engine);
     }
 
-    Vector weights() const {
-        double* out;
-        const Vector array = vector_of(engine->blocks().n_weights(), out);
-        engine->blocks().export_weights(out);
-        return array;
-    }
-
-    Vector gaps() const {
-        double* out;
-        const auto& gaps = engine->sampler().gaps();
-        const Vector array = vector_of(gaps.size(), out);
-        std::copy(gaps.begin(), gaps.end(), out);
-        return array;
+    nb::ndarray<nb::numpy, double> weights() const {
+        const auto weights = zeros<double>({engine->blocks().n_weights()});
+        engine->blocks().export_weights(weights.data);
+        return weights.array;
     }
 };
 
@@ -475,7 +422,7 @@ void bind_blocks(nb::module_& m) {
              [](nb::handle self, double step) { return PyEngine::work(self, [&](Engine& e) { return e.step_all(step); }); },
              "step"_a = -1.0)
         .def("weights", &PyEngine::weights)
-        .def("gaps", &PyEngine::gaps)
+        .def("gaps", [](const PyEngine& e) { return array_of(e.engine->sampler().gaps()); })
         .def_prop_ro("dual", [](const PyEngine& e) { return e.engine->dual(); })
         .def_prop_ro("known_gap", [](const PyEngine& e) { return e.engine->sampler().sum(); })
         .def_prop_ro("all_seen", [](const PyEngine& e) { return e.engine->sampler().all_seen(); })

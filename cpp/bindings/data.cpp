@@ -1,18 +1,10 @@
 // Python face of the readers: bytes in, arrays out, interpreter lock released.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <cstdlib>
-
+#include "bindings/arrays.hpp"
 #include "data/svmlight.hpp"
 
-namespace nb = nanobind;
 using namespace maxmargin::data;
-using namespace nb::literals;
 
 namespace {
-
-using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The array takes over the memory.
 template <class T>
@@ -24,7 +16,7 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> handed_over(Growing<T>& values) {
 }
 
 template <class T>
-void feed(SvmlightParser<T>& parser, const Bytes& block) {
+void feed(SvmlightParser<T>& parser, const InputVector<std::uint8_t>& block) {
     nb::gil_scoped_release unlocked;
     parser.feed(reinterpret_cast<const char*>(block.data()), block.size());
 }

@@ -1,31 +1,18 @@
 // Python face of the minimum cut: arrays in, arrays out, interpreter lock released.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <algorithm>
 #include <memory>
 #include <mutex>
 
+#include "bindings/arrays.hpp"
 #include "structures/binary_energy.hpp"
 
-namespace nb = nanobind;
 using namespace maxmargin::structures;
-using namespace nb::literals;
 
 namespace {
 
-using Values = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Unary = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using Tables = nb::ndarray<const double, nb::shape<-1, 2, 2>, nb::c_contig, nb::device::cpu>;
-using Edges = nb::ndarray<const std::int32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using Sides = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
-
-Sides new_sides(std::size_t size) {
-    auto data = std::make_unique<std::uint8_t[]>(std::max<std::size_t>(1, size));
-    std::uint8_t* memory = data.get();
-    nb::capsule owner(data.release(), [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
-    return Sides(memory, {size}, owner);
-}
+using Values = InputVector<double>;
+using Unary = Input<double, nb::shape<-1, 2>>;
+using Tables = Input<double, nb::shape<-1, 2, 2>>;
+using Edges = Input<std::int32_t, nb::shape<-1, 2>>;
 
 void check_rows(const char* name, std::size_t rows, std::int64_t expected) {
     if (static_cast<std::int64_t>(rows) != expected)
@@ -38,7 +25,7 @@ nb::tuple max_flow(std::int32_t n_nodes, Edges edges, Values forward, Values bac
     check_rows("backward", backward.size(), n_edges);
     check_rows("source", source.size(), n_nodes);
     check_rows("sink", sink.size(), n_nodes);
-    Sides sides = new_sides(source.size());
+    const auto sides = zeros<std::uint8_t>({source.size()});
     maxmargin::CompensatedSum value;
     {
         nb::gil_scoped_release unlocked;
@@ -50,9 +37,9 @@ nb::tuple max_flow(std::int32_t n_nodes, Edges edges, Values forward, Values bac
         }
         MaxFlow flow(n_nodes, edges.data(), n_edges);
         value.add(flow.solve(forward.data(), backward.data(), excess.data()));
-        for (std::int32_t i = 0; i < n_nodes; ++i) sides.data()[i] = flow.on_source_side(i);
+        for (std::int32_t i = 0; i < n_nodes; ++i) sides.data[i] = flow.on_source_side(i);
     }
-    return nb::make_tuple(value.value(), sides);
+    return nb::make_tuple(value.value(), sides.array);
 }
 
 // One graph, many scores. The buffers of a graph serve one call at a time, from whichever thread.
@@ -74,29 +61,24 @@ class GraphCut {
     nb::tuple solve(const Unary& unary, const Pairwise& pairwise, const Solve& run) {
         check_rows("unary", unary.shape(0), energy_->graph().n_nodes());
         check_rows("pairwise", pairwise.shape(0), energy_->graph().n_edges());
-        Sides labels = new_sides(unary.shape(0));
+        const auto labels = zeros<std::uint8_t>({unary.shape(0)});
         double score;
         {
             nb::gil_scoped_release unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
-            score = run(labels.data());
+            score = run(labels.data);
         }
-        return nb::make_tuple(score, labels);
+        return nb::make_tuple(score, labels.array);
     }
 
     std::unique_ptr<BinaryEnergy> energy_;
     std::mutex busy_;
 };
 
-nb::tuple best_binary(Unary unary, Edges edges, Values pair_weight) {
-    return GraphCut(static_cast<std::int32_t>(unary.shape(0)), edges).solve_penalties(unary, pair_weight);
-}
-
 }  // namespace
 
 void bind_graphcut(nb::module_& m) {
     m.def("max_flow", &max_flow, "n_nodes"_a, "edges"_a.noconvert(), "forward"_a.noconvert(), "backward"_a.noconvert(), "source"_a.noconvert(), "sink"_a.noconvert());
-    m.def("best_binary", &best_binary, "unary"_a.noconvert(), "edges"_a.noconvert(), "pair_weight"_a.noconvert());
     nb::class_<GraphCut>(m, "GraphCut")
         .def(nb::init<std::int32_t, Edges>(), "n_nodes"_a, "edges"_a.noconvert())
         .def("solve", &GraphCut::solve_penalties, "unary"_a.noconvert(), "tables"_a.noconvert())

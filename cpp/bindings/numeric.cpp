@@ -1,26 +1,9 @@
 // Python face of the small quadratic problem.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include "bindings/arrays.hpp"
 #include "numeric/simplex_qp.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
 using maxmargin::numeric::SimplexQP;
-
-namespace {
-
-using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::ndarray<nb::numpy, double> copied(const std::vector<double>& values) {
-    auto output = zeros<double>({values.size()});
-    std::copy(values.begin(), values.end(), output.data);
-    return output.array;
-}
-
-}  // namespace
+using Doubles = InputVector<double>;
 
 void bind_numeric(nb::module_& m) {
     nb::class_<SimplexQP>(m, "SimplexQP")
@@ -28,9 +11,9 @@ void bind_numeric(nb::module_& m) {
         .def(nb::init<const SimplexQP&>(), "other"_a)
         .def("__len__", &SimplexQP::size)
         .def_prop_ro("total", &SimplexQP::total)
-        .def_prop_ro("linear", [](const SimplexQP& qp) { return copied(qp.linear()); }, nb::rv_policy::automatic)
-        .def_prop_ro("solution", [](const SimplexQP& qp) { return copied(qp.solution()); }, nb::rv_policy::automatic)
-        .def_prop_ro("in_sum", [](const SimplexQP& qp) { return copied(std::vector<double>(qp.in_sum().begin(), qp.in_sum().end())); }, nb::rv_policy::automatic)
+        .def_prop_ro("linear", [](const SimplexQP& qp) { return array_of(qp.linear()); }, nb::rv_policy::automatic)
+        .def_prop_ro("solution", [](const SimplexQP& qp) { return array_of(qp.solution()); }, nb::rv_policy::automatic)
+        .def_prop_ro("in_sum", [](const SimplexQP& qp) { return array_of(std::vector<double>(qp.in_sum().begin(), qp.in_sum().end())); }, nb::rv_policy::automatic)
         .def_prop_ro("value", &SimplexQP::value)
         .def_prop_ro("gram", [](const SimplexQP& qp) {
             auto output = zeros<double>({qp.size(), qp.size()});
@@ -51,7 +34,7 @@ void bind_numeric(nb::module_& m) {
             if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
             qp.set_solution(values.data());
         }, "values"_a)
-        .def("keep", [](SimplexQP& qp, const Indices& kept) {
+        .def("keep", [](SimplexQP& qp, const Int64s& kept) {
             std::int64_t last = -1;
             for (std::size_t k = 0; k < kept.size(); ++k) {
                 if (kept.data()[k] <= last || kept.data()[k] >= static_cast<std::int64_t>(qp.size())) throw nb::value_error("kept must ascend within the variables");

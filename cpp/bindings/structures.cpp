@@ -1,6 +1,4 @@
 // Python face of the kernels on labelings: arrays in, arrays out, interpreter lock released.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
 #include <cmath>
@@ -9,18 +7,12 @@
 #include "bindings/arrays.hpp"
 #include "structures/tree_dp.hpp"
 
-namespace nb = nanobind;
 using namespace maxmargin::structures;
-using namespace nb::literals;
 
 namespace {
 
-using Scores = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Parents = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Offsets = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // A wrong shape or parent here would read foreign memory, so these checks stay even though Python has made them.
-Forest forest_of(const Scores& unary, const Scores& pairwise) {
+Forest forest_of(const Reals& unary, const Reals& pairwise) {
     if (unary.ndim() != 2 || unary.shape(1) == 0) throw nb::value_error("unary must be of shape (nodes, labels), with at least one label");
     const std::size_t n = unary.shape(1);
     const std::size_t d = pairwise.ndim();
@@ -30,7 +22,7 @@ Forest forest_of(const Scores& unary, const Scores& pairwise) {
     return {unary.shape(0), n, nullptr, unary.data(), pairwise.data(), d == 2};
 }
 
-Forest forest_of(const Scores& unary, const Scores& pairwise, const Parents& parent) {
+Forest forest_of(const Reals& unary, const Reals& pairwise, const Int32s& parent) {
     Forest forest = forest_of(unary, pairwise);
     if (parent.size() != forest.n_nodes) throw nb::value_error("parent must have one entry for each row of unary");
     for (std::size_t t = 0; t < forest.n_nodes; ++t)
@@ -40,19 +32,15 @@ Forest forest_of(const Scores& unary, const Scores& pairwise, const Parents& par
     return forest;
 }
 
-void check_offsets(const Offsets& offsets, std::size_t n_nodes) {
+void check_offsets(const Int64s& offsets, std::size_t n_nodes) {
     const std::size_t count = offsets.size();
     bool rising = count >= 1 && offsets.data()[0] == 0 && offsets.data()[count - 1] == static_cast<std::int64_t>(n_nodes);
     for (std::size_t q = 1; q < count && rising; ++q) rising = offsets.data()[q - 1] <= offsets.data()[q];
     if (!rising) throw nb::value_error("offsets must rise from 0 to the number of rows of unary");
 }
 
-void check_temperature(double temperature) {
-    if (!(temperature >= 0) || std::isinf(temperature)) throw nb::value_error("temperature must be finite and not negative");
-}
-
 // Parents are counted from the first node of their forest.
-void check_parents_of_many(const Parents& parent, const Offsets& offsets, std::size_t n_nodes) {
+void check_parents_of_many(const Int32s& parent, const Int64s& offsets, std::size_t n_nodes) {
     if (parent.size() != n_nodes) throw nb::value_error("parent must have one entry for each row of unary");
     for (std::size_t q = 0; q + 1 < offsets.size(); ++q)
         for (std::int64_t t = offsets.data()[q]; t < offsets.data()[q + 1]; ++t)
@@ -61,7 +49,7 @@ void check_parents_of_many(const Parents& parent, const Offsets& offsets, std::s
 }
 
 // Forest q of many laid end to end.
-Forest part_of(const Forest& all, const Offsets& offsets, std::size_t q) {
+Forest part_of(const Forest& all, const Int64s& offsets, std::size_t q) {
     const auto begin = static_cast<std::size_t>(offsets.data()[q]);
     Forest part = all;
     part.n_nodes = static_cast<std::size_t>(offsets.data()[q + 1]) - begin;
@@ -71,7 +59,7 @@ Forest part_of(const Forest& all, const Offsets& offsets, std::size_t q) {
     return part;
 }
 
-nb::tuple tree_best(const Scores& unary, const Scores& pairwise, const Parents& parent) {
+nb::tuple tree_best(const Reals& unary, const Reals& pairwise, const Int32s& parent) {
     const Forest forest = forest_of(unary, pairwise, parent);
     const auto labels = zeros<std::int32_t>({forest.n_nodes});
     double score;
@@ -83,21 +71,21 @@ nb::tuple tree_best(const Scores& unary, const Scores& pairwise, const Parents& 
     return nb::make_tuple(labels.array, score);
 }
 
-nb::tuple tree_marginals(const Scores& unary, const Scores& pairwise, const Parents& parent, double temperature, bool with_edges) {
+nb::tuple tree_marginals(const Reals& unary, const Reals& pairwise, const Int32s& parent, double temperature) {
     const Forest forest = forest_of(unary, pairwise, parent);
-    check_temperature(temperature);
+    if (!(temperature >= 0) || std::isinf(temperature)) throw nb::value_error("temperature must be finite and not negative");
     const auto nodes = zeros<double>({forest.n_nodes, forest.n_labels});
-    const auto edges = zeros<double>({with_edges ? forest.n_nodes : 0, forest.n_labels, forest.n_labels});
+    const auto edges = zeros<double>({forest.n_nodes, forest.n_labels, forest.n_labels});
     double total;
     {
         nb::gil_scoped_release unlocked;
         TreeSolver solver;
-        total = solver.marginals(forest, temperature, nodes.data, with_edges ? edges.data : nullptr);
+        total = solver.marginals(forest, temperature, nodes.data, edges.data);
     }
     return nb::make_tuple(nodes.array, edges.array, total);
 }
 
-nb::tuple forest_best_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets, const std::optional<Parents>& parent) {
+nb::tuple forest_best_many(const Reals& unary, const Reals& pairwise, const Int64s& offsets, const std::optional<Int32s>& parent) {
     Forest all = forest_of(unary, pairwise);
     check_offsets(offsets, all.n_nodes);
     if (parent) {
@@ -117,40 +105,11 @@ nb::tuple forest_best_many(const Scores& unary, const Scores& pairwise, const Of
     return nb::make_tuple(labels.array, scores.array);
 }
 
-nb::tuple chain_best_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets) {
-    return forest_best_many(unary, pairwise, offsets, std::nullopt);
-}
-
-nb::tuple chain_marginals_many(const Scores& unary, const Scores& pairwise, const Offsets& offsets, double temperature, bool with_edges) {
-    const Forest all = forest_of(unary, pairwise);
-    check_offsets(offsets, all.n_nodes);
-    check_temperature(temperature);
-    const std::size_t count = offsets.size() - 1, n = all.n_labels;
-    const auto nodes = zeros<double>({all.n_nodes, n});
-    const auto edges = zeros<double>({with_edges ? all.n_nodes : 0, n, n});
-    const auto totals = zeros<double>({count});
-    {
-        nb::gil_scoped_release unlocked;
-        TreeSolver solver;
-        solver.start(all, temperature);
-        for (std::size_t q = 0; q < count; ++q) {
-            const auto begin = static_cast<std::size_t>(offsets.data()[q]);
-            totals.data[q] = solver.marginals_again(part_of(all, offsets, q), nodes.data + begin * n,
-                                                    with_edges ? edges.data + begin * n * n : nullptr);
-        }
-    }
-    return nb::make_tuple(nodes.array, edges.array, totals.array);
-}
-
 }  // namespace
 
 void bind_structures(nb::module_& m) {
     m.def("tree_best", &tree_best, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert());
-    m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a,
-          "with_edges"_a);
+    m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a);
     m.def("forest_best_many", &forest_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
           "parent"_a.noconvert().none());
-    m.def("chain_best_many", &chain_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert());
-    m.def("chain_marginals_many", &chain_marginals_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
-          "temperature"_a, "with_edges"_a);
 }

@@ -110,7 +110,6 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         target_ = static_cast<std::size_t>(std::max_element(hinge_.begin(), hinge_.end()) - hinge_.begin());
         double mean = 0;
         for (std::size_t k = 0; k < K; ++k) mean += mu[k] * hinge_[k];
-        mean_ = mean;
         return {hinge_[target_], mean, hinge_[target_]};
     }
 
@@ -263,7 +262,6 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     std::vector<double> squared_;  // |x|^2, as often as the sample counts
     bool interior_ = false;
     std::size_t target_ = 0, worst_ = 0;
-    double mean_ = 0;
     std::vector<std::uint32_t> targets_;
     std::vector<double> score_, hinge_, change_, point_, order_, coefficient_;
 };

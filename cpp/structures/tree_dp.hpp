@@ -179,16 +179,11 @@ class TreeSolver {
         return score;
     }
 
-    // Logarithms of the marginals of P(y) proportional to exp(score(y) / tau): nodes is L x K; edges, unless null, is
-    // L x K x K, [parent's label][own label], and a root's block is left alone. Returns tau log sum_y exp(score(y) / tau),
-    // which is in units of the score and falls to the best score as tau goes to 0. At temperature 0 all probability is on
+    // Logarithms of the marginals of P(y) proportional to exp(score(y) / tau): nodes is L x K; edges is L x K x K,
+    // [parent's label][own label], and a root's block is left alone. Returns tau log sum_y exp(score(y) / tau), which is in units of the score and falls to the best score as tau goes to 0. At temperature 0 all probability is on
     // the best labeling. Above, logarithms are finite as long as differences of scores over tau are.
     double marginals(const Forest& forest, double temperature, double* nodes, double* edges) {
         start(forest, temperature);
-        return marginals_again(forest, nodes, edges);
-    }
-
-    double marginals_again(const Forest& forest, double* nodes, double* edges) {
         if (tau_ == 0) return marginals_of_the_best(forest, nodes, edges);
         const double total = collect(forest);
         for (std::size_t t = 0; t < forest.n_nodes; ++t) distribute(forest, t, nodes, edges);
@@ -323,7 +318,6 @@ class TreeSolver {
                 own[b] = (v[b] - largest_[t]) * per_tau_ + (largest + std::log(own[b]));
             }
         }
-        if (!edges) return;
         double* block = edges + t * n * n;
         for (std::size_t a = 0; a < n; ++a)
             for (std::size_t b = 0; b < n; ++b) block[a * n + b] = ratio[a] + log_summand(a, b);
@@ -338,7 +332,7 @@ class TreeSolver {
         for (std::size_t t = 0; t < forest.n_nodes; ++t) {
             nodes[t * n + static_cast<std::size_t>(labels_[t])] = 0;
             const std::int64_t p = forest.parent_of(t);
-            if (!edges || p < 0) continue;
+            if (p < 0) continue;
             double* block = edges + t * n * n;
             std::fill(block, block + n * n, never);
             block[static_cast<std::size_t>(labels_[p]) * n + static_cast<std::size_t>(labels_[t])] = 0;

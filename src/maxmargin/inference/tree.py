@@ -156,7 +156,7 @@ def label_marginals(
     problem = _Problem(unary, pairwise, edges)
     if temperature > 0 and not problem.bound < _LARGEST * min(1.0, temperature):
         raise ValueError(f"temperature={temperature} is too small for scores of this size; use 0 for the best labeling alone")
-    log_nodes, blocks, total = _core.tree_marginals(problem.unary, problem.tables, problem.parent, float(temperature), True)
+    log_nodes, blocks, total = _core.tree_marginals(problem.unary, problem.tables, problem.parent, float(temperature))
     return LabelMarginals(problem.in_input_order(log_nodes), problem.of_edges(blocks), total)
 
 

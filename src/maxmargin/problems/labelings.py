@@ -164,14 +164,14 @@ class TreeProblem(LabelingProblem):
         children, _ = self.forests.edges(block)
         scores, parent = self._augmented(rows, parts), self.forests.parents(block)
         if temperature == 0:
-            log_nodes, log_edges, _ = _core.tree_marginals(scores, np.ascontiguousarray(parts.transition), parent, 0.0, True)
+            log_nodes, log_edges, _ = _core.tree_marginals(scores, np.ascontiguousarray(parts.transition), parent, 0.0)
             return log_nodes, log_edges[children]
         nodes, edges = distribution
         unary = (1.0 - self.forests.degree[rows])[:, None] * nodes + scores / temperature
         # Roots have no edge upwards; their tables are ignored.
         tables = np.zeros((len(scores), self.n_labels, self.n_labels))
         tables[children] = edges + parts.transition / temperature
-        log_nodes, log_edges, _ = _core.tree_marginals(unary, tables, parent, 1.0, True)
+        log_nodes, log_edges, _ = _core.tree_marginals(unary, tables, parent, 1.0)
         return log_nodes, log_edges[children]
 
     def mix(self, distribution: tuple[Floats, Floats], other: tuple[Floats, Floats], step: float) -> tuple[Floats, Floats]:
