@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 from structure_cases import CASES, make_case
 
-from maxmargin.cuts import SparseVector
+from maxmargin.cuts import SparseVector, dot
 from maxmargin.structures import ChainStructure, ClassStructure, Decoded, GraphStructure, RankingStructure, Structure, predict
-from maxmargin.structures.vectors import as_vector, difference, dot
+from maxmargin.structures.vectors import as_vector, difference
 
 # Score alone, loss alone, neither, the margin's own question, and others.
 SCALES = [(1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (1.0, 1.0), (0.3, 2.5), (4.0, 0.1)]

@@ -11,28 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# name -> the module that defines it
+# Names that are not from maxmargin.estimators.
 _HOMES = {
-    "ApproximateRankingSVM": "maxmargin.estimators",
-    "ChainSVM": "maxmargin.estimators",
-    "DirectLossMinimizer": "maxmargin.estimators",
-    "GraphSVM": "maxmargin.estimators",
-    "LatentRankingSVM": "maxmargin.estimators",
-    "LatentStructuredSVM": "maxmargin.estimators",
-    "MulticlassSVM": "maxmargin.estimators",
-    "PathSearchCV": "maxmargin.estimators",
-    "RankingSVM": "maxmargin.estimators",
-    "RegularizationPath": "maxmargin.estimators",
-    "SavedFileError": "maxmargin.storage",
-    "StructuredSVM": "maxmargin.estimators",
-    "TreeSVM": "maxmargin.estimators",
-    "ViolatingRanking": "maxmargin.inference",
-    "ViolatingRankings": "maxmargin.inference",
-    "load_model": "maxmargin.estimators",
-    "most_violating_ranking": "maxmargin.inference",
-    "most_violating_rankings": "maxmargin.inference",
-    "regularization_path": "maxmargin.estimators",
-    "save_model": "maxmargin.estimators",
+    "SavedFileError": "storage",
+    "ViolatingRanking": "inference",
+    "ViolatingRankings": "inference",
+    "most_violating_ranking": "inference",
+    "most_violating_rankings": "inference",
 }
 # "nn" is not in __all__: it needs torch, which not everybody has.
 _MODULES = (
@@ -100,10 +85,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"maxmargin.{name}")
+    if name in __all__:
+        return getattr(importlib.import_module(f"maxmargin.{_HOMES.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
 
 

@@ -22,6 +22,26 @@ class SparseVector(NamedTuple):
     values: Floats
 
 
+Vector = Floats | SparseVector
+
+
+def entries(vector: Vector) -> tuple[Any, Floats]:
+    """Where a vector has entries, and what they are: all of them if it is dense."""
+    return vector if isinstance(vector, SparseVector) else (slice(None), vector)
+
+
+def dot(vector: Vector, weights: Floats) -> float:
+    """Inner product with dense weights."""
+    at, values = entries(vector)
+    return float(values @ weights[at])
+
+
+def size(vector: Vector, weights: Floats) -> float:
+    """The sum of the absolute values that `dot` adds up: what its rounding is measured by."""
+    at, values = entries(vector)
+    return float(np.abs(values) @ np.abs(weights[at]))
+
+
 @dataclass(frozen=True)
 class Cut:
     """A linear lower bound of a hinge: ``hinge(w) >= loss - psi . w`` for all w, with equality where an exact oracle made it.
@@ -37,15 +57,13 @@ class Cut:
         None if the cut's own value there is the hinge.
     """
 
-    psi: Floats | SparseVector
+    psi: Vector
     loss: float
     bound: float | None = None
 
     def hinge(self, weights: Floats) -> float:
         """Value of the lower bound at ``weights``."""
-        if isinstance(self.psi, SparseVector):
-            return self.loss - float(self.psi.values @ weights[self.psi.indices])
-        return self.loss - float(self.psi @ weights)
+        return self.loss - dot(self.psi, weights)
 
     def upper(self, weights: Floats) -> float:
         """The hinge at the weights where the cut was made, or the oracle's upper bound of it."""
@@ -53,18 +71,22 @@ class Cut:
 
     def add_to(self, total: Floats) -> None:
         """Add ``psi`` to a dense vector."""
-        if isinstance(self.psi, SparseVector):
-            total[self.psi.indices] += self.psi.values
-        else:
-            total += self.psi
+        at, values = entries(self.psi)
+        total[at] += values
 
     def dense(self, n_features: int) -> Floats:
         """``psi`` as an array of shape (d,)."""
         if not isinstance(self.psi, SparseVector):
             return self.psi
         psi = np.zeros(n_features)
-        psi[self.psi.indices] = self.psi.values
+        self.add_to(psi)
         return psi
+
+    def times(self, factor: float) -> Cut:
+        """The cut of the hinge times a factor that is not negative."""
+        at, values = entries(self.psi)
+        psi = SparseVector(at, factor * values) if isinstance(self.psi, SparseVector) else factor * values
+        return Cut(psi, factor * self.loss, None if self.bound is None else factor * self.bound)
 
 
 # What a problem may offer besides cuts, and a solver may need.
@@ -114,14 +136,14 @@ class Problem(ABC):
         # Whoever replaces one of the three methods is asked by the others too, however fast those were before.
         super().__init_subclass__(**settings)
         own = vars(cls)
-        if "cut" in own and "cuts" not in own:
-            one = own["cut"]
-            cls.cuts = lambda self, blocks, weights: [one(self, block, weights) for block in blocks]  # type: ignore[method-assign]
-        elif "cuts" in own and "cut" not in own:
-            many = own["cuts"]
-            cls.cut = lambda self, block, weights: many(self, [block], weights)[0]  # type: ignore[method-assign]
-        if "cuts" in vars(cls) and "mean_cut" not in own:
-            cls.mean_cut = Problem.mean_cut  # type: ignore[method-assign]
+        one, many = own.get("cut"), own.get("cuts")
+        others: dict[str, Any] = {} if one is None and many is None else {"mean_cut": Problem.mean_cut}
+        if many is None and one is not None:
+            others["cuts"] = lambda self, blocks, weights: [one(self, block, weights) for block in blocks]
+        if one is None and many is not None:
+            others["cut"] = lambda self, block, weights: many(self, [block], weights)[0]
+        for name in others.keys() - own.keys():
+            setattr(cls, name, others[name])
 
     @abstractmethod
     def cut(self, block: int, weights: Floats) -> Cut:
@@ -357,11 +379,7 @@ class CheckedProblem:
         _refuse_nan(hinge)
         if hinge >= 0:
             return cut
-        if isinstance(cut.psi, SparseVector):
-            scale = cut.loss + float(np.abs(cut.psi.values) @ np.abs(weights[cut.psi.indices]))
-        else:
-            scale = cut.loss + float(np.abs(cut.psi) @ np.abs(weights))
-        least = -1e-9 * max(scale, 1e-300)
+        least = -1e-9 * max(cut.loss + size(cut.psi, weights), 1e-300)
         if hinge >= least:
             return cut
         # No fault of an oracle that says how much it may have missed.

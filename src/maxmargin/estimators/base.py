@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -19,7 +18,6 @@ from maxmargin._types import Floats
 from maxmargin._validation import check_labels, check_matrix
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
-from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import (
     BCFW,
@@ -308,23 +306,3 @@ class _Shown:
         gap = history.gap[-1] / max(history.primal[-1], 1e-300)
         self.line.show(f"pass {history.passes[-1]:.0f}, relative gap {gap:.2e}")
         return None if self.callback is None else self.callback(history)
-
-
-def check_block_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
-    """One weight per block, not negative."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, but one weight for each of the {n} samples is needed")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative")
-    if not weights.any():
-        raise ValueError("sample_weight is zero everywhere; at least one sample must count")
-    return weights
-
-
-def weighted(problem: Problem, sample_weight: ArrayLike | None) -> Problem:
-    """The problem with its hinges multiplied by weights, if there are any."""
-    weights = check_block_weights(sample_weight, problem.n_blocks)
-    return problem if weights is None else WeightedProblem(problem, weights)

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility
 from maxmargin.problems import TreeProblem
+from maxmargin.problems.weighted import weighted
 from maxmargin.solvers import Solver
 from maxmargin.structures import TreeWeights
 from maxmargin.structures.forest import Forests, Words, best_labels, label_scores

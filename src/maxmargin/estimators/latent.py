@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, check_block_weights
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
+from maxmargin.problems.weighted import check_weights
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import KnownCuts, Solution, Solver
 from maxmargin.structures import LatentStructure
@@ -162,7 +163,7 @@ class LatentStructuredSVM(LatentEstimator):
         return self._fit(X, y, sample_weight=sample_weight)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> LatentStructuredProblem:
-        return LatentStructuredProblem(self.structure, X, y, check_block_weights(sample_weight, len(X)))
+        return LatentStructuredProblem(self.structure, X, y, check_weights(sample_weight, len(X)))
 
     def _first_weights(self, problem: LatentStructuredProblem, start: int, rng: np.random.Generator) -> Floats | None:
         inputs = [self.structure.coarse(x) for x in problem.X]

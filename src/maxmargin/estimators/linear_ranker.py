@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from maxmargin import metrics
 from maxmargin._types import Booleans, Floats
 from maxmargin._validation import ArgumentError, Setting, thread_count
-from maxmargin.estimators.base import Estimator, check_block_weights
+from maxmargin.estimators.base import Estimator
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
+from maxmargin.problems.weighted import check_weights
 from maxmargin.queries import query_offsets
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
@@ -224,7 +225,7 @@ def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> Float
     if sample_weight is None:
         return None
     _, offsets, order = query_offsets(qid, len(np.asarray(qid)))
-    weights = check_block_weights(sample_weight, int(offsets[-1]))
+    weights = check_weights(sample_weight, int(offsets[-1]))
     assert weights is not None
     if order is not None:
         weights = weights[order]

@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
 from maxmargin._validation import with_constant
-from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility, check_block_weights
+from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility
 from maxmargin.problems import MulticlassProblem
+from maxmargin.problems.weighted import check_weights
 from maxmargin.solvers import Solver
 
 
@@ -90,10 +91,10 @@ class MulticlassSVM(ClassifierMixin, Estimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds only one class; at least two are needed")
-        weights = check_block_weights(sample_weight, len(y))
+        weights = check_weights(sample_weight, len(y))
         if self.class_weight is not None:
             own = compute_sample_weight(self.class_weight, y)
-            weights = check_block_weights(own if weights is None else own * weights, len(y))
+            weights = own if weights is None else own * weights
         inputs = with_constant(X) if self.fit_intercept else X
         return MulticlassProblem(inputs, labels.astype(np.int64), len(self.classes_), self.costs, weights)
 

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, weighted
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility
 from maxmargin.problems import GraphProblem, make_problem
+from maxmargin.problems.weighted import weighted
 from maxmargin.solvers import Solver
 from maxmargin.structures import GraphStructure, Structure, predict
 from maxmargin.structures.base import encoded

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Audit, SparseVector
+from maxmargin.cuts import Audit, size
 from maxmargin.structures.base import Decoded, Structure
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Look:
     def __init__(self, structure: Structure, sample: Sample, weights: Floats, claimed: float, seen: list[Any]) -> None:
         self.structure, self.sample, self.weights, self.claimed, self.seen = structure, sample, weights, claimed, seen
         # Of the numbers that the claim is a difference of.
-        self.size = abs(claimed) + self._size(sample.feature)
+        self.size = abs(claimed) + size(sample.feature, weights)
         self.excess, self.suspicion = max(map(self.gain, seen), default=0.0), 0.0
 
     def suspect(self, outputs: list[Any]) -> None:
@@ -92,11 +92,7 @@ class _Look:
         except Exception:  # a user's code, and perhaps an output of another kind
             return 0.0
         gain = cut.hinge(self.weights) - self.claimed
-        return gain if gain > _ROUNDING * (self.size + cut.loss + self._size(cut.psi)) else 0.0
-
-    def _size(self, psi: Floats | SparseVector) -> float:
-        at, values = psi if isinstance(psi, SparseVector) else (slice(None), psi)
-        return float(np.abs(values) @ np.abs(self.weights[at]))
+        return gain if gain > _ROUNDING * (self.size + cut.loss + size(cut.psi, self.weights)) else 0.0
 
 
 _KINDS = ("other truth", "prediction", "more loss", "other weights")

@@ -13,6 +13,7 @@ from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.distributions import log_mix, near_vertex, tilt
+from maxmargin.problems.weighted import check_weights
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.rows import row_norms
 
@@ -21,17 +22,6 @@ def row_of(X: Any, index: int) -> Floats:
     """One row of a dense or sparse matrix, dense."""
     row: Any = X[index]
     return np.asarray(row.toarray().ravel() if hasattr(row, "toarray") else row)
-
-
-def _check_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, but one weight for each of the {n} samples is needed")
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be finite and not negative, and not zero everywhere")
-    return weights
 
 
 class MulticlassProblem(ArrayProblem):
@@ -63,7 +53,7 @@ class MulticlassProblem(ArrayProblem):
         self.X, self.y = X, y
         self.structure = ClassStructure(n_classes, X.shape[1], costs)
         self.n_classes, self.costs = n_classes, self.structure.costs
-        self.sample_weight = _check_weights(sample_weight, len(y))
+        self.sample_weight = check_weights(sample_weight, len(y))
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
 

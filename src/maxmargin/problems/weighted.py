@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, Cut, Problem, SparseVector
+from maxmargin.cuts import Bounds, Cut, Problem
 from maxmargin.fingerprint import fingerprint
 
 
@@ -32,7 +35,7 @@ class WeightedProblem(Problem):
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Those of several blocks."""
         found = self.problem.cuts(blocks, weights)
-        return [_times(cut, float(self.weights[block])) for block, cut in zip(blocks, found, strict=True)]
+        return [cut.times(float(self.weights[block])) for block, cut in zip(blocks, found, strict=True)]
 
     @property
     def bounds(self) -> Bounds | None:
@@ -45,6 +48,21 @@ class WeightedProblem(Problem):
         return None if own is None else fingerprint(own, self.weights)
 
 
-def _times(cut: Cut, weight: float) -> Cut:
-    psi = SparseVector(cut.psi.indices, weight * cut.psi.values) if isinstance(cut.psi, SparseVector) else weight * cut.psi
-    return Cut(psi, weight * cut.loss, None if cut.bound is None else weight * cut.bound)
+def check_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
+    """One weight per block, not negative."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, but one weight for each of the {n} samples is needed")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must be finite and not negative")
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere; at least one sample must count")
+    return weights
+
+
+def weighted(problem: Problem, sample_weight: ArrayLike | None) -> Problem:
+    """The problem with its hinges multiplied by weights, if there are any."""
+    weights = check_weights(sample_weight, problem.n_blocks)
+    return problem if weights is None else WeightedProblem(problem, weights)

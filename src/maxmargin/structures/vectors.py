@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._types import Floats
-from maxmargin.cuts import SparseVector
+from maxmargin.cuts import SparseVector, Vector, entries
 from maxmargin.structures.rows import is_sparse
-
-Vector = Floats | SparseVector
 
 
 def as_vector(feature: Any) -> tuple[Vector, int]:
@@ -34,26 +32,11 @@ def difference(vector: Vector, other: Vector) -> Vector:
         if isinstance(other, SparseVector):
             indices = np.concatenate([vector.indices, other.indices])
             return _in_order(indices, np.concatenate([vector.values, -other.values]))
-        result = -other
-        result[vector.indices] += vector.values
-        return result
-    if isinstance(other, SparseVector):
-        result = vector.copy()
-        result[other.indices] -= other.values
-        return result
-    return vector - other
-
-
-def dot(vector: Vector, weights: Floats) -> float:
-    """Inner product with dense weights."""
-    if isinstance(vector, SparseVector):
-        return float(vector.values @ weights[vector.indices])
-    return float(vector @ weights)
-
-
-def entries_of(vector: Vector) -> Floats:
-    """The numbers of a vector, without most of its zeros if it is sparse."""
-    return vector.values if isinstance(vector, SparseVector) else vector
+        return -cast(Floats, difference(other, vector))
+    at, values = entries(other)
+    result = vector.copy()
+    result[at] -= values
+    return result
 
 
 def _in_order(indices: NDArray[Any], values: Floats) -> SparseVector:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, dot
 from maxmargin.structures.base import Decoded, Structure
-from maxmargin.structures.vectors import difference, dot
+from maxmargin.structures.vectors import difference
 from maxmargin.surrogates.sample import Sample
 
 # How far an upper bound may lie below the output that comes with it: rounding.

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.cuts import Cut, SparseVector
+from maxmargin.cuts import Cut, SparseVector, entries
 from maxmargin.structures.base import Structure, encoded
-from maxmargin.structures.vectors import as_vector, difference, entries_of
+from maxmargin.structures.vectors import as_vector, difference
 
 # Outputs that are kept for an audit, the latest ones.
 _KEPT = 8
@@ -43,7 +43,7 @@ class Sample:
         self.x, self.truth = encoded(structure, number, x, y)
         self.number = number
         self.feature, self.n_features = as_vector(structure.joint_feature(self.x, self.truth))
-        if not np.isfinite(entries_of(self.feature)).all():
+        if not np.isfinite(entries(self.feature)[1]).all():
             raise ValueError(f"joint_feature of the truth of sample {number} has entries that are NaN or infinite")
         self.seen: dict[Any, Any] | None = None
         own = self._loss(structure, self.truth)
