@@ -70,10 +70,6 @@ class LabelingSVM(Estimator):
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         """Features and parents of every block; no parents if blocks are chains."""
 
-    @abstractmethod
-    def _problem(self, stack: Stack, labels: Ints, n_labels: int) -> TreeProblem:
-        """The model to train."""
-
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Self:
         """Train on blocks X with labels y, a sequence of numbers or strings for each block.
 
@@ -83,14 +79,15 @@ class LabelingSVM(Estimator):
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Problem:
         stack = self._stack(X, fitting=True)
-        labels = self._labels_of(y, np.diff(stack.offsets))
-        self.classes_, codes = np.unique(np.concatenate(labels), return_inverse=True)
+        truth = np.concatenate(self._labels_of(y, np.diff(stack.offsets)))
+        self.classes_, labels = np.unique(truth, return_inverse=True)
         self.n_features_in_ = stack.X.shape[1] - self.fit_intercept
         if self._vectorizer is not None:
             self.feature_names_in_: NDArray[Any] = np.array(self._vectorizer.feature_names_, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return weighted(self._problem(stack, codes.astype(np.int64), len(self.classes_)), sample_weight)
+        problem = TreeProblem(stack.X, labels, stack.offsets, stack.parent, len(self.classes_), normalize=self.normalize)
+        return weighted(problem, sample_weight)
 
     def _keep(self, weights: Floats) -> None:
         n_labels = len(self.classes_)

@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from maxmargin._types import Ints
-from maxmargin.estimators.labelings import LABELING, LabelingSVM, Stack
-from maxmargin.problems import ChainProblem
+from maxmargin.estimators.labelings import LABELING, LabelingSVM
 from maxmargin.structures.forest import CHAINS
 
 
@@ -61,6 +59,3 @@ class ChainSVM(LabelingSVM):
 
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         return list(X), None
-
-    def _problem(self, stack: Stack, labels: Ints, n_labels: int) -> ChainProblem:
-        return ChainProblem(stack.X, labels, stack.offsets, n_labels, normalize=self.normalize)

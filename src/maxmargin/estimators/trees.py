@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Ints
-from maxmargin.estimators.labelings import LABELING, LabelingSVM, Stack
-from maxmargin.problems import TreeProblem
+from maxmargin.estimators.labelings import LABELING, LabelingSVM
 from maxmargin.structures.forest import TREES
 
 
@@ -73,6 +71,3 @@ class TreeSVM(LabelingSVM):
             features.append(tree[0])
             parents.append(parent)
         return features, parents
-
-    def _problem(self, stack: Stack, labels: Ints, n_labels: int) -> TreeProblem:
-        return TreeProblem(stack.X, labels, stack.offsets, stack.parent, n_labels, normalize=self.normalize)

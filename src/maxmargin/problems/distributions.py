@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from maxmargin._types import Floats
+from maxmargin.problems.arrays import ArrayProblem
 
 
 def log_normalize(values: Floats) -> Floats:
@@ -33,3 +36,27 @@ def tilt(values: Floats, hinges: Floats, temperature: float) -> Floats:
         result[int(np.argmax(hinges))] = 0.0
         return result
     return log_normalize(values + hinges / temperature)
+
+
+class ListedOutputs(ArrayProblem):
+    """Blocks of which all outputs can be listed; distributions over them are arrays of log-probabilities."""
+
+    @abstractmethod
+    def hinges(self, block: int, weights: Floats) -> Floats:
+        """Hinge of every output of a block."""
+
+    @abstractmethod
+    def _vertex(self, block: int) -> tuple[int, int]:
+        """How many outputs there are, and which is the truth."""
+
+    def interior(self, block: int, mass: float) -> Floats:
+        """Log-probabilities close to the truth."""
+        return near_vertex(*self._vertex(block), mass)
+
+    def tilt(self, block: int, distribution: Floats, weights: Floats, temperature: float) -> Floats:
+        """Log-probabilities moved toward violating outputs."""
+        return tilt(distribution, self.hinges(block, weights), temperature)
+
+    def mix(self, distribution: Floats, other: Floats, step: float) -> Floats:
+        """Mixture of two distributions."""
+        return log_mix(distribution, other, step)

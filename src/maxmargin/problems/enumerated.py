@@ -9,11 +9,10 @@ import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut
-from maxmargin.problems.arrays import ArrayProblem
-from maxmargin.problems.distributions import log_mix, near_vertex, tilt
+from maxmargin.problems.distributions import ListedOutputs
 
 
-class EnumeratedProblem(ArrayProblem):
+class EnumeratedProblem(ListedOutputs):
     """Blocks given by the features and losses of all their outputs.
 
     Parameters
@@ -47,6 +46,9 @@ class EnumeratedProblem(ArrayProblem):
     def _contents(self) -> tuple[Any, ...]:
         return *self.psi, *self.loss
 
+    def _vertex(self, block: int) -> tuple[int, int]:
+        return len(self.loss[block]), self._truth[block]
+
     def hinges(self, block: int, weights: Floats) -> Floats:
         """Hinge of every output of a block."""
         return np.asarray(self.loss[block] - self.psi[block] @ weights)
@@ -55,18 +57,6 @@ class EnumeratedProblem(ArrayProblem):
         """The most violating output, the first of several."""
         y = int(np.argmax(self.hinges(block, weights)))
         return Cut(self.psi[block][y], float(self.loss[block][y]))
-
-    def interior(self, block: int, mass: float) -> Floats:
-        """Log-probabilities close to the truth."""
-        return near_vertex(len(self.loss[block]), self._truth[block], mass)
-
-    def tilt(self, block: int, distribution: Floats, weights: Floats, temperature: float) -> Floats:
-        """Log-probabilities moved toward violating outputs."""
-        return tilt(distribution, self.hinges(block, weights), temperature)
-
-    def mix(self, distribution: Floats, other: Floats, step: float) -> Floats:
-        """Mixture of two distributions."""
-        return log_mix(distribution, other, step)
 
     def average(self, block: int, distribution: Floats) -> Cut:
         """Average of all cuts."""

@@ -1,9 +1,7 @@
-"""Trees of labels: a score for every label of every node, and one for every pair of labels of a node and its parent.
+"""Trees of labels, as in :mod:`maxmargin.structures.labelings`, with data.
 
-The joint feature of a labeling has four parts: for every label the sum of the features of its nodes, how many roots and how
-many leaves have it, and the counts of pairs (parent's label, own label). Distributions over labelings are kept as marginals
-of nodes and edges, which determine all expectations; a tree distribution with given marginals is
-``prod_t mu_t^(1 - degree) * prod over edges mu`` (spec A9).
+Distributions over labelings are kept as marginals of nodes and edges, which determine all expectations; a tree distribution
+with given marginals is ``prod_t mu_t^(1 - degree) * prod over edges mu`` (spec A9).
 """
 
 from __future__ import annotations
@@ -204,16 +202,8 @@ class ChainProblem(TreeProblem):
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (N, p)
-        Features of all positions of all sequences, one sequence after the other.
-    y : int array of shape (N,)
-        Labels 0 to K - 1.
-    offsets : int array of shape (n + 1,)
-        Sequence i has the rows ``offsets[i]:offsets[i + 1]``; none is empty.
-    n_labels : int
-        K.
-    normalize : bool
-        Divide the Hamming loss by the length of the sequence.
+    X, y, offsets, n_labels, normalize
+        As for :class:`LabelingProblem`, with sequences for forests.
     """
 
     words = CHAINS

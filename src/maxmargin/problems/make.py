@@ -48,10 +48,6 @@ def _labelings(structure: Any, xs: list[Any], ys: list[Any]) -> Problem:
     return TreeProblem(X, y, forests.offsets, forests.parent, K, normalize=structure.normalize)
 
 
-def _graphs(structure: Any, xs: list[Any], ys: list[Any]) -> Problem:
-    return GraphProblem(xs, ys)
-
-
 def _lists(structure: Any, xs: list[Any], ys: list[Any]) -> Problem:
     offsets = np.concatenate([[0], np.cumsum([x.shape[0] for x in xs])])
     return RankingProblem(stack(xs), np.concatenate([y.relevant for y in ys]), structure.rank_loss, offsets)
@@ -61,6 +57,6 @@ _FAST: dict[Any, Callable[[Any, list[Any], list[Any]], Problem]] = {
     ClassStructure: _classes,
     ChainStructure: _labelings,
     TreeStructure: _labelings,
-    GraphStructure: _graphs,
+    GraphStructure: lambda _, xs, ys: GraphProblem(xs, ys),
     RankingStructure: _lists,
 }

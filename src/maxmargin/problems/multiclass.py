@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
-from maxmargin.problems.arrays import ArrayProblem, compiled_features
-from maxmargin.problems.distributions import log_mix, near_vertex, tilt
+from maxmargin.problems.arrays import compiled_features
+from maxmargin.problems.distributions import ListedOutputs
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.rows import row_norms
@@ -24,7 +24,7 @@ def row_of(X: Any, index: int) -> Floats:
     return np.asarray(row.toarray().ravel() if hasattr(row, "toarray") else row)
 
 
-class MulticlassProblem(ArrayProblem):
+class MulticlassProblem(ListedOutputs):
     """The multi-class hinge of Crammer and Singer, with any cost matrix.
 
     Parameters
@@ -93,19 +93,14 @@ class MulticlassProblem(ArrayProblem):
         psi = np.asarray((self.X.T @ coefficients).T).ravel() / self.n_blocks
         return Cut(psi, float(np.mean(counts * self.costs[self.y, answer])))
 
-    def interior(self, block: int, mass: float) -> Floats:
-        """Log-probabilities close to the truth."""
-        return near_vertex(self.n_classes, int(self.y[block]), mass)
+    def _vertex(self, block: int) -> tuple[int, int]:
+        return self.n_classes, int(self.y[block])
 
-    def tilt(self, block: int, distribution: Floats, weights: Floats, temperature: float) -> Floats:
-        """Log-probabilities moved toward violating labels."""
+    def hinges(self, block: int, weights: Floats) -> Floats:
+        """Hinge of every label."""
         truth = int(self.y[block])
         values = self.structure.augmented(self.X[[block]], weights, [truth], 1.0, 1.0)[0]
-        return tilt(distribution, self._weight(block) * (values - values[truth]), temperature)
-
-    def mix(self, distribution: Floats, other: Floats, step: float) -> Floats:
-        """Mixture of two distributions."""
-        return log_mix(distribution, other, step)
+        return np.asarray(self._weight(block) * (values - values[truth]))
 
     def average(self, block: int, distribution: Floats) -> Cut:
         """Average of all cuts: ``(e_truth - p) x'``."""
@@ -120,7 +115,7 @@ class MulticlassProblem(ArrayProblem):
         return float(np.sqrt(2.0) * norms.max(initial=0.0))
 
 
-class BinaryProblem(ArrayProblem):
+class BinaryProblem(ListedOutputs):
     """Two classes and one weight vector: the ordinary hinge ``max(0, 1 - y w.x)``.
 
     Parameters
@@ -165,18 +160,12 @@ class BinaryProblem(ArrayProblem):
         psi = np.asarray(self.X.T @ np.where(wrong, self.y, 0.0)).ravel() / self.n_blocks
         return Cut(psi, float(wrong.mean()))
 
-    def interior(self, block: int, mass: float) -> Floats:
-        """Log-probabilities of (right, wrong)."""
-        return near_vertex(2, 0, mass)
+    def _vertex(self, block: int) -> tuple[int, int]:
+        return 2, 0
 
-    def tilt(self, block: int, distribution: Floats, weights: Floats, temperature: float) -> Floats:
-        """Log-probabilities moved toward the violating label."""
-        hinge = 1.0 - self.y[block] * float(row_of(self.X, block) @ weights)
-        return tilt(distribution, np.array([0.0, hinge]), temperature)
-
-    def mix(self, distribution: Floats, other: Floats, step: float) -> Floats:
-        """Mixture of two distributions."""
-        return log_mix(distribution, other, step)
+    def hinges(self, block: int, weights: Floats) -> Floats:
+        """Those of the right and of the wrong label."""
+        return np.array([0.0, 1.0 - self.y[block] * float(row_of(self.X, block) @ weights)])
 
     def average(self, block: int, distribution: Floats) -> Cut:
         """The wrong label's cut times its probability."""
