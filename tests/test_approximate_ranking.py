@@ -314,7 +314,7 @@ def test_warm_start_goes_on_only_with_the_same_data(data):
 
 def test_stops_early_with_a_warning_a_feasible_point_and_an_honest_gap(data):
     X, y = data
-    optimum = ApproximateRankingSVM(C=1e3, easy_fraction=1).fit(X, y)
+    optimum = ApproximateRankingSVM(C=1e3, easy_fraction=1, tol=1e-6).fit(X, y)
     for budget in ({"max_iter": 3}, {"time_limit": 1e-9}):
         with pytest.warns(ConvergenceWarning, match=r"stopped \("):
             model = ApproximateRankingSVM(C=1e3, easy_fraction=1, tol=1e-6, **budget).fit(X, y)

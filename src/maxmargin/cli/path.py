@@ -62,7 +62,7 @@ class _Tracer:
         began = time.perf_counter()
         with noting_signals() as self.signals, warnings.catch_warnings(), speaking_of(self.data_file):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            path = regularization_path(self.estimator, X, y, **arguments, **fit_params)
+            path = regularization_path(self.estimator, X, y, **arguments, verbose=int(self.show), **fit_params)
         self.seconds += time.perf_counter() - began
         # The beginning of a fold's path is of no use, and neither is that of a path without any range.
         if self.signals and (fold is not None or not path.segments):
