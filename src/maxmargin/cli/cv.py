@@ -54,6 +54,15 @@ class Measure(NamedTuple):
         return metrics.evaluate(labels, model.decision_function(X), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
 
 
+def agreed(data: RankingData, parameters: dict[str, Any], metric: str | None, gains: Any) -> tuple[dict[str, Any], Measure]:
+    """Parameters and measure for all folds: what is relevant is decided on all data, so that they agree."""
+    known = parameters["relevance_threshold"]
+    threshold = max(0.0, float(data.y.min())) if known is None else known
+    if not parameters["grades"]:
+        parameters = {**parameters, "relevance_threshold": threshold}
+    return parameters, Measure(metric, gains, threshold)
+
+
 class Fit(NamedTuple):
     """One C on one fold."""
 
@@ -80,12 +89,7 @@ def run(
         check_writable(model_file)
     data = training_data(data_file, reading)
     values = sorted(set(grid)) if grid else default_grid(data)
-    # What is relevant is decided on all data, so that folds agree.
-    threshold = parameters["relevance_threshold"]
-    threshold = max(0.0, float(data.y.min())) if threshold is None else threshold
-    if not parameters["grades"]:
-        parameters = {**parameters, "relevance_threshold": threshold}
-    measure = Measure(metric, gains, threshold)
+    parameters, measure = agreed(data, parameters, metric, gains)
     with speaking_of(data_file):
         table = cross_validate(data, parameters, values, folds, measure, jobs, show=shows_progress(as_json, quiet))
     name = metric or train.metric_name(parameters["loss"])

@@ -98,13 +98,8 @@ def run(
             check_writable(options[name])
     data = training_data(data_file, reading)
     held = None if choosing.validation is None else more_data(data, data_file, choosing.validation, reading)
-    # What is relevant is decided on all data, so that folds agree.
-    threshold = parameters["relevance_threshold"]
-    threshold = max(0.0, float(data.y.min())) if threshold is None else threshold
-    if not parameters["grades"]:
-        parameters = {**parameters, "relevance_threshold": threshold}
+    parameters, measure = cv.agreed(data, parameters, choosing.metric, choosing.gains)
     tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=shows_progress(as_json, quiet))
-    measure = cv.Measure(choosing.metric, choosing.gains, threshold)
     metric = choosing.metric or train.metric_name(parameters["loss"])
     chosen = None
     if choosing.folds is None:
