@@ -22,7 +22,7 @@ from maxmargin.problems.weighted import weighted
 from maxmargin.solvers import Solver
 from maxmargin.structures import TreeWeights
 from maxmargin.structures.forest import Forests, Words, best_labels, label_scores
-from maxmargin.structures.rows import bad_row, is_sparse
+from maxmargin.structures.rows import bad_row, is_sparse, stack
 
 # What files hold, besides the weights of the ends.
 LABELING: dict[str, Any] = {
@@ -189,9 +189,7 @@ class LabelingSVM(Estimator):
                     f"{self.words.block} {k} of X has {matrix.shape[1]} features, but the first has {matrices[0].shape[1]}"
                 )
             matrices.append(matrix)
-        if not any(is_sparse(matrix) for matrix in matrices):
-            return np.concatenate(matrices)
-        return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
+        return stack(matrices)
 
     def _labels_of(self, y: Sequence[Sequence[Any]], lengths: Sequence[int] | Ints) -> list[NDArray[Any]]:
         """An array of labels for each block."""
