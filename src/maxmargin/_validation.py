@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from maxmargin._types import Bytes, Reals
 
 # Kernels number samples with 32-bit integers.
 MAX_SAMPLES = 2**31 - 1
@@ -142,7 +144,7 @@ def check_labels(y: Any, name: str = "y") -> Any:
     return y
 
 
-def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.floating[Any]]:
+def check_scores(scores: ArrayLike, name: str = "scores") -> Reals:
     """A contiguous one-dimensional float32 or float64 array; other real types become float64."""
     array = np.asarray(scores)
     if array.ndim != 1:
@@ -161,7 +163,7 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.floating
     return np.ascontiguousarray(array)
 
 
-def check_relevant(relevant: ArrayLike, n: int, name: str = "relevant") -> NDArray[np.uint8]:
+def check_relevant(relevant: ArrayLike, n: int, name: str = "relevant") -> Bytes:
     """A contiguous array of n bytes 0 or 1 from booleans, or from numbers that are all 0 or 1."""
     array = np.asarray(relevant)
     if array.ndim != 1:
@@ -182,7 +184,7 @@ def check_relevant(relevant: ArrayLike, n: int, name: str = "relevant") -> NDArr
     return np.ascontiguousarray(array).view(np.uint8)
 
 
-def check_both_classes(relevant: NDArray[np.uint8], name: str = "relevant") -> tuple[int, int]:
+def check_both_classes(relevant: Bytes, name: str = "relevant") -> tuple[int, int]:
     """Numbers of positives and negatives, both at least one."""
     n_pos = int(np.count_nonzero(relevant))
     n_neg = relevant.size - n_pos

@@ -96,7 +96,7 @@ class DirectLossMinimizer(LinearRanker):
         First perturbation: weight of the loss in the perturbed inference, for weights of length 1 (see Notes). A large one looks
         far, a small one sees only samples that are close in score.
     sign : {1, -1}, default=1
-        Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and ``4PN`` bytes per query.
+        Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and PN bits per query.
     start : {"hinge", "zeros"} or array of shape (d,), default="hinge"
         Where descent begins: the weights of a :class:`maxmargin.RankingSVM`, zeros (from which the first step leads to the
         difference of the class means), or these weights.

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin._types import Ints
+from maxmargin._types import Bytes, Int32s, Ints, Reals
 from maxmargin.losses import RankingLoss
 
 MAX_RANKINGS = 200_000
 
 
 def solve_exhaustively(
-    scores: NDArray[np.floating[Any]], relevant: NDArray[np.uint8], loss: RankingLoss, loss_scale: float
-) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.floating[Any]], NDArray[np.int32], Ints]:
+    scores: Reals, relevant: Bytes, loss: RankingLoss, loss_scale: float
+) -> tuple[float, float, Reals, Reals, Int32s, Ints]:
     """Loss, hinge, gradient, scores, positives (best first) and the number of negatives above each positive."""
     positives = np.flatnonzero(relevant).astype(np.int32)
     negatives = np.flatnonzero(relevant == 0)

@@ -8,24 +8,15 @@ tends to it as ``epsilon`` vanishes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Bytes, Floats, Ints, Reals
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 
 
 def direct_losses(
-    values: NDArray[np.floating[Any]],
-    truth: NDArray[np.uint8],
-    offsets: Ints,
-    loss: RankingLoss,
-    epsilon: float,
-    sign: int,
-    n_threads: int,
+    values: Reals, truth: Bytes, offsets: Ints, loss: RankingLoss, epsilon: float, sign: int, n_threads: int
 ) -> tuple[Floats, Floats]:
     """Direct losses, shape (q,), and their gradients, shape (n,), of lists as in :func:`maxmargin.inference.ranking.solve_lists`.
 
@@ -39,9 +30,7 @@ def direct_losses(
     return factor * (moved - plain), np.asarray(factor * (at_moved - at_plain), dtype=np.float64)
 
 
-def losses_by_score(
-    values: NDArray[np.floating[Any]], truth: NDArray[np.uint8], offsets: Ints, loss: RankingLoss, n_threads: int
-) -> Floats:
+def losses_by_score(values: Reals, truth: Bytes, offsets: Ints, loss: RankingLoss, n_threads: int) -> Floats:
     """Loss of the ranking by score of every list, shape (q,), samples with equal scores in the least favourable order."""
     # Inference puts equal scores in the most favourable order; places from last to first leave it no choice.
     order = np.lexsort((-truth.astype(np.int8), values))

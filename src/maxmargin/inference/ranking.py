@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Bytes, Floats, Int32s, Ints, Reals
 from maxmargin._validation import check_both_classes, check_relevant, check_scores, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
@@ -45,13 +45,7 @@ class ViolatingRanking:
     """
 
     def __init__(
-        self,
-        loss: float,
-        hinge: float,
-        gradient: NDArray[np.floating[Any]],
-        scores: NDArray[np.floating[Any]],
-        positives: NDArray[np.int32],
-        negatives_above: Ints,
+        self, loss: float, hinge: float, gradient: Reals, scores: Reals, positives: Int32s, negatives_above: Ints
     ) -> None:
         self.loss = loss
         self.hinge = hinge
@@ -150,8 +144,8 @@ _FEW_PAIRS = 2**13
 
 
 def _solve_list(
-    values: NDArray[np.floating[Any]], truth: NDArray[np.uint8], loss: CheckedLoss, method: Method, loss_scale: float
-) -> tuple[float, float, NDArray[np.floating[Any]], NDArray[np.int32], Ints]:
+    values: Reals, truth: Bytes, loss: CheckedLoss, method: Method, loss_scale: float
+) -> tuple[float, float, Reals, Int32s, Ints]:
     """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
     name, how = loss.native_name(), str(method)
     if name is not None and loss_scale >= 0 and how != "table":
@@ -197,8 +191,8 @@ class ViolatingRankings:
         qid: NDArray[Any],
         loss: Floats,
         hinge: Floats,
-        gradient: NDArray[np.floating[Any]],
-        relevant: NDArray[np.uint8],
+        gradient: Reals,
+        relevant: Bytes,
         offsets: Ints,
         order: NDArray[np.intp] | None,
     ) -> None:
@@ -274,13 +268,8 @@ _SAMPLES_PER_THREAD = 16_384
 
 
 def solve_lists(
-    values: NDArray[np.floating[Any]],
-    truth: NDArray[np.uint8],
-    offsets: Ints,
-    loss: RankingLoss,
-    loss_scale: float,
-    n_threads: int,
-) -> tuple[Floats, Floats, NDArray[np.floating[Any]]]:
+    values: Reals, truth: Bytes, offsets: Ints, loss: RankingLoss, loss_scale: float, n_threads: int
+) -> tuple[Floats, Floats, Reals]:
     """Losses and hinges, shape (q,), and gradients, shape (n,), of lists that follow each other in checked arrays.
 
     List k is ``offsets[k]:offsets[k + 1]`` and may be empty; lists without a positive or without a negative give zeros.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats
+from maxmargin._types import Booleans, Floats, Int32s
 from maxmargin.inference.graphcut import check_edges, real_array
 
 T = TypeVar("T", bound=np.generic)
@@ -37,7 +37,7 @@ class BestLabeling:
         Its score.
     """
 
-    labels: NDArray[np.int32]
+    labels: Int32s
     score: float
 
 
@@ -253,7 +253,7 @@ def _check_tree_edges(edges: ArrayLike, n: int) -> NDArray[np.intp]:
     return pairs
 
 
-def _parents_first(pairs: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp], Booleans]:
+def _parents_first(pairs: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], Int32s, NDArray[np.intp], Booleans]:
     """Number the nodes of a forest breadth first, every component from its lowest node: order, parent, upper, turned."""
     neighbours: list[list[tuple[int, int]]] = [[] for _ in range(n)]
     for row, (q, r) in enumerate(pairs.tolist()):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._types import Booleans, Bytes, Floats, Ints, Reals
 from maxmargin._validation import MAX_SAMPLES, check_relevant
 
 
@@ -27,8 +25,8 @@ class Lists:
         Query k is ``offsets[k]:offsets[k + 1]``.
     """
 
-    values: NDArray[np.floating[Any]]
-    truth: NDArray[np.uint8]
+    values: Reals
+    truth: Bytes
     offsets: Ints
     _scores: torch.Tensor
     _mask: torch.Tensor | None
@@ -47,7 +45,7 @@ class Lists:
         tensor = torch.from_numpy(numbers).to(device=self._scores.device, dtype=self._scores.dtype)
         return tensor[0] if self._scores.ndim == 1 else tensor
 
-    def per_document(self, numbers: NDArray[np.floating[Any]]) -> torch.Tensor:
+    def per_document(self, numbers: Reals) -> torch.Tensor:
         """Numbers of shape (n,) as a tensor of the scores' shape, zero where there is padding."""
         tensor = torch.from_numpy(numbers).to(self._scores.dtype)
         if self._mask is None:

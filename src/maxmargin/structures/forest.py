@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._types import Booleans, Floats, Int32s, Ints
 
 
 class Words(NamedTuple):
@@ -120,7 +120,7 @@ class Forests:
         first = self.offsets[block]
         return self.child[edges] - first, self.above[edges] - first
 
-    def parents(self, block: int) -> NDArray[np.int32]:
+    def parents(self, block: int) -> Int32s:
         """Parent of every node of a block, counted from its first node."""
         if self.parent is not None:
             return self.parent[self.rows(block)]
@@ -146,7 +146,7 @@ def add_losses(scores: Floats, truth: Ints, costs: Floats) -> None:
     scores[np.arange(len(scores)), truth] -= costs
 
 
-def best_labels(scores: Floats, weights: TreeWeights, offsets: Ints, parent: NDArray[np.int32] | None) -> Ints:
+def best_labels(scores: Floats, weights: TreeWeights, offsets: Ints, parent: Int32s | None) -> Ints:
     """The best labeling of every block, all in one array; of equally good labels the lowest, from the roots down."""
     labels, _ = _core.forest_best_many(scores, np.ascontiguousarray(weights.transition), offsets, parent)
     return labels.astype(np.int64)
@@ -175,7 +175,7 @@ def _check_offsets(offsets: ArrayLike, words: Words) -> Ints:
     return array
 
 
-def _check_parent(parent: ArrayLike, place: Ints, offsets: Ints, words: Words) -> NDArray[np.int32]:
+def _check_parent(parent: ArrayLike, place: Ints, offsets: Ints, words: Words) -> Int32s:
     array = np.asarray(parent)
     if array.dtype.kind not in "iu":
         raise TypeError(f"parent must be integers, the {words.node} above each {words.node}, but has dtype {array.dtype}")
