@@ -151,7 +151,7 @@ def test_line_search_with_and_without_scores(bounds, lam):
         assert bounds is None or ((w >= 0) & (w <= 0.5)).all()
         assert solution.primal == pytest.approx(lam / 2 * w @ w + model.mean_cut(w).hinge(w), rel=1e-12)
     assert scored.primal == pytest.approx(opaque.primal, rel=2e-6)
-    assert scored.dual <= opaque.primal and opaque.dual <= scored.primal
+    assert scored.dual <= opaque.primal + 1e-12 and opaque.dual <= scored.primal + 1e-12
 
 
 @pytest.mark.parametrize("bounds", [None, (-0.1, 0.5)])
@@ -171,6 +171,28 @@ def test_tiny_C_still_ranks():
     model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
     solution = OneSlackCuttingPlane().solve(model, 1e9)
     assert solution.converged and 0 < np.abs(solution.weights).max() < 1e-8
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12, 1e18])
+def test_variables_of_any_size(size):
+    """Features of any size make multipliers of any size, next to a total of one."""
+    rng = np.random.default_rng(0)
+    psi, losses = rng.normal(size=(6, 4)), rng.random(6)
+
+    def solved(gram, losses):
+        qp = SimplexQP(1.0)
+        qp.add(np.zeros(1), 0.0)
+        rows = np.zeros((7, 7))
+        rows[1:, 1:] = gram
+        for k in range(1, 7):
+            qp.add(np.ascontiguousarray(rows[k, : k + 1]), float(losses[k - 1]))
+            qp.solve()
+        return qp
+
+    # So small that the sum is far from one also for small features.
+    plain, scaled = solved(psi @ psi.T, 1e-2 * losses), solved(size * (psi @ psi.T), 1e-2 * min(1.0, size) * losses)
+    factor = max(1.0, size)
+    np.testing.assert_allclose(factor * scaled.solution[1:], plain.solution[1:], rtol=1e-6, atol=1e-12)
 
 
 # ---- warm starts --------------------------------------------------------------------------------------------------------------
