@@ -19,7 +19,7 @@ TESTS = (
     "test_block_engine.py",
     "test_decoders.py",
     "test_native.py",
-    "test_engine.py",
+    "test_python_oracles.py",
     "test_cutting_plane.py",
 )
 
