@@ -39,7 +39,6 @@ ALL_SOLVERS = {
     "pl": PartialLinearization(tol=1e-2, temperature=0.1),
     "eg": ExponentiatedGradient(tol=2e-2, temperature=0.5, max_passes=5000),
 }
-REWRITTEN = pytest.param("one-slack", marks=pytest.mark.xfail(strict=False, reason="the one-slack master is being rewritten"))
 SOLVERS = {name: solver for name, solver in ALL_SOLVERS.items() if name not in ("pl", "eg")}
 
 
@@ -548,7 +547,7 @@ BOUNDED = {
 
 @pytest.mark.parametrize("lazy", [1, 2])
 @pytest.mark.parametrize("case", ["costs", "binary", "chain"])
-@pytest.mark.parametrize("name", [REWRITTEN if name == "one-slack" else name for name in BOUNDED])
+@pytest.mark.parametrize("name", BOUNDED)
 def test_bounded_oracles_certify_all_the_same(name, case, lazy):
     """Primal values are upper bounds of the real objective, dual ones lower bounds of the real optimum; the rest is named."""
     best = optimum(case, "free")
@@ -681,7 +680,7 @@ def test_starts_from_equal_data_are_taken(name):
     assert equal.certified and equal.dual <= best.primal + 1e-9 and best.dual <= equal.primal + 1e-9
 
 
-@pytest.mark.parametrize("name", [REWRITTEN if name == "one-slack" else name for name in SOLVERS])
+@pytest.mark.parametrize("name", SOLVERS)
 def test_pickled_solutions_keep_what_they_prove(name):
     """The state of the engine stays behind; the mark of the data goes along."""
     problem, solver = Marked(samples()), SOLVERS[name]
