@@ -16,7 +16,8 @@ from maxmargin.losses import ranking_loss
 from maxmargin.path import trace_path
 from maxmargin.problems import RankingProblem
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
-from maxmargin.solvers.cutting_plane import WorkingSet
+from maxmargin.solvers.base import Run
+from maxmargin.solvers.cutting_plane import LinePoint, WorkingSet, _Line
 
 
 def simplex_gap(qp):
@@ -163,6 +164,24 @@ def test_warm_start_keeps_the_cuts(bounds):
     cold, warm = (solver.solve(model, 8e-3, bounds=bounds, start=start) for start in (None, first))
     assert warm.converged and warm.passes < cold.passes
     assert warm.primal == pytest.approx(cold.primal, rel=2e-5)
+
+
+@pytest.mark.parametrize("hide", [False, True])
+def test_slopes_of_a_line_are_differences_of_the_objective(hide):
+    X, relevant, offsets = lists(np.random.default_rng(3))
+    model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
+    run = Run(OneSlackCuttingPlane(), Hidden(model) if hide else model, 0.7, None)
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        weights, target = 0.3 * rng.normal(size=(2, model.n_features))
+        line = _Line(run, LinePoint.at(run, weights, run.problem.scores(weights), 0.0), target)
+        for place in (0.0, 0.4, 1.0):
+            before, point, after = (line._look(place + h) for h in (-1e-6, 0.0, 1e-6))
+            w = (1 - place) * weights + place * target
+            assert point.primal == pytest.approx(0.35 * w @ w + model.mean_cut(w).hinge(w), rel=1e-12)
+            # Between the slopes on both sides, should there be a kink just here.
+            ends = sorted([point.primal - before.primal, after.primal - point.primal])
+            assert ends[0] / 1e-6 - 1e-6 <= line._slope(point) <= ends[1] / 1e-6 + 1e-6
 
 
 def test_tiny_C_still_ranks():
