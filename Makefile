@@ -11,8 +11,10 @@ INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
 
+# `make test ROOM=tests/solvers` runs the tests of one room.
+ROOM := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto tests README.md docs src/maxmargin
+	$(BIN)/python -m pytest -n auto $(ROOM)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -2,10 +2,11 @@
 // constraints on the weights stand beside the simplex: they are not in the sum.
 //
 // An active set: the variables that are not zero, the support, have a Cholesky factor of their part of H + shift ee',
-// e being the variables in the sum, to
-// which a variable is appended or from which one is taken in O(m^2). The shift changes the objective by a constant, since
-// the sum is fixed, and makes the factor well conditioned where H alone is singular but the sum settles the rest. Cuts come one at a time and the last solution is a good start,
-// so a solve changes the support a few times only.
+// e being the variables in the sum, to which a variable is appended or from which one is taken in O(m^2). The shift changes the
+// objective by a constant, since the sum is fixed, and makes the factor well conditioned where H alone is singular but the sum
+// settles the rest. Cuts come one at a time and the last solution is a good start, so a solve changes the support a few times
+// only. With features of any size the variables are of any size too, next to a total of one, so solutions are refined by
+// their residuals.
 #pragma once
 
 #include <algorithm>
@@ -86,7 +87,6 @@ class SimplexQP {
         }
         // Also where the quadratic part is below the rounding of the linear one.
         if (largest * total_ <= 1e-14 * scale) return only_linear();
-        scale = std::max(scale, largest * total_);
         if (largest > 4 * shift_ || largest < 0.25 * shift_) stale_ = true;
         if (stale_) factorize(largest);
         double best = -std::numeric_limits<double>::infinity();
@@ -114,8 +114,12 @@ class SimplexQP {
                 continue;
             }
             slopes(gradient);
-            double level = 0, beside = 0;
-            for (const std::size_t k : support_) (in_sum_[k] ? level : beside) += in_sum_[k] ? gradient[k] * solution_[k] : solution_[k];
+            // Of all variables that move the gradient, and with it its rounding.
+            double level = 0, moving = 0;
+            for (const std::size_t k : support_) {
+                if (in_sum_[k]) level += gradient[k] * solution_[k];
+                if (gram(k, k) > 0) moving += solution_[k];
+            }
             level /= total_;
             for (std::size_t k = 0; k < size(); ++k) gradient[k] -= in_sum_[k] * level;
             const auto entering = static_cast<std::size_t>(std::min_element(gradient.begin(), gradient.end()) - gradient.begin());
@@ -123,8 +127,7 @@ class SimplexQP {
             // Rounding may let the same few variables come and go.
             stalled = now > best ? 0 : stalled + 1;
             best = std::max(best, now);
-            // Variables beside the simplex may be large, and the rounding of the gradient with them.
-            const double rounding = 1e-15 * (scale + largest * beside);
+            const double rounding = 1e-15 * (scale + largest * moving);
             if (stalled > 3 || gradient[entering] >= -rounding || solution_[entering] > 0 || in_support(entering)) break;
             append(entering);
         }
@@ -230,7 +233,7 @@ class SimplexQP {
         }
     }
 
-    // The minimiser over the plane sum = total with only the support free. The ridge is taken back by one correction.
+    // The minimiser over the plane sum = total with only the support free, refined by its residual.
     void minimise_on_support(std::vector<double>& target) const {
         const std::size_t m = support_.size();
         std::vector<double> ones(m), residual(m);
@@ -256,15 +259,31 @@ class SimplexQP {
             for (std::size_t k = 0; k < m; ++k) values[k] -= multiplier * ones[k];
         };
         onto_plane(target, total_);
-        std::vector<double> unused(m, 0.0);
-        for (std::size_t k = 0; k < m; ++k) residual[k] = ridge_ * target[k];
-        // What the ridge takes from H a = b - multiplier; solved for, it is small unless H is singular.
-        apply_inverse(residual, unused);
-        onto_plane(residual, 0.0);
-        double size = 0, change = 0;
-        for (std::size_t k = 0; k < m; ++k) size = std::max(size, std::fabs(target[k])), change = std::max(change, std::fabs(residual[k]));
-        if (change > 0.1 * size) return;
-        for (std::size_t k = 0; k < m; ++k) target[k] += residual[k];
+        std::vector<double> before = target, unused(m);
+        double last = std::numeric_limits<double>::infinity();
+        for (int round = 0; round < 8; ++round) {
+            double size = 0, change = 0;
+            for (std::size_t k = 0; k < m; ++k) {
+                const std::size_t at = support_[k];
+                residual[k] = linear_[at] - in_sum_[at] * level;
+                for (std::size_t j = 0; j < m; ++j) residual[k] -= gram(at, support_[j]) * target[j];
+            }
+            std::fill(unused.begin(), unused.end(), 0.0);
+            apply_inverse(residual, unused);
+            onto_plane(residual, 0.0);
+            for (std::size_t k = 0; k < m; ++k) {
+                // The truth's variable is what is left of the sum.
+                if (gram(support_[k], support_[k]) == 0) continue;
+                size = std::max(size, std::fabs(target[k]));
+                change = std::max(change, std::fabs(residual[k]));
+            }
+            // Where H is singular beyond what the sum settles, the ridge has chosen, and must not be taken back.
+            if (change > 0.3 * last) return target.swap(before);
+            before = target;
+            for (std::size_t k = 0; k < m; ++k) target[k] += residual[k];
+            if (change <= 1e-12 * size) return;
+            last = change;
+        }
     }
 
     void slopes(std::vector<double>& gradient) const {

@@ -219,7 +219,7 @@ class Estimator(BaseEstimator, ABC):
             budget = "max_iter" if solution.status == "max_passes" else solution.status
             self._warn(
                 f"stopped ({budget}) after {solution.passes:.0f} passes with a relative duality gap of "
-                f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, or lower C"
+                f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, lower C, or scale the features"
             )
         return solution
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
+from maxmargin.cuts import Audit, Bounds, Capability, CheckedProblem, Problem
 from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ class Solver(ABC):
                 "this very problem"
             )
         run = Run(self, problem, float(regularization), check_bounds(bounds, problem.n_features))
+        # An oracle that has passed its audit is trusted from then on.
+        run.trusted = isinstance(start, Solution) and start.certified
         try:
             self._iterate(run, start)
         except KeyboardInterrupt:
@@ -153,6 +155,7 @@ class Run:
         self.open_gap = np.inf
         # Whether bounds come from oracles, not from estimates.
         self.proved = True
+        self.trusted = False
         self.state: Any = None
 
     @property
@@ -202,6 +205,10 @@ class Run:
             return self.solver.epsilon
         return self.solver.tol * abs(self.primal) if np.isfinite(self.primal) else 0.0
 
+    def _audit(self) -> Audit | None:
+        assert self.best_weights is not None
+        return None if self.trusted else self.problem.problem.audit(self.best_weights)
+
     def solution(self) -> Solution:
         """The result, with a warning if the oracle was caught."""
         assert self.best_weights is not None
@@ -214,7 +221,7 @@ class Run:
             caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"
         elif proved and certificate.crossed:
             caught = "the dual objective exceeds the primal one"
-        elif proved and (audit := self.problem.problem.audit(self.best_weights)) is not None and audit.n_wrong:
+        elif proved and (audit := self._audit()) is not None and audit.n_wrong:
             caught = f"better outputs than the oracle's are known in {audit.n_wrong} of {audit.n_blocks} blocks"
             certificate = replace(certificate, proved=False)
         if caught:

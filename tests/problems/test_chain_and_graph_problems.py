@@ -1,4 +1,4 @@
-"""Oracles of structured models against enumeration of all outputs, and training on them against a reference."""
+"""Oracles of structured problems against enumeration of all outputs, and training on them against a reference."""
 
 from itertools import pairwise, product
 
@@ -18,12 +18,12 @@ def chains(seed=0, n_labels=3, lengths=(1, 2, 4, 3), normalize=True):
     return ChainProblem(X, rng.integers(0, n_labels, len(X)), offsets, n_labels, normalize=normalize)
 
 
-def chain_feature(model, block, labels):
+def chain_feature(problem, block, labels):
     """By the definition, position after position."""
-    K, p = model.n_labels, model.n_inputs
-    feature = np.zeros(model.n_features)
+    K, p = problem.n_labels, problem.n_inputs
+    feature = np.zeros(problem.n_features)
     parts = ChainWeights(feature, K, p)
-    x = model.X[model.offsets[block] : model.offsets[block + 1]]
+    x = problem.X[problem.offsets[block] : problem.offsets[block + 1]]
     for t, label in enumerate(labels):
         parts.emission[label] += x[t]
     parts.first[labels[0]] += 1
@@ -33,11 +33,11 @@ def chain_feature(model, block, labels):
     return feature
 
 
-def all_chain_outputs(model, block, normalize=True):
-    truth = model.y[model.offsets[block] : model.offsets[block + 1]]
-    outputs = list(product(range(model.n_labels), repeat=len(truth)))
-    mine = chain_feature(model, block, truth)
-    psi = np.array([mine - chain_feature(model, block, y) for y in outputs])
+def all_chain_outputs(problem, block, normalize=True):
+    truth = problem.y[problem.offsets[block] : problem.offsets[block + 1]]
+    outputs = list(product(range(problem.n_labels), repeat=len(truth)))
+    mine = chain_feature(problem, block, truth)
+    psi = np.array([mine - chain_feature(problem, block, y) for y in outputs])
     loss = np.array([np.sum(truth != y) / (len(truth) if normalize else 1) for y in outputs])
     return psi, loss
 
@@ -52,11 +52,11 @@ def graphs(seed=0, sizes=(1, 4, 6)):
     return GraphProblem(result, labels)
 
 
-def all_graph_outputs(model, block):
-    graph, truth = model.samples[block].x, model.samples[block].truth
+def all_graph_outputs(problem, block):
+    graph, truth = problem.samples[block].x, problem.samples[block].truth
 
     def feature(y):
-        total = np.zeros(model.n_features)
+        total = np.zeros(problem.n_features)
         for t, label in enumerate(y):
             total[label * 2 : label * 2 + 2] += graph.nodes[t]
         for (a, b), f in zip(graph.edges, graph.edge_features, strict=True):
@@ -72,57 +72,57 @@ def all_graph_outputs(model, block):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("scale", [0.0, 0.3, 10.0])
 def test_chain_oracle_equals_enumeration(normalize, scale):
-    model = chains(normalize=normalize)
+    problem = chains(normalize=normalize)
     rng = np.random.default_rng(1)
     for _ in range(5):
-        weights = scale * rng.normal(size=model.n_features).round(1)
+        weights = scale * rng.normal(size=problem.n_features).round(1)
         expected = []
-        for block in range(model.n_blocks):
-            psi, loss = all_chain_outputs(model, block, normalize)
-            cut = model.cut(block, weights)
+        for block in range(problem.n_blocks):
+            psi, loss = all_chain_outputs(problem, block, normalize)
+            cut = problem.cut(block, weights)
             expected.append(np.max(loss - psi @ weights))
             assert cut.hinge(weights) == pytest.approx(expected[-1], abs=1e-9)
             # The cut is one of the outputs.
             assert np.min(np.abs(psi - cut.psi).sum(axis=1) + np.abs(loss - cut.loss)) < 1e-9
-        assert model.mean_cut(weights).hinge(weights) == pytest.approx(np.mean(expected), abs=1e-9)
-        together = model.cuts([2, 0], weights)
+        assert problem.mean_cut(weights).hinge(weights) == pytest.approx(np.mean(expected), abs=1e-9)
+        together = problem.cuts([2, 0], weights)
         assert [c.hinge(weights) for c in together] == pytest.approx([expected[2], expected[0]], abs=1e-9)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.5, 5.0])
 def test_chain_distributions_equal_enumeration(temperature):
-    model = chains()
+    problem = chains()
     rng = np.random.default_rng(2)
-    weights = rng.normal(size=model.n_features)
-    for block in range(model.n_blocks):
-        psi, loss = all_chain_outputs(model, block)
-        start = model.interior(block, 0.3)
+    weights = rng.normal(size=problem.n_features)
+    for block in range(problem.n_blocks):
+        psi, loss = all_chain_outputs(problem, block)
+        start = problem.interior(block, 0.3)
         # Probabilities of all outputs: independent positions, times exp(hinge / temperature).
         outputs = list(product(range(3), repeat=len(start[0])))
         log_p = np.array([sum(start[0][t, label] for t, label in enumerate(y)) for y in outputs])
         log_p = log_p + (loss - psi @ weights) / temperature
         p = np.exp(log_p - log_p.max())
         p /= p.sum()
-        tilted = model.average(block, model.tilt(block, start, weights, temperature))
+        tilted = problem.average(block, problem.tilt(block, start, weights, temperature))
         np.testing.assert_allclose(tilted.psi, p @ psi, atol=1e-9)
         assert tilted.loss == pytest.approx(p @ loss, abs=1e-9)
-        cold = model.average(block, model.tilt(block, start, weights, 0.0))
+        cold = problem.average(block, problem.tilt(block, start, weights, 0.0))
         assert cold.hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
-    assert model.diameter() >= max(np.linalg.norm(all_chain_outputs(model, b)[0], axis=1).max() for b in range(4))
+    assert problem.diameter() >= max(np.linalg.norm(all_chain_outputs(problem, b)[0], axis=1).max() for b in range(4))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_graph_oracle_equals_enumeration(seed):
-    model = graphs(seed)
+    problem = graphs(seed)
     rng = np.random.default_rng(seed)
     for _ in range(5):
-        weights = rng.normal(size=model.n_features)
+        weights = rng.normal(size=problem.n_features)
         weights[4:] = np.abs(weights[4:])
-        for block in range(model.n_blocks):
-            psi, loss = all_graph_outputs(model, block)
-            assert model.cut(block, weights).hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
+        for block in range(problem.n_blocks):
+            psi, loss = all_graph_outputs(problem, block)
+            assert problem.cut(block, weights).hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
     with pytest.raises(ValueError, match="solve with the problem's bounds"):
-        model.cut(2, np.concatenate([np.zeros(4), [-1.0, -1.0]]))
+        problem.cut(2, np.concatenate([np.zeros(4), [-1.0, -1.0]]))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from maxmargin.cli import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE, README = ROOT / "docs" / "command.md", ROOT / "README.md"
 
 

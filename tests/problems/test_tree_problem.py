@@ -29,23 +29,23 @@ def forests(seed=0, n_labels=3, shapes=SHAPES, n_inputs=2, normalize=True, empty
     return TreeProblem(sparse.csr_array(X) if as_csr else X, y, offsets, parent, n_labels, normalize=normalize)
 
 
-def rows_of(model, block):
-    X = model.X.toarray() if sparse.issparse(model.X) else model.X
-    return X[model.offsets[block] : model.offsets[block + 1]], model.y[model.offsets[block] : model.offsets[block + 1]]
+def rows_of(problem, block):
+    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    return X[problem.offsets[block] : problem.offsets[block + 1]], problem.y[problem.offsets[block] : problem.offsets[block + 1]]
 
 
-def parents_of(model, block):
-    if model.forests.parent is None:
-        return list(range(-1, len(rows_of(model, block)[1]) - 1))
-    return model.forests.parent[model.offsets[block] : model.offsets[block + 1]].tolist()
+def parents_of(problem, block):
+    if problem.forests.parent is None:
+        return list(range(-1, len(rows_of(problem, block)[1]) - 1))
+    return problem.forests.parent[problem.offsets[block] : problem.offsets[block + 1]].tolist()
 
 
-def feature(model, block, labels):
+def feature(problem, block, labels):
     """By the definition, node after node."""
-    total = np.zeros(model.n_features)
-    parts = TreeWeights(total, model.n_labels, model.n_inputs)
-    x, _ = rows_of(model, block)
-    parent = parents_of(model, block)
+    total = np.zeros(problem.n_features)
+    parts = TreeWeights(total, problem.n_labels, problem.n_inputs)
+    x, _ = rows_of(problem, block)
+    parent = parents_of(problem, block)
     for t, label in enumerate(labels):
         parts.emission[label] += x[t]
         if parent[t] < 0:
@@ -57,11 +57,11 @@ def feature(model, block, labels):
     return total
 
 
-def all_outputs(model, block, normalize=True):
-    _, truth = rows_of(model, block)
-    outputs = list(product(range(model.n_labels), repeat=len(truth)))
-    mine = feature(model, block, truth)
-    psi = np.array([mine - feature(model, block, y) for y in outputs])
+def all_outputs(problem, block, normalize=True):
+    _, truth = rows_of(problem, block)
+    outputs = list(product(range(problem.n_labels), repeat=len(truth)))
+    mine = feature(problem, block, truth)
+    psi = np.array([mine - feature(problem, block, y) for y in outputs])
     loss = np.array([np.sum(truth != y) / (len(truth) if normalize else 1) for y in outputs])
     return psi, loss
 
@@ -81,40 +81,41 @@ def small_models(draw):
     offsets = np.concatenate([[0], np.cumsum([len(shape) for shape in shapes])])
     normalize = draw(st.booleans())
     rows = sparse.csr_array(X) if draw(st.booleans()) else X
-    model = TreeProblem(rows, y, offsets, np.concatenate(shapes), n_labels, normalize=normalize)
-    d = model.n_features
+    problem = TreeProblem(rows, y, offsets, np.concatenate(shapes), n_labels, normalize=normalize)
+    d = problem.n_features
     weights = draw(st.one_of(st.just([0.0] * d), st.lists(values, min_size=d, max_size=d)))
-    return model, np.array(weights), normalize
+    return problem, np.array(weights), normalize
 
 
 @settings(deadline=None, max_examples=150)
 @given(small_models())
 def test_oracle_equals_enumeration(case):
-    model, weights, normalize = case
+    problem, weights, normalize = case
     expected = []
-    for block in range(model.n_blocks):
-        psi, loss = all_outputs(model, block, normalize)
-        cut = model.cut(block, weights)
+    for block in range(problem.n_blocks):
+        psi, loss = all_outputs(problem, block, normalize)
+        cut = problem.cut(block, weights)
         expected.append(np.max(loss - psi @ weights))
         assert cut.hinge(weights) == pytest.approx(expected[-1], abs=1e-10)
         # The cut is one of the outputs.
         assert np.min(np.abs(psi - cut.psi).max(axis=1) + np.abs(loss - cut.loss)) < 1e-12
-    mean = model.mean_cut(weights)
+    mean = problem.mean_cut(weights)
     assert mean.hinge(weights) == pytest.approx(np.mean(expected), abs=1e-10)
-    together = model.cuts(range(model.n_blocks)[::-1], weights)
+    together = problem.cuts(range(problem.n_blocks)[::-1], weights)
     assert [cut.hinge(weights) for cut in together] == pytest.approx(expected[::-1], abs=1e-10)
     np.testing.assert_allclose(mean.psi, np.mean([cut.psi for cut in together], axis=0), atol=1e-12)
-    assert model.cuts([], weights) == []
-    assert model.diameter() >= max(np.linalg.norm(all_outputs(model, b)[0], axis=1).max() for b in range(model.n_blocks)) - 1e-12
+    assert problem.cuts([], weights) == []
+    longest = max(np.linalg.norm(all_outputs(problem, b)[0], axis=1).max() for b in range(problem.n_blocks))
+    assert problem.diameter() >= longest - 1e-12
 
 
-def tree_log_probabilities(model, block, distribution):
+def tree_log_probabilities(problem, block, distribution):
     """Of every labeling, from the marginals of nodes and edges, by conditioning every node on its parent."""
     nodes, edges = distribution
-    parent = parents_of(model, block)
+    parent = parents_of(problem, block)
     edge_of = {t: e for e, t in enumerate(np.flatnonzero(np.array(parent) >= 0))}
     result = []
-    for y in product(range(model.n_labels), repeat=len(parent)):
+    for y in product(range(problem.n_labels), repeat=len(parent)):
         total = 0.0
         for t, label in enumerate(y):
             if parent[t] < 0:
@@ -129,28 +130,28 @@ def tree_log_probabilities(model, block, distribution):
 @settings(deadline=None, max_examples=80)
 @given(small_models(), st.sampled_from([0.1, 1.0, 6.0]), st.floats(0.05, 0.95))
 def test_distributions_equal_enumeration(case, temperature, step):
-    model, weights, normalize = case
-    for block in range(model.n_blocks):
-        psi, loss = all_outputs(model, block, normalize)
+    problem, weights, normalize = case
+    for block in range(problem.n_blocks):
+        psi, loss = all_outputs(problem, block, normalize)
         hinges = loss - psi @ weights
-        point = model.interior(block, 0.3)
+        point = problem.interior(block, 0.3)
         # Twice: independent nodes first, then a tree distribution with other marginals.
         for _ in range(2):
-            log_p = tree_log_probabilities(model, block, point)
+            log_p = tree_log_probabilities(problem, block, point)
             assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-9)
-            average = model.average(block, point)
+            average = problem.average(block, point)
             np.testing.assert_allclose(average.psi, np.exp(log_p) @ psi, atol=1e-9)
             assert average.loss == pytest.approx(np.exp(log_p) @ loss, abs=1e-9)
             log_p = log_p + hinges / temperature
             p = np.exp(log_p - log_p.max())
             p /= p.sum()
-            tilted = model.tilt(block, point, weights, temperature)
-            moved = model.average(block, tilted)
+            tilted = problem.tilt(block, point, weights, temperature)
+            moved = problem.average(block, tilted)
             np.testing.assert_allclose(moved.psi, p @ psi, atol=1e-9)
             assert moved.loss == pytest.approx(p @ loss, abs=1e-9)
-            point = model.mix(point, tilted, step)
-            np.testing.assert_allclose(model.average(block, point).psi, (1 - step) * average.psi + step * moved.psi, atol=1e-9)
-        cold = model.average(block, model.tilt(block, point, weights, 0.0))
+            point = problem.mix(point, tilted, step)
+            np.testing.assert_allclose(problem.average(block, point).psi, (1 - step) * average.psi + step * moved.psi, atol=1e-9)
+        cold = problem.average(block, problem.tilt(block, point, weights, 0.0))
         assert cold.hinge(weights) == pytest.approx(hinges.max(), abs=1e-10)
 
 
@@ -186,10 +187,10 @@ def test_kernel_refuses_parents_of_other_forests():
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array])
 def test_sparse_rows_equal_dense_ones(kind, empty):
     dense = forests(n_inputs=6, empty=empty)
-    model = TreeProblem(kind(dense.X), dense.y, dense.offsets, dense.forests.parent, 3)
+    problem = TreeProblem(kind(dense.X), dense.y, dense.offsets, dense.forests.parent, 3)
     chain, sparse_chain = (ChainProblem(X, dense.y, dense.offsets, 3) for X in (dense.X, kind(dense.X)))
     rng = np.random.default_rng(0)
-    for a, b in ((dense, model), (chain, sparse_chain)):
+    for a, b in ((dense, problem), (chain, sparse_chain)):
         assert sparse.issparse(b.X) and b.X.format == "csr"
         assert a.diameter() == pytest.approx(b.diameter(), rel=1e-12)
         for scale in (0.0, 1.0):
@@ -211,12 +212,12 @@ def test_duplicate_entries_of_sparse_rows_add_up():
     dense = forests(n_inputs=1)
     n = len(dense.y)
     halves = sparse.csr_array((np.repeat(dense.X.ravel() / 2, 2), np.zeros(2 * n, int), 2 * np.arange(n + 1)), shape=(n, 1))
-    model = TreeProblem(halves, dense.y, dense.offsets, dense.forests.parent, 3)
-    w = np.random.default_rng(0).normal(size=model.n_features)
-    np.testing.assert_allclose(model.mean_cut(w).psi, dense.mean_cut(w).psi, atol=1e-12)
-    assert model.diameter() == pytest.approx(dense.diameter())
+    problem = TreeProblem(halves, dense.y, dense.offsets, dense.forests.parent, 3)
+    w = np.random.default_rng(0).normal(size=problem.n_features)
+    np.testing.assert_allclose(problem.mean_cut(w).psi, dense.mean_cut(w).psi, atol=1e-12)
+    assert problem.diameter() == pytest.approx(dense.diameter())
     solver = BCFW(tol=1e-3)
-    np.testing.assert_allclose(solver.solve(model, 0.3).weights, solver.solve(dense, 0.3).weights, atol=1e-9)
+    np.testing.assert_allclose(solver.solve(problem, 0.3).weights, solver.solve(dense, 0.3).weights, atol=1e-9)
     assert halves.nnz == 2 * n  # the caller's matrix stays as it was
 
 
@@ -244,32 +245,32 @@ def test_chain_is_the_tree_without_branches():
 
 def test_numbers_of_nodes_do_not_matter_to_the_best_labeling():
     """The library's labeling of an undirected forest finds the same score."""
-    model = forests(seed=5)
+    problem = forests(seed=5)
     rng = np.random.default_rng(5)
-    w = rng.normal(size=model.n_features)
+    w = rng.normal(size=problem.n_features)
     parts = TreeWeights(w, 3, 2)
-    for block in range(model.n_blocks):
-        x, truth = rows_of(model, block)
-        parent = np.array(parents_of(model, block))
+    for block in range(problem.n_blocks):
+        x, truth = rows_of(problem, block)
+        parent = np.array(parents_of(problem, block))
         unary = x @ parts.emission.T + (np.arange(3) != truth[:, None]) / len(truth)
         unary[parent < 0] += parts.root
         unary[~np.isin(np.arange(len(truth)), parent)] += parts.leaf
         children = np.flatnonzero(parent >= 0)
         found = best_labeling(unary, parts.transition, edges=np.stack([parent[children], children], axis=1))
-        assert model.cut(block, w).hinge(w) == pytest.approx(found.score - w @ feature(model, block, truth), abs=1e-10)
+        assert problem.cut(block, w).hinge(w) == pytest.approx(found.score - w @ feature(problem, block, truth), abs=1e-10)
 
 
 @pytest.mark.parametrize("cache", [0, 20])
 @pytest.mark.parametrize("steps", ["fw", "pairwise", "away", "all"])
 @pytest.mark.parametrize("bounds", [None, (-0.15, 0.3)])
 def test_compiled_oracles_reach_the_objective_of_those_in_python(steps, cache, bounds):
-    model = forests(seed=2, shapes=SHAPES[1:4], n_inputs=3, as_csr=cache > 0)
-    listed = EnumeratedProblem(*zip(*(all_outputs(model, b) for b in range(model.n_blocks)), strict=True))
+    problem = forests(seed=2, shapes=SHAPES[1:4], n_inputs=3, as_csr=cache > 0)
+    listed = EnumeratedProblem(*zip(*(all_outputs(problem, b) for b in range(problem.n_blocks)), strict=True))
     optimum = OneSlackCuttingPlane(tol=1e-9, max_passes=5000).solve(listed, 0.5, bounds=bounds)
     assert optimum.converged
     # Plain Frank-Wolfe steps converge like 1/k: they stop early and certify by how much.
     solver = BCFW(steps=steps, cache=cache, epsilon=2e-3 if steps == "fw" else 8e-7, max_passes=20_000)
-    compiled, plain = solver.solve(model, 0.5, bounds=bounds), solver.solve(Hidden(model), 0.5, bounds=bounds)
+    compiled, plain = solver.solve(problem, 0.5, bounds=bounds), solver.solve(Hidden(problem), 0.5, bounds=bounds)
     for solution in (compiled, plain):
         assert solution.certified and solution.converged
         assert solution.dual - 1e-8 <= optimum.primal <= solution.primal + 1e-8
@@ -287,18 +288,18 @@ def test_compiled_oracles_reach_the_objective_of_those_in_python(steps, cache, b
 def test_compiled_oracles_and_those_in_python_walk_together(bounds, n_labels, length):
     """With one block nothing is random. Above 64 nodes the compiled form keeps no inner products of nodes."""
     rng = np.random.default_rng(length)
-    model = forests(seed=3, n_labels=n_labels, shapes=[[rng.integers(max(-1, t - 3), t) for t in range(length)]])
+    problem = forests(seed=3, n_labels=n_labels, shapes=[[rng.integers(max(-1, t - 3), t) for t in range(length)]])
     # A pairwise step makes two outputs equally bad, and rounding decides which is next; the others leave no such ties.
     for steps in ("fw", "away"):
         solver = BCFW(steps=steps, tol=1e-9, max_passes=40, check_every=1)
-        compiled, plain = (solver.solve(problem, 0.5, bounds=bounds) for problem in (model, Hidden(model)))
+        compiled, plain = (solver.solve(each, 0.5, bounds=bounds) for each in (problem, Hidden(problem)))
         assert compiled.primal == pytest.approx(plain.primal, abs=1e-9)
         assert compiled.dual == pytest.approx(plain.dual, abs=1e-9)
         np.testing.assert_allclose(compiled.weights, plain.weights, atol=1e-8)
     if length < 10:
         for steps in ("pairwise", "all"):
             solver = BCFW(steps=steps, cache=20, epsilon=5e-7, max_passes=5000)
-            compiled, plain = (solver.solve(problem, 0.5, bounds=bounds) for problem in (model, Hidden(model)))
+            compiled, plain = (solver.solve(each, 0.5, bounds=bounds) for each in (problem, Hidden(problem)))
             assert compiled.converged and plain.converged
             assert compiled.primal == pytest.approx(plain.primal, abs=1e-6)
 
@@ -316,11 +317,11 @@ def test_compiled_oracles_and_those_in_python_walk_together(bounds, n_labels, le
 )
 @pytest.mark.parametrize("bounded", [False, True])
 def test_every_solver_reaches_the_optimum(solver, bounded):
-    model = forests(seed=4)
-    listed = EnumeratedProblem(*zip(*(all_outputs(model, b) for b in range(model.n_blocks)), strict=True))
+    problem = forests(seed=4)
+    listed = EnumeratedProblem(*zip(*(all_outputs(problem, b) for b in range(problem.n_blocks)), strict=True))
     bounds = (-0.2, 0.3) if bounded else None
     optimum = OneSlackCuttingPlane(tol=1e-7).solve(listed, 0.2, bounds=bounds)
-    solution = solver.solve(model, 0.2, bounds=bounds)
+    solution = solver.solve(problem, 0.2, bounds=bounds)
     assert solution.converged and solution.certified
     assert solution.dual - 1e-6 <= optimum.primal <= solution.primal + 1e-6
 
@@ -334,10 +335,10 @@ def test_subclass_with_its_own_oracle_is_asked():
             return super().cuts(blocks, weights)
 
     base = forests()
-    model = Careful(base.X, base.y, base.offsets, base.forests.parent, 3)
-    assert model.block_data is None and base.block_data is not None
-    BCFW(tol=1e-2).solve(model, 0.5)
-    assert model.asked > 0
+    problem = Careful(base.X, base.y, base.offsets, base.forests.parent, 3)
+    assert problem.block_data is None and base.block_data is not None
+    BCFW(tol=1e-2).solve(problem, 0.5)
+    assert problem.asked > 0
 
 
 X3 = np.ones((3, 2))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from solver_cases import BOUNDS, LAM, MODELS, chain, engine_of, make_model, optimum, primal_of
+from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, make_model, optimum, primal_of
 
 from maxmargin import _core
 from maxmargin.problems import BinaryProblem, MulticlassProblem
@@ -180,6 +180,18 @@ def test_remembered_outputs_save_calls():
     short = engine_for(model, steps="pairwise", cache=1)
     assert (np.diff(walk(short, 150)) >= -1e-14).all()
     check_gap_pass(model, short, LAM)
+
+
+@pytest.mark.parametrize("cache", [2, 3, 5])
+def test_the_same_is_forgotten_as_with_oracles_in_python(cache):
+    """Which outputs go is seen by the steps that remain; those of oracles in Python are tested one by one."""
+    model = chain((4, 5, 6, 5), seed=1)
+    for seed in range(4):
+        # Pairwise steps would leave ties, for rounding to decide.
+        settings = {"sampling": "permutation", "steps": "away", "cache": cache, "seed": seed}
+        engines = [engine_for(each, **settings) for each in (model, Hidden(model))]
+        walks = [[(engine.run(1, NEVER, NEVER, 0.0, 0.0)[1], engine.dual) for _ in range(200)] for engine in engines]
+        np.testing.assert_allclose(*walks, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "permutation", "gap"])

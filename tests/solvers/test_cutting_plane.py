@@ -16,7 +16,8 @@ from maxmargin.losses import ranking_loss
 from maxmargin.path import trace_path
 from maxmargin.problems import RankingProblem
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
-from maxmargin.solvers.cutting_plane import WorkingSet
+from maxmargin.solvers.base import Run
+from maxmargin.solvers.cutting_plane import LinePoint, WorkingSet, _Line
 
 
 def simplex_gap(qp):
@@ -151,7 +152,7 @@ def test_line_search_with_and_without_scores(bounds, lam):
         assert bounds is None or ((w >= 0) & (w <= 0.5)).all()
         assert solution.primal == pytest.approx(lam / 2 * w @ w + model.mean_cut(w).hinge(w), rel=1e-12)
     assert scored.primal == pytest.approx(opaque.primal, rel=2e-6)
-    assert scored.dual <= opaque.primal and opaque.dual <= scored.primal
+    assert scored.dual <= opaque.primal + 1e-12 and opaque.dual <= scored.primal + 1e-12
 
 
 @pytest.mark.parametrize("bounds", [None, (-0.1, 0.5)])
@@ -165,12 +166,52 @@ def test_warm_start_keeps_the_cuts(bounds):
     assert warm.primal == pytest.approx(cold.primal, rel=2e-5)
 
 
+@pytest.mark.parametrize("hide", [False, True])
+def test_slopes_of_a_line_are_differences_of_the_objective(hide):
+    X, relevant, offsets = lists(np.random.default_rng(3))
+    model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
+    run = Run(OneSlackCuttingPlane(), Hidden(model) if hide else model, 0.7, None)
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        weights, target = 0.3 * rng.normal(size=(2, model.n_features))
+        line = _Line(run, LinePoint.at(run, weights, run.problem.scores(weights), 0.0), target)
+        for place in (0.0, 0.4, 1.0):
+            before, point, after = (line._look(place + h) for h in (-1e-6, 0.0, 1e-6))
+            w = (1 - place) * weights + place * target
+            assert point.primal == pytest.approx(0.35 * w @ w + model.mean_cut(w).hinge(w), rel=1e-12)
+            # Between the slopes on both sides, should there be a kink just here.
+            ends = sorted([point.primal - before.primal, after.primal - point.primal])
+            assert ends[0] / 1e-6 - 1e-6 <= line._slope(point) <= ends[1] / 1e-6 + 1e-6
+
+
 def test_tiny_C_still_ranks():
     """The gap is below the tolerance at once; the weights are small, but not zero."""
     X, relevant, offsets = lists(np.random.default_rng(3))
     model = RankingProblem(X, relevant, ranking_loss("ap"), offsets)
     solution = OneSlackCuttingPlane().solve(model, 1e9)
     assert solution.converged and 0 < np.abs(solution.weights).max() < 1e-8
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12, 1e18])
+def test_variables_of_any_size(size):
+    """Features of any size make multipliers of any size, next to a total of one."""
+    rng = np.random.default_rng(0)
+    psi, losses = rng.normal(size=(6, 4)), rng.random(6)
+
+    def solved(gram, losses):
+        qp = SimplexQP(1.0)
+        qp.add(np.zeros(1), 0.0)
+        rows = np.zeros((7, 7))
+        rows[1:, 1:] = gram
+        for k in range(1, 7):
+            qp.add(np.ascontiguousarray(rows[k, : k + 1]), float(losses[k - 1]))
+            qp.solve()
+        return qp
+
+    # So small that the sum is far from one also for small features.
+    plain, scaled = solved(psi @ psi.T, 1e-2 * losses), solved(size * (psi @ psi.T), 1e-2 * min(1.0, size) * losses)
+    factor = max(1.0, size)
+    np.testing.assert_allclose(factor * scaled.solution[1:], plain.solution[1:], rtol=1e-6, atol=1e-12)
 
 
 # ---- warm starts --------------------------------------------------------------------------------------------------------------

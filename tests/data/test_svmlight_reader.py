@@ -18,7 +18,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from maxmargin.data import DataError, FeatureIndexError, load_svmlight, read_labels, source, svmlight
 
-DATA = Path(os.environ.get("MAXMARGIN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
+DATA = Path(os.environ.get("MAXMARGIN_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def queries(data):
