@@ -68,9 +68,9 @@ MUTANTS = (
         "test_audit.py -k remembered",
     ),
     Mutant(
-        "src/maxmargin/problems/weighted.py",
-        "None if cut.bound is None else weight * cut.bound",
-        "cut.bound",
+        "src/maxmargin/cuts.py",
+        "None if self.bound is None else factor * self.bound",
+        "self.bound",
         "test_problems.py -k weights_of_samples",
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant("src/maxmargin/nn/_score_hinges.py", "gradient[rows, self._right] -= 1.0", "pass", "test_layerwise.py"),
     Mutant("src/maxmargin/data/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py"),
-    Mutant("src/maxmargin/report/chance.py", "(p - 1) / (n - 1)", "p / n", "test_report.py -k chance"),
+    Mutant("src/maxmargin/report/chance.py", "return (p - 1) / (n - 1)", "return p / n", "test_report.py -k chance"),
     Mutant("src/maxmargin/cli/signals.py", "128 + seen[-1]", "130", "test_command_training.py -k interrupt"),
     # ---- compiled
     Mutant("cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py"),
