@@ -23,6 +23,7 @@ from maxmargin.problems import (
     RankingProblem,
     StructuredProblem,
     TreeProblem,
+    WeightedProblem,
     make_problem,
 )
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane, PartialLinearization
@@ -200,6 +201,19 @@ def test_bounds_of_a_decoder_are_bounds_of_the_hinge():
         assert mean.hinge(weights) <= true.hinge(weights) + 1e-12 <= mean.upper(weights) + 2e-12
     assert missed > 10
     assert not StructuredProblem(type("Modest", (ThreeClasses,), {"exact": False})(), list(X), y.tolist()).exact
+
+
+def test_weights_of_samples_multiply_bounds():
+    rng = np.random.default_rng(2)
+    X, y, counts = list(rng.normal(size=(30, 2))), rng.integers(0, 3, 30).tolist(), rng.choice([0.0, 0.5, 3.0], 30)
+    problem = StructuredProblem(Bounded(), X, y)
+    for weights in rng.normal(size=(5, 6)):
+        for ours, plain, count in zip(
+            WeightedProblem(problem, counts).cuts(range(30), weights), problem.cuts(range(30), weights), counts, strict=True
+        ):
+            assert ours.upper(weights) == pytest.approx(count * plain.upper(weights), abs=1e-12)
+            assert ours.hinge(weights) == pytest.approx(count * plain.hinge(weights), abs=1e-12)
+    assert WeightedProblem(StructuredProblem(ThreeClasses(), X, y), counts).cut(0, np.zeros(6)).bound is None
 
 
 def test_a_bound_below_its_output_is_refused():
