@@ -257,8 +257,8 @@ def main() -> None:
         "Ten passes of BCFW from zero and one exact check, C = 0.1, one thread, processor time; built-in model and native oracle "
         "take turns with the same seeds, and the ratios are medians. With plain steps (fw) both take the same steps to the same "
         "dual objective. The native oracle is numba code with weights laid out [feature][label]. *Batch* and *Python* are "
-        "`decode_batch` and `decode` of a `Structure`, two passes on the first 500 samples; with them the "
-        "loop is Python as well, and the batch method is used by the exact check alone."
+        "`decode_batch` and `decode` of a `Structure`, two passes on the first 500 samples; the compiled loop calls them back, "
+        "one sample at a time for steps, so that the batch method is used by the exact check alone."
     )
     decoders = [
         compare_decoders(name, *problem, 0.01, options.repeats, {"sampling": "gap", "steps": steps, "cache": cache})

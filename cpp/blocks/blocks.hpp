@@ -90,6 +90,8 @@ class Blocks {
     // The best remembered output becomes the target; only if `n_known(i)` is more than one.
     virtual Hinges recall(std::size_t i) = 0;
     virtual std::size_t n_known(std::size_t i) const = 0;
+    // Whether that is cheaper than asking.
+    virtual bool recalls_fast() const { return true; }
     // Remember the target without moving.
     virtual void remember(std::size_t i) = 0;
     // Forget outputs that are not in use until `most` are left.

@@ -63,11 +63,25 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     std::size_t n_weights() const override { return data_.x.n_columns * data_.n_columns(); }
     void export_weights(double* out) const override { exchange(weights_.data(), out, true); }
     void use_active_sets(bool) override {}
-    std::size_t n_known(std::size_t) const override { return 1; }  // asking is as cheap as remembering
-    Hinges recall(std::size_t i) override { return ask(i); }
-    void remember(std::size_t) override {}
+    std::size_t n_known(std::size_t i) const override {
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < data_.n_labels; ++k) count += is_known(i, k);
+        return count;
+    }
+    bool recalls_fast() const override { return false; }
+    Hinges recall(std::size_t i) override {
+        Hinges h = ask(i);
+        for (std::size_t k = 0; k < data_.n_labels; ++k)
+            if (is_known(i, k) && (!is_known(i, target_) || hinge_[k] > hinge_[target_])) target_ = k;
+        h.target = h.bound = hinge_[target_];
+        return h;
+    }
+    void remember(std::size_t i) override {
+        known_.resize(mu_.size());
+        known_[i * data_.n_labels + target_] = 1;
+    }
     void forget(std::size_t, std::size_t) override {}
-    std::size_t n_bytes() const override { return sizeof(double) * (mu_.size() + squared_.size()); }
+    std::size_t n_bytes() const override { return sizeof(double) * (mu_.size() + squared_.size()) + known_.size(); }
 
     void refresh() override {
         std::fill(weights_.v.begin(), weights_.v.end(), 0.0);
@@ -212,6 +226,10 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
 
   private:
     double* point_of(std::size_t i) { return mu_.data() + i * data_.n_labels; }
+    bool is_known(std::size_t i, std::size_t k) const {
+        const std::size_t at = i * data_.n_labels + k;
+        return k == truth(i) || mu_[at] > 0 || (!known_.empty() && known_[at]);
+    }
     std::size_t truth(std::size_t i) const { return data_.binary() ? 0 : static_cast<std::size_t>(data_.y[i]); }
     double sign(std::size_t i) const { return data_.y[i] ? 1 : -1; }
     double counts(std::size_t i) const { return data_.weights ? data_.weights[i] : 1; }
@@ -260,6 +278,7 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     std::size_t stride_;
     std::vector<double> mu_;       // n x K
     std::vector<double> squared_;  // |x|^2, as often as the sample counts
+    std::vector<char> known_;      // n x K, labels that were targets of a gap pass; empty if none is remembered
     bool interior_ = false;
     std::size_t target_ = 0, worst_ = 0;
     std::vector<std::uint32_t> targets_;

@@ -192,7 +192,7 @@ class Engine {
             return calls;
         }
         const double n = static_cast<double>(blocks_->n_blocks()), known = sampler_.gaps()[i];
-        if (settings_.cache && blocks_->n_known(i) > 1 && !std::isinf(known)) {
+        if (settings_.cache && blocks_->recalls_fast() && blocks_->n_known(i) > 1 && !std::isinf(known)) {
             const Hinges h = blocks_->recall(i);
             const double gain = (h.target - h.mean) / n;
             if (gain > 0 && gain >= std::max(settings_.cache_part * known, settings_.cache_mean * sampler_.sum() / n)) {

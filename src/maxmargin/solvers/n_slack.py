@@ -21,11 +21,7 @@ class NSlackCuttingPlane(Solver):
     _PART, _TARGET_PART = 0.1, 0.05
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
-        problem = run.problem.problem
         settings = _core.BlockSettings.frank_wolfe("gap", "pairwise", _EVERYTHING, seed_of(run))
-        # Blocks with exact steps remember nothing, since asking costs them no more.
-        plain = "exact steps" in problem.capabilities
-        data = _core.PythonOracle(problem, problem.n_blocks, problem.n_features) if plain else None
-        blocks = EngineRun(run, settings, start, data=data)
+        blocks = EngineRun(run, settings, start)
         while not blocks.gap_pass():
             blocks.settle(max(self._PART * run.open_gap, self._TARGET_PART * run.target(), 1e-13 * abs(run.primal)))
