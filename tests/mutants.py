@@ -30,7 +30,7 @@ class Mutant(NamedTuple):
 MUTANTS = (
     # ---- in Python, room by room
     Mutant("src/maxmargin/certificate.py", "finite and self.proved and", "finite and", "test_certificate.py"),
-    Mutant("src/maxmargin/certificate.py", "and not self.crossed and", "and", "test_certificate.py"),
+    Mutant("src/maxmargin/certificate.py", "<= self.gap + self._rounding", "", "test_certificate.py"),
     Mutant(
         "src/maxmargin/certificate.py",
         "self.dual - self.primal > self._rounding",
@@ -42,9 +42,7 @@ MUTANTS = (
     Mutant(
         "src/maxmargin/queries.py", "setdefault(name, len(self._known))", "setdefault(name, len(self._codes))", "test_queries.py"
     ),
-    Mutant(
-        "src/maxmargin/queries.py", "heads[1:] <= np.maximum.accumulate(heads)[:-1]", "heads[1:] < heads[:-1]", "test_queries.py"
-    ),
+    Mutant("src/maxmargin/queries.py", "starts[again[0] + 1]", "starts[again[0]]", "test_queries.py"),
     Mutant(
         "src/maxmargin/cuts.py",
         "any(not hooks.isdisjoint(vars(cls)) for cls in below) or",
@@ -58,13 +56,18 @@ MUTANTS = (
         "test_problems.py -k replaced_on_an_object",
     ),
     Mutant("src/maxmargin/cuts.py", "self.worse_than_truth += 1", "pass", "test_solvers.py -k wrong_oracle"),
-    Mutant("src/maxmargin/losses/ranking.py", "-i / (position * (position - 1))", "-i / (position * position)", "test_losses.py"),
-    Mutant("src/maxmargin/structures/forest.py", "truth] -= costs", "truth] -= 0 * costs", "test_structures.py"),
+    Mutant(
+        "src/maxmargin/losses/ranking.py",
+        "-i / (position * (position - 1))",
+        "-i / (position * position)",
+        "test_losses.py -k value_equals",
+    ),
+    Mutant("src/maxmargin/structures/forest.py", "truth] -= costs", "truth] -= 0 * costs", "test_structures.py -k decoding"),
     Mutant("src/maxmargin/problems/audit.py", "_ROUNDING = 1e-7", "_ROUNDING = 0.0", "test_audit.py -k rounding"),
     Mutant(
         "src/maxmargin/problems/audit.py",
-        "self.claimed, self.seen = structure, sample, weights, claimed, seen",
-        "self.claimed, self.seen = structure, sample, weights, claimed, []",
+        "max(map(self.gain, seen), default=0.0), 0.0",
+        "0.0, 0.0",
         "test_audit.py -k remembered",
     ),
     Mutant(
@@ -94,13 +97,18 @@ MUTANTS = (
         "problem.fingerprint() is not None",
         "test_python_oracles.py -k pickled_solutions",
     ),
-    Mutant("src/maxmargin/path/tracing.py", "return place, max(inside, *", "return place, max(*", "test_path.py"),
-    Mutant("src/maxmargin/path/tracing.py", "place <= lam <= ratio * place", "True", "test_path.py"),
+    Mutant(
+        "src/maxmargin/path/tracing.py",
+        "return place, max(inside, *",
+        "return place, max(*",
+        "test_path.py -k multiclass-fw-free",
+    ),
+    Mutant("src/maxmargin/path/tracing.py", "place <= lam <= ratio * place", "True", "test_path.py -k chain-pairwise-free"),
     Mutant(
         "src/maxmargin/path/start.py",
         "(squared + slope) / (gap - missed)",
         "squared / (gap - missed)",
-        "test_path.py test_verification_plan.py -k start",
+        "test_path.py -k closed_form",
     ),
     Mutant("src/maxmargin/latent/cccp.py", "problem.descends and not fall > 0", "False", "test_latent.py -k got_worse"),
     Mutant(
@@ -109,12 +117,14 @@ MUTANTS = (
         "bool(estimator.certified_)",
         "test_model_files.py -k certif",
     ),
-    Mutant("src/maxmargin/nn/_score_hinges.py", "gradient[rows, self._right] -= 1.0", "pass", "test_layerwise.py"),
-    Mutant("src/maxmargin/data/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py"),
-    Mutant("src/maxmargin/report/chance.py", "return (p - 1) / (n - 1)", "return p / n", "test_report.py -k chance"),
-    Mutant("src/maxmargin/cli/signals.py", "128 + seen[-1]", "130", "test_command_training.py -k interrupt"),
+    Mutant("src/maxmargin/nn/_score_hinges.py", "gradient[rows, self._right] -= 1.0", "pass", "test_layerwise.py -k bound_lies"),
+    Mutant("src/maxmargin/data/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py -k trec_eval"),
+    Mutant("src/maxmargin/report/chance.py", "return (p - 1) / (n - 1)", "return p / n", "test_report.py -k expectation"),
+    Mutant("src/maxmargin/cli/signals.py", "128 + seen[-1]", "130", "test_command_training.py -k interruption"),
     # ---- compiled
-    Mutant("cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py"),
+    Mutant(
+        "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"
+    ),
     Mutant(
         "cpp/blocks/labeling_blocks.hpp",
         "active_score_[a] > active_score_[b]",
@@ -201,7 +211,9 @@ class Copy:
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-c", start, "-x", "-q", "-p", "no:cacheprovider", *chosen, *files]
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode != 5, f"no test is called {tests}"
         assert done.returncode in (0, 1, 2), done.stdout[-2000:] + done.stderr[-2000:]
+        self.output = done.stdout
         return done.returncode == 0
 
     def notices(self, mutant: Mutant) -> bool:

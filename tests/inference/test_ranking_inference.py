@@ -405,6 +405,16 @@ def test_the_table_in_blocks(n_pos, n_neg):
     assert found.hinge == pytest.approx(found.loss + found.gradient @ scores, rel=1e-10)
 
 
+def test_the_table_breaks_ties_for_the_positives():
+    """Of equally good rankings it is the one with the positives as high as possible."""
+    relevant = np.array([0, 1, 0, 1, 1, 0, 0], dtype=bool)
+    # Nothing counts at all; pairs that gain by their scores what they lose by the loss; scores that tie in part.
+    cases = (np.zeros(7), 0.0, [0, 0, 0]), (relevant / 2, 1.0, [0, 0, 0]), (np.arange(7) == 2, 0.0, [1, 1, 1])
+    for scores, scale, n_above in cases:
+        found = mm.most_violating_ranking(scores.astype(float), relevant, "auc", method="table", loss_scale=scale)
+        assert np.sort(found.interleaving[relevant] - 1).tolist() == n_above
+
+
 @pytest.mark.parametrize("where", [0, 17, 4999, 49_999])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("n", [5000, 50_000, 200_000])

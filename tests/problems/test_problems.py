@@ -343,6 +343,21 @@ def test_weights_of_samples_multiply_hinges():
             MulticlassProblem(X, y, 3, sample_weight=bad)
 
 
+def test_any_hinge_can_be_weighted():
+    """Cuts are multiplied, and so is what an oracle may have missed."""
+    rng = np.random.default_rng(2)
+    X, y, counts = rng.normal(size=(8, 2)), rng.integers(0, 3, 8), np.array([0, 1, 2, 3, 1, 1, 0.5, 2])
+    for structure in (ThreeClasses(), Bounded()):
+        plain = StructuredProblem(structure, list(X), y.tolist())
+        weighted = WeightedProblem(plain, counts)
+        weights = rng.normal(size=6)
+        for ours, theirs, count in zip(weighted.cuts(range(8), weights), plain.cuts(range(8), weights), counts, strict=True):
+            np.testing.assert_allclose(dense(ours, 6), count * dense(theirs, 6))
+            assert (ours.bound is None) == (theirs.bound is None)
+            assert ours.upper(weights) == pytest.approx(count * theirs.upper(weights), abs=1e-12)
+    assert weighted.exact and weighted.cut(3, weights).bound == pytest.approx(3 * plain.cut(3, weights).bound)
+
+
 # ---- identity and transport ------------------------------------------------------------------------------------------------
 
 
