@@ -26,6 +26,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.graphcut
 	$(INSTALL) '.[bench]'
 	$(BIN)/python -m benchmarks.native_oracle
+	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.multiclass
 	$(BIN)/python -m benchmarks.ocr
 	$(BIN)/python -m benchmarks.partial_linearization

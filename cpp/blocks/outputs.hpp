@@ -112,7 +112,8 @@ class Outputs {
     }
 
     // Begin to fetch what a visit will read.
-    void prefetch() const {
+    // Inlined by force, see PartMarginals.
+    [[gnu::always_inline]] inline void prefetch() const {
         if (!memory_) return;
         const std::size_t most = std::min<std::size_t>(2048, bytes(room_, 0));
         for (std::size_t line = 0; line < most; line += 64) __builtin_prefetch(memory_.get() + line);

@@ -92,7 +92,8 @@ class PartMarginals {
         return even + odd + sum;
     }
 
-    void prefetch(std::size_t i) const {
+    // Inlined by force: gcc leaves out calls of functions that only fetch, as if they had no effect.
+    [[gnu::always_inline]] inline void prefetch(std::size_t i) const {
         const std::size_t K = data_.n_labels;
         for (std::size_t e = 0; e < data_.length(i) * K; e += 8) __builtin_prefetch(mu_.data() + data_.first(i) * K + e);
         for (std::size_t e = 0; e < pairs_[i].size(); e += 4) __builtin_prefetch(pairs_[i].data() + e);
