@@ -78,6 +78,10 @@ DECIMALS = st.one_of(
     st.from_regex(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,2})?", fullmatch=True).filter(str.isascii),
 )
 HARD = [
+    # Too long for 64 bits, but close to a small number there.
+    "18446744073709551616",
+    "18446744073709551617",
+    "1.8446744073709551617e-3",
     "0",
     "-0",
     "+0",
