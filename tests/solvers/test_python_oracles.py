@@ -755,6 +755,23 @@ def test_n_slack_never_meets_an_output_twice():
     assert engine.dual == pytest.approx(0.9 * LAM / 2 * w @ w + mean, abs=2e-9)
 
 
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "chain"])
+def test_labels_settle_among_the_known_ones(name):
+    """Compiled labels remember which ones were targets: after one gap pass, those at zero weights and the truths."""
+    model = make_model(name)
+    engine = engine_of(model, frank_wolfe("pairwise", 2**31), LAM)
+    engine.gap_pass()
+    while not engine.settle(1e-11, 1000):
+        pass
+    met = [model.cut(block, np.zeros(model.n_features)) for block in range(model.n_blocks)]
+    psi = [np.stack([np.zeros(model.n_features), cut.dense(model.n_features)]) for cut in met]
+    known = EnumeratedProblem(psi, [np.array([0.0, cut.loss]) for cut in met])
+    best = BCFW(steps="pairwise", tol=1e-9, max_passes=1e5).solve(known, LAM)
+    assert engine.dual == pytest.approx(best.dual, rel=1e-8)
+    # Two classes have no others; elsewhere more are to be met.
+    assert name == "binary" or engine.dual < optimum(name, "free").dual - 1e-3
+
+
 # ---- samples that count more than once ------------------------------------------------------------------------------------
 
 
