@@ -1,4 +1,8 @@
 // Python face of the minimum cut: arrays in, arrays out, interpreter lock released.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
 #include <memory>
 #include <mutex>
 
@@ -19,27 +23,90 @@ void check_rows(const char* name, std::size_t rows, std::int64_t expected) {
         throw nb::value_error((std::string(name) + " has " + std::to_string(rows) + " rows, but " + std::to_string(expected) + " are needed").c_str());
 }
 
-nb::tuple max_flow(std::int32_t n_nodes, Edges edges, Values forward, Values backward, Values source, Values sink) {
-    const auto n_edges = static_cast<std::int64_t>(edges.shape(0));
-    check_rows("forward", forward.size(), n_edges);
-    check_rows("backward", backward.size(), n_edges);
-    check_rows("source", source.size(), n_nodes);
-    check_rows("sink", sink.size(), n_nodes);
-    const auto sides = zeros<std::uint8_t>({source.size()});
-    maxmargin::CompensatedSum value;
-    {
+// A network whose capacities may change between solves.
+template <class Real>
+class Flow {
+  public:
+    using Capacities = InputVector<Real>;
+
+    Flow(std::int32_t n_nodes, Edges edges) {
         nb::gil_scoped_release unlocked;
-        // What flows from the source through one node straight into the sink is known beforehand.
-        std::vector<double> excess(source.size());
-        for (std::size_t i = 0; i < excess.size(); ++i) {
-            value.add(std::min(source.data()[i], sink.data()[i]));
-            excess[i] = source.data()[i] - sink.data()[i];
-        }
-        MaxFlow flow(n_nodes, edges.data(), n_edges);
-        value.add(flow.solve(forward.data(), backward.data(), excess.data()));
-        for (std::int32_t i = 0; i < n_nodes; ++i) sides.data[i] = flow.on_source_side(i);
+        network_ = std::make_unique<FlowNetwork<Real>>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)));
     }
-    return nb::make_tuple(value.value(), sides.array);
+    Flow(std::array<NodeIndex, 3> shape, std::vector<std::array<NodeIndex, 3>> steps) {
+        nb::gil_scoped_release unlocked;
+        network_ = std::make_unique<FlowNetwork<Real>>(Grid{shape, std::move(steps)});
+    }
+
+    void clear() {
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        network_->visit([](auto& flow) { flow.clear(); });
+    }
+    void add_terminals(std::optional<Int32s> nodes, Capacities source, Capacities sink) {
+        check_rows("source", source.size(), nodes ? static_cast<std::int64_t>(nodes->size()) : network_->n_nodes());
+        check_rows("sink", sink.size(), static_cast<std::int64_t>(source.size()));
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        network_->visit([&](auto& flow) {
+            for (std::size_t k = 0; k < source.size(); ++k)
+                flow.add_terminals(nodes ? nodes->data()[k] : static_cast<NodeIndex>(k), source.data()[k], sink.data()[k]);
+        });
+    }
+    // The first edge that would be given less than nothing, and then nothing more is done; or -1.
+    std::int64_t add_capacities(std::optional<Int64s> edges, Capacities forward, std::optional<Capacities> backward) {
+        check_rows("forward", forward.size(), edges ? static_cast<std::int64_t>(edges->size()) : network_->n_edges());
+        if (backward) check_rows("backward", backward->size(), static_cast<std::int64_t>(forward.size()));
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        return network_->add_capacities(edges ? edges->data() : nullptr, static_cast<std::int64_t>(forward.size()), forward.data(), backward ? backward->data() : nullptr).value_or(-1);
+    }
+    nb::tuple solve() {
+        const auto sides = zeros<std::uint8_t>({static_cast<std::size_t>(network_->n_nodes())});
+        Real value;
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            value = network_->visit([&](auto& flow) {
+                const Real found = flow.solve();
+                for (NodeIndex i = 0; i < flow.layout().n_nodes(); ++i) sides.data[i] = flow.on_source_side(i);
+                return found;
+            });
+        }
+        return nb::make_tuple(value, sides.array);
+    }
+    nb::ndarray<nb::numpy, Real> costs_of_other_sides(Int32s nodes) {
+        const auto costs = zeros<Real>({nodes.size()});
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            network_->visit([&](auto& flow) {
+                flow.solve();
+                for (std::size_t k = 0; k < nodes.size(); ++k) costs.data[k] = flow.cost_of_other_side(nodes.data()[k]);
+            });
+        }
+        return costs.array;
+    }
+    std::size_t n_bytes() const {
+        return network_->visit([](const auto& flow) { return flow.n_bytes(); });
+    }
+
+  private:
+    std::unique_ptr<FlowNetwork<Real>> network_;
+    std::mutex busy_;
+};
+
+template <class Real>
+void bind_flow(nb::module_& m, const char* name) {
+    nb::class_<Flow<Real>>(m, name)
+        .def(nb::init<std::int32_t, Edges>(), "n_nodes"_a, "edges"_a.noconvert())
+        .def(nb::init<std::array<NodeIndex, 3>, std::vector<std::array<NodeIndex, 3>>>(), "shape"_a, "steps"_a)
+        .def("clear", &Flow<Real>::clear)
+        .def("add_terminals", &Flow<Real>::add_terminals, "nodes"_a.none().noconvert(), "source"_a.noconvert(), "sink"_a.noconvert())
+        .def("add_capacities", &Flow<Real>::add_capacities, "edges"_a.none().noconvert(), "forward"_a.noconvert(), "backward"_a.none().noconvert())
+        .def("solve", &Flow<Real>::solve)
+        .def("costs_of_other_sides", &Flow<Real>::costs_of_other_sides, "nodes"_a.noconvert())
+        .def_prop_ro("n_bytes", &Flow<Real>::n_bytes);
 }
 
 // One graph, many scores. The buffers of a graph serve one call at a time, from whichever thread.
@@ -59,8 +126,8 @@ class GraphCut {
   private:
     template <class Pairwise, class Solve>
     nb::tuple solve(const Unary& unary, const Pairwise& pairwise, const Solve& run) {
-        check_rows("unary", unary.shape(0), energy_->graph().n_nodes());
-        check_rows("pairwise", pairwise.shape(0), energy_->graph().n_edges());
+        check_rows("unary", unary.shape(0), static_cast<std::int64_t>(energy_->n_nodes()));
+        check_rows("pairwise", pairwise.shape(0), static_cast<std::int64_t>(energy_->n_edges()));
         const auto labels = zeros<std::uint8_t>({unary.shape(0)});
         double score;
         {
@@ -78,7 +145,8 @@ class GraphCut {
 }  // namespace
 
 void bind_graphcut(nb::module_& m) {
-    m.def("max_flow", &max_flow, "n_nodes"_a, "edges"_a.noconvert(), "forward"_a.noconvert(), "backward"_a.noconvert(), "source"_a.noconvert(), "sink"_a.noconvert());
+    bind_flow<double>(m, "RealFlow");
+    bind_flow<std::int64_t>(m, "IntegerFlow");
     nb::class_<GraphCut>(m, "GraphCut")
         .def(nb::init<std::int32_t, Edges>(), "n_nodes"_a, "edges"_a.noconvert())
         .def("solve", &GraphCut::solve_penalties, "unary"_a.noconvert(), "tables"_a.noconvert())

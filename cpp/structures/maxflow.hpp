@@ -1,6 +1,7 @@
-// Maximum flow and minimum cut on a general graph with real capacities, after Boykov and Kolmogorov, "An Experimental
-// Comparison of Min-Cut/Max-Flow Algorithms for Energy Minimization in Vision" (PAMI 2004): one search tree grows from the
-// source and one from the sink; where they touch, flow is pushed; pieces that lose their connection look for a new parent.
+// Maximum flow and minimum cut, after Boykov and Kolmogorov, "An Experimental Comparison of Min-Cut/Max-Flow Algorithms for
+// Energy Minimization in Vision" (PAMI 2004): one search tree grows from the source and one from the sink; where they touch, flow
+// is pushed; pieces that lose their connection look for a new parent. Capacities may change after a solve, which goes on from the
+// last flow and the last trees (Kohli and Torr, "Dynamic Graph Cuts for Efficient Inference in Markov Random Fields", PAMI 2007).
 //
 // Rounding: an augmentation subtracts the smallest residual from every residual on its path. x - x is 0 and x - y > 0 for
 // x > y in IEEE arithmetic, so the bottleneck is closed exactly, nothing else is, and no tolerance is needed. Like every
@@ -8,233 +9,364 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
-#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "numeric/compensated_sum.hpp"
+#include "structures/flow_layouts.hpp"
 
 namespace maxmargin::structures {
 
+// int64 sums are exact as they are.
+struct IntegerSum {
+    void add(std::int64_t x) { total += x; }
+    std::int64_t value() const { return total; }
+    std::int64_t total = 0;
+};
+
+// Node i is joined to both terminals; only the difference of the two capacities matters for the cut, the smaller one is paid in
+// any case. A node's `excess` is what is left of that difference: positive from the source, negative to the sink.
+template <class Real, class Layout>
 class MaxFlow {
   public:
-    using Index = std::int32_t;
+    using Index = NodeIndex;
+    using Slot = typename Layout::Slot;
 
-    // Edge e joins the nodes edges[2e] and edges[2e + 1]; parallel edges are welcome. The arcs of a node are stored side by
-    // side; this layout depends on the graph alone and serves any number of capacities.
-    MaxFlow(Index n_nodes, const Index* edges, std::int64_t n_edges)
-        : n_nodes_(n_nodes), nodes_(static_cast<std::size_t>(n_nodes) + 1), forward_(static_cast<std::size_t>(n_edges)) {
-        if (n_edges > std::numeric_limits<Index>::max() / 2)
-            throw std::invalid_argument("edges has " + std::to_string(n_edges) + " rows; at most 2^30 - 1 fit into one graph");
-        std::vector<Index> slot(static_cast<std::size_t>(n_nodes) + 1, 0);
-        for (std::int64_t e = 0; e < n_edges; ++e) {
-            check_edge(e, edges[2 * e], edges[2 * e + 1]);
-            ++slot[static_cast<std::size_t>(edges[2 * e]) + 1];
-            ++slot[static_cast<std::size_t>(edges[2 * e + 1]) + 1];
-        }
-        for (Index i = 0; i < n_nodes; ++i) slot[static_cast<std::size_t>(i) + 1] += slot[static_cast<std::size_t>(i)];
-        for (Index i = 0; i <= n_nodes; ++i) node(i).first = slot[static_cast<std::size_t>(i)];
-        arcs_.resize(2 * static_cast<std::size_t>(n_edges));
-        for (std::int64_t e = 0; e < n_edges; ++e) {
-            const Index a = edges[2 * e], b = edges[2 * e + 1];
-            const Index there = slot[static_cast<std::size_t>(a)]++, back = slot[static_cast<std::size_t>(b)]++;
-            arc(there) = {0, b, back};
-            arc(back) = {0, a, there};
-            forward_[static_cast<std::size_t>(e)] = there;
-        }
+    explicit MaxFlow(Layout layout) : layout_(std::move(layout)) {
+        const auto n = static_cast<std::size_t>(layout_.n_places());
+        excess_.assign(n, 0);
+        parent_.assign(n, kFree);
+        in_sink_tree_.assign(n, 0);
+        distance_.assign(n, 1);
+        time_of_.assign(n, 0);
+        next_active_.assign(n, kNone);
     }
 
-    Index n_nodes() const { return n_nodes_; }
-    std::int64_t n_edges() const { return static_cast<std::int64_t>(forward_.size()); }
-    Index tail(std::int64_t e) const { return arc(arc(forward_[static_cast<std::size_t>(e)]).sister).head; }
-    Index head(std::int64_t e) const { return arc(forward_[static_cast<std::size_t>(e)]).head; }
+    const Layout& layout() const { return layout_; }
+    std::size_t n_bytes() const {
+        return layout_.n_bytes() + excess_.capacity() * (sizeof(Real) + sizeof(Slot) + 1 + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
+               is_changed_.capacity();
+    }
 
-    // The maximum flow for these capacities, from scratch. forward[e] leads from tail to head of edge e and backward[e] the
-    // other way, both >= 0 (the two arrays may be one). Node i is joined to the source with capacity excess[i] if that is
-    // positive, to the sink with -excess[i] if it is negative. Everything finite, and the sum of all magnitudes too.
-    double solve(const double* forward, const double* backward, const double* excess) {
-        for (std::size_t e = 0; e < forward_.size(); ++e) {
-            Arc& there = arc(forward_[e]);
-            there.residual = forward[e];
-            arc(there.sister).residual = backward[e];
-        }
+    // Forget all capacities and the flow.
+    void clear() {
+        layout_.clear();
+        std::fill(excess_.begin(), excess_.end(), Real{0});
         value_ = {};
-        time_ = 0;
-        first_active_ = last_active_ = kNone;
-        for (Index i = 0; i < n_nodes_; ++i) node(i).excess = excess[i];
-        push_to_neighbours();
-        for (Index i = 0; i < n_nodes_; ++i) {
-            Node& n = node(i);
-            n.time = 0;
-            n.distance = 1;
-            n.next_active = kNone;
-            n.parent = n.excess != 0 ? kTerminal : kFree;
-            n.in_sink_tree = n.excess < 0;
-            if (n.parent == kTerminal) activate(i);
-        }
+        forget_trees();
+    }
+
+    // More (or, if negative, less) capacity from the source to node i and from there to the sink. Only the difference matters for
+    // the cut, so that a sum below zero means something too: a reward for the side.
+    void add_terminals(Index i, Real source, Real sink) {
+        const Index at = layout_.place(i);
+        touch(at);
+        reparametrise(at, source, sink);
+    }
+    // The same for the arcs from `tail` along a slot and back. False, and nothing changed, if they sum up to less than zero: then
+    // different sides would be rewarded.
+    [[nodiscard]] bool add_capacities(Index tail, Slot slot, Real forward, Real backward) {
+        const Index i = layout_.place(tail), j = layout_.head(i, slot);
+        Real& there = layout_.residual(i, slot);
+        Real& back = layout_.reverse(i, slot);
+        if (!(there + back + forward + backward >= -rounding(forward, backward))) return false;
+        there += forward;
+        back += backward;
+        touch(i);
+        touch(j);
+        // More flow than there is room for now: the surplus is taken back, and lies before the arc and lacks behind it.
+        if (there < 0) take_back(i, slot);
+        if (back < 0) take_back(j, layout_.back(i, slot));
+        if (!solved_) return true;
+        // The trees may hang on an arc that is closed now.
+        if (hangs_on_closed_arc(i)) make_orphan(i);
+        if (hangs_on_closed_arc(j)) make_orphan(j);
+        if (parent_[at(i)] != kFree) activate(i);
+        if (parent_[at(j)] != kFree) activate(j);
+        return true;
+    }
+
+    // The maximum flow: from scratch the first time, from the last flow afterwards.
+    Real solve() {
+        if (solved_) repair();
+        else plant();
         for (Index i; (i = take_active()) != kNone;) {
-            if (node(i).in_sink_tree) grow<true>(i);
+            if (in_sink_tree_[at(i)]) grow<true>(i);
             else grow<false>(i);
         }
+        solved_ = true;
         return value_.value();
     }
 
     // After solve: is the node on the source side of the minimum cut? Of all minimum cuts it is the one with the fewest nodes
     // there: those the source still reaches. All others are on the sink side, also those that neither terminal reaches.
-    bool on_source_side(Index i) const { return node(i).parent != kFree && !node(i).in_sink_tree; }
+    bool on_source_side(Index i) const {
+        const std::size_t p = at(layout_.place(i));
+        return parent_[p] != kFree && !in_sink_tree_[p];
+    }
+
+    // After solve: by how much the value grows if node i is forced to the other side. The node is pulled over with more than
+    // everything that holds it, and back again, so that the flow stays a maximum one.
+    Real cost_of_other_side(Index i) {
+        const Index p = layout_.place(i);
+        Real pull = excess_[at(p)] < 0 ? -excess_[at(p)] : excess_[at(p)];
+        for (Slot s = layout_.begin(p); s < layout_.end(p); ++s) pull += layout_.residual(p, s) + layout_.reverse(p, s);
+        pull += pull;
+        const bool source = on_source_side(i);
+        const Value before = value_;
+        add_terminals(i, source ? 0 : pull, source ? pull : 0);
+        solve();
+        const Real cost = value_.value() - before.value();
+        add_terminals(i, source ? pull : 0, source ? 0 : pull);
+        solve();
+        value_ = before;
+        return cost;
+    }
 
   private:
-    struct Arc {
-        double residual;
-        Index head, sister;
-    };
-    // `parent` is the arc towards the root of the tree, or one of the marks below. `distance` is the number of arcs to the
-    // terminal as it was at `time`, a count of augmentations. Free nodes have no tree.
-    struct Node {
-        double excess;
-        Index first, parent, next_active, distance;
-        std::uint32_t time;
-        bool in_sink_tree;
-    };
-    static constexpr Index kFree = -1, kTerminal = -2, kOrphan = -3;
-    static constexpr Index kNone = -1;
+    // `parent` is the slot towards the root of the tree, or one of these.
+    static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
+    static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
+    using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
-    Arc& arc(Index a) { return arcs_[static_cast<std::size_t>(a)]; }
-    const Arc& arc(Index a) const { return arcs_[static_cast<std::size_t>(a)]; }
-    Node& node(Index i) { return nodes_[static_cast<std::size_t>(i)]; }
-    const Node& node(Index i) const { return nodes_[static_cast<std::size_t>(i)]; }
+    static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-    void check_edge(std::int64_t e, Index a, Index b) const {
-        const bool inside = a >= 0 && b >= 0 && a < n_nodes_ && b < n_nodes_;
-        if (inside && a != b) return;
-        const std::string name = "edges[" + std::to_string(e) + "] = (" + std::to_string(a) + ", " + std::to_string(b) + ")";
-        if (inside) throw std::invalid_argument(name + " joins a node to itself; leave it out, it is never cut");
-        throw std::invalid_argument(name + " is out of range; nodes are numbered 0 to " + std::to_string(n_nodes_ - 1));
+    // ---- capacities that change ------------------------------------------------------------------------------------------------
+
+    void reparametrise(Index i, Real source, Real sink) {
+        Real& excess = excess_[at(i)];
+        if (excess > 0) source += excess;
+        else sink -= excess;
+        value_.add(std::min(source, sink));
+        excess = source - sink;
+    }
+
+    // What two capacities taken away again may leave below zero.
+    static Real rounding(Real forward, Real backward) {
+        if constexpr (std::is_integral_v<Real>) return 0;
+        else return 4 * std::numeric_limits<Real>::epsilon() * (std::fabs(forward) + std::fabs(backward));
+    }
+
+    void take_back(Index i, Slot s) {
+        const Real surplus = -layout_.residual(i, s);
+        layout_.residual(i, s) = 0;
+        // Rounding is not to leave less than nothing.
+        layout_.reverse(i, s) = std::max(Real{0}, layout_.reverse(i, s) - surplus);
+        reparametrise(i, 0, -surplus);
+        reparametrise(layout_.head(i, s), 0, surplus);
+    }
+
+    bool hangs_on_closed_arc(Index i) const {
+        const Slot s = parent_[at(i)];
+        return s >= 0 && !((in_sink_tree_[at(i)] ? layout_.residual(i, s) : layout_.reverse(i, s)) > 0);
+    }
+
+    void touch(Index i) {
+        if (!solved_) return;
+        if (is_changed_.empty()) is_changed_.assign(excess_.size(), 0);
+        if (is_changed_[at(i)]) return;
+        is_changed_[at(i)] = 1;
+        changed_.push_back(i);
+    }
+
+    void forget_trees() {
+        solved_ = false;
+        for (const Index i : changed_) is_changed_[at(i)] = 0;
+        changed_.clear();
+        cut_off_.clear();
+    }
+
+    // Every node with an excess is the root of a tree.
+    void plant() {
+        push_to_neighbours();
+        time_ = 0;
+        first_active_ = last_active_ = kNone;
+        std::fill(time_of_.begin(), time_of_.end(), 0U);
+        std::fill(next_active_.begin(), next_active_.end(), kNone);
+        for (Index i = 0; i < layout_.n_places(); ++i) {
+            const Real excess = excess_[at(i)];
+            distance_[at(i)] = 1;
+            parent_[at(i)] = excess != 0 ? kTerminal : kFree;
+            in_sink_tree_[at(i)] = excess < 0;
+            if (excess != 0) activate(i);
+        }
+    }
+
+    // The trees of the last solve, as far as they still hold.
+    void repair() {
+        advance_time();
+        for (const Index i : changed_) {
+            is_changed_[at(i)] = 0;
+            const Real excess = excess_[at(i)];
+            if (excess == 0) {
+                if (parent_[at(i)] == kTerminal) make_orphan(i);
+                continue;
+            }
+            const bool sink = excess < 0;
+            if (parent_[at(i)] == kFree || static_cast<bool>(in_sink_tree_[at(i)]) != sink) {
+                if (parent_[at(i)] != kFree) sink ? leave<false>(i) : leave<true>(i);
+                in_sink_tree_[at(i)] = sink;
+                activate(i);
+            }
+            parent_[at(i)] = kTerminal;
+            time_of_[at(i)] = time_;
+            distance_[at(i)] = 1;
+        }
+        changed_.clear();
+        adopt_orphans();
+    }
+
+    // A node goes over to the other tree: its children stay behind as orphans, and neighbours that might reach it have something
+    // to do again. Were they left asleep, nobody would come for it should it be given up over there.
+    template <bool sink>
+    void leave(Index i) {
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
+            const Index j = layout_.head(i, s);
+            if (!is_in<sink>(j)) continue;
+            if (leads_away<!sink>(i, s)) activate(j);
+            if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);
+        }
     }
 
     // Paths of a single arc need no trees: saturate them in one sweep.
     void push_to_neighbours() {
-        for (Index i = 0; i < n_nodes_; ++i) {
-            double left = node(i).excess;
+        for (Index i = 0; i < layout_.n_places(); ++i) {
+            Real left = excess_[at(i)];
             if (!(left > 0)) continue;
-            for (Index a = node(i).first, end = node(i + 1).first; a < end && left > 0; ++a) {
-                Arc& out = arc(a);
-                Node& to = node(out.head);
-                const double flow = std::min({left, out.residual, -to.excess});
+            for (Slot s = layout_.begin(i); s < layout_.end(i) && left > 0; ++s) {
+                Real& to = excess_[at(layout_.head(i, s))];
+                const Real flow = std::min({left, layout_.residual(i, s), -to});
                 if (!(flow > 0)) continue;
                 left -= flow;
-                out.residual -= flow;
-                arc(out.sister).residual += flow;
-                to.excess += flow;
+                layout_.residual(i, s) -= flow;
+                layout_.reverse(i, s) += flow;
+                to += flow;
                 value_.add(flow);
             }
-            node(i).excess = left;
+            excess_[at(i)] = left;
         }
     }
 
+    // ---- growing ---------------------------------------------------------------------------------------------------------------
+
     // Active nodes, first come first served; the last in the queue points to itself.
     void activate(Index i) {
-        if (node(i).next_active != kNone) return;
-        node(i).next_active = i;
+        if (next_active_[at(i)] != kNone) return;
+        next_active_[at(i)] = i;
         if (first_active_ == kNone) first_active_ = i;
-        else node(last_active_).next_active = i;
+        else next_active_[at(last_active_)] = i;
         last_active_ = i;
     }
     Index take_active() {
         while (first_active_ != kNone) {
-            const Index i = first_active_, next = node(i).next_active;
+            const Index i = first_active_, next = next_active_[at(i)];
             first_active_ = next == i ? kNone : next;
-            node(i).next_active = kNone;
-            if (node(i).parent != kFree) return i;
+            next_active_[at(i)] = kNone;
+            if (parent_[at(i)] != kFree) return i;
         }
         return kNone;
     }
 
-    // Can flow pass along arc a, away from the source (or, in the sink tree, along its sister towards the sink)?
     template <bool sink>
-    bool leads_away(const Arc& a) const { return (sink ? arc(a.sister).residual : a.residual) > 0; }
+    bool is_in(Index i) const { return parent_[at(i)] != kFree && static_cast<bool>(in_sink_tree_[at(i)]) == sink; }
+
+    // Can flow pass from node i along the slot, away from the source (or, in the sink tree, back along it towards the sink)?
+    template <bool sink>
+    bool leads_away(Index i, Slot s) const { return (sink ? layout_.reverse(i, s) : layout_.residual(i, s)) > 0; }
 
     // Scan the arcs of an active node once. After an augmentation the scan goes on where it was, so that a node with many
     // arcs is not read again for each of them: an earlier neighbour that has become free since has put the node back into
     // the queue (see release), and other earlier neighbours are still in its tree or behind closed arcs.
     template <bool sink>
     void grow(Index i) {
-        const Node& from = node(i);
-        for (Index a = from.first, end = node(i + 1).first; a < end;) {
-            const Arc& out = arc(a);
-            Node& to = node(out.head);
+        for (Slot s = layout_.begin(i); s < layout_.end(i);) {
+            const Index j = layout_.head(i, s);
+            const bool own = is_in<sink>(j);
             // A member of this tree whose way to the root is no longer than through here. Times and distances are ordered
             // along every path to a root, so changing parents otherwise makes no cycle. The residual is asked for last: in
             // the sink tree it is elsewhere in memory.
-            const bool settled = to.parent != kFree && to.in_sink_tree == sink && (to.time > from.time || to.distance <= from.distance);
-            if (!settled && leads_away<sink>(out)) {
-                if (to.parent == kFree) {
-                    to.in_sink_tree = sink;
-                    activate(out.head);
-                } else if (to.in_sink_tree != sink) {
-                    augment(sink ? out.sister : a);
+            const bool settled = own && (time_of_[at(j)] > time_of_[at(i)] || distance_[at(j)] <= distance_[at(i)]);
+            if (!settled && leads_away<sink>(i, s)) {
+                if (parent_[at(j)] == kFree) {
+                    in_sink_tree_[at(j)] = sink;
+                    activate(j);
+                } else if (!own) {
+                    if (sink) augment(j, layout_.back(i, s));
+                    else augment(i, s);
+                    advance_time();
                     adopt_orphans();
-                    if (from.parent == kFree) return;
+                    if (parent_[at(i)] == kFree) return;
                     continue;
                 }
-                to.parent = out.sister;
-                to.time = from.time;
-                to.distance = from.distance + 1;
+                parent_[at(j)] = layout_.back(i, s);
+                time_of_[at(j)] = time_of_[at(i)];
+                distance_[at(j)] = distance_[at(i)] + 1;
             }
-            ++a;
+            ++s;
         }
     }
 
-    // Push as much as possible from the source through `middle`, an arc from the source tree to the sink tree, to the sink.
-    void augment(Index middle) {
-        const Index start = arc(arc(middle).sister).head, finish = arc(middle).head;
-        double flow = arc(middle).residual;
+    // Push as much as possible from the source through an arc from the source tree to the sink tree, to the sink.
+    void augment(Index start, Slot middle) {
+        const Index finish = layout_.head(start, middle);
+        Real flow = layout_.residual(start, middle);
         Index i = start;
-        for (; node(i).parent >= 0; i = arc(node(i).parent).head) flow = std::min(flow, arc(arc(node(i).parent).sister).residual);
-        flow = std::min(flow, node(i).excess);
-        for (i = finish; node(i).parent >= 0; i = arc(node(i).parent).head) flow = std::min(flow, arc(node(i).parent).residual);
-        flow = std::min(flow, -node(i).excess);
+        for (Slot s; (s = parent_[at(i)]) >= 0; i = layout_.head(i, s)) flow = std::min(flow, layout_.reverse(i, s));
+        flow = std::min(flow, excess_[at(i)]);
+        i = finish;
+        for (Slot s; (s = parent_[at(i)]) >= 0; i = layout_.head(i, s)) flow = std::min(flow, layout_.residual(i, s));
+        flow = std::min(flow, -excess_[at(i)]);
 
-        arc(middle).residual -= flow;
-        arc(arc(middle).sister).residual += flow;
-        for (i = start; node(i).parent >= 0;) {
-            Arc& up = arc(node(i).parent);
-            const Index above = up.head;
-            up.residual += flow;
-            if ((arc(up.sister).residual -= flow) <= 0) make_orphan(i, cut_off_);
+        layout_.residual(start, middle) -= flow;
+        layout_.reverse(start, middle) += flow;
+        i = start;
+        for (Slot s; (s = parent_[at(i)]) >= 0;) {
+            const Index above = layout_.head(i, s);
+            layout_.residual(i, s) += flow;
+            if ((layout_.reverse(i, s) -= flow) <= 0) make_orphan(i);
             i = above;
         }
-        if ((node(i).excess -= flow) <= 0) make_orphan(i, cut_off_);
-        for (i = finish; node(i).parent >= 0;) {
-            Arc& up = arc(node(i).parent);
-            const Index above = up.head;
-            arc(up.sister).residual += flow;
-            if ((up.residual -= flow) <= 0) make_orphan(i, cut_off_);
+        if ((excess_[at(i)] -= flow) <= 0) make_orphan(i);
+        i = finish;
+        for (Slot s; (s = parent_[at(i)]) >= 0;) {
+            const Index above = layout_.head(i, s);
+            layout_.reverse(i, s) += flow;
+            if ((layout_.residual(i, s) -= flow) <= 0) make_orphan(i);
             i = above;
         }
-        if ((node(i).excess += flow) >= 0) make_orphan(i, cut_off_);
+        if ((excess_[at(i)] += flow) >= 0) make_orphan(i);
         value_.add(flow);
     }
 
-    void make_orphan(Index i, std::vector<Index>& list) {
-        node(i).parent = kOrphan;
-        list.push_back(i);
+    // ---- orphans ---------------------------------------------------------------------------------------------------------------
+
+    void make_orphan(Index i) {
+        parent_[at(i)] = kOrphan;
+        cut_off_.push_back(i);
+    }
+
+    // What was known of distances is known no longer.
+    void advance_time() {
+        if (++time_ == 0) {  // wrapped around
+            std::fill(time_of_.begin(), time_of_.end(), 0U);
+            time_ = 1;
+        }
     }
 
     // A root comes before the nodes below it, and an orphan's lost children before the next orphan of the path.
     void adopt_orphans() {
-        if (++time_ == 0) {  // wrapped around
-            for (Node& n : nodes_) n.time = 0;
-            time_ = 1;
-        }
         while (!cut_off_.empty()) {
             lost_.assign(1, cut_off_.back());
             cut_off_.pop_back();
             for (std::size_t k = 0; k < lost_.size(); ++k) {
-                if (node(lost_[k]).in_sink_tree) adopt<true>(lost_[k]);
+                // Between two solves an orphan may have become a root.
+                if (parent_[at(lost_[k])] != kOrphan) continue;
+                if (in_sink_tree_[at(lost_[k])]) adopt<true>(lost_[k]);
                 else adopt<false>(lost_[k]);
             }
         }
@@ -244,75 +376,81 @@ class MaxFlow {
     // go to) and whose path to the root is whole.
     template <bool sink>
     void adopt(Index i) {
-        Index best = kNone, shortest = kFar;
-        for (Index a = node(i).first, end = node(i + 1).first; a < end; ++a) {
-            if (!leads_away<!sink>(arc(a))) continue;
-            const Node& other = node(arc(a).head);
-            if (other.parent == kFree || other.in_sink_tree != sink) continue;
-            const Index distance = distance_to_terminal(arc(a).head);
+        Index shortest = kFar;
+        Slot best = kFree;
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
+            if (!leads_away<!sink>(i, s)) continue;
+            const Index j = layout_.head(i, s);
+            if (!is_in<sink>(j)) continue;
+            const Index distance = distance_to_terminal(j);
             if (distance < shortest) {
                 shortest = distance;
-                best = a;
+                best = s;
                 if (distance == 1) break;  // nobody is nearer
             }
         }
-        if (best == kNone) {
+        if (best == kFree) {
             release<sink>(i);
             return;
         }
-        Node& n = node(i);
-        n.parent = best;
-        n.time = time_;
-        n.distance = shortest + 1;
+        parent_[at(i)] = best;
+        time_of_[at(i)] = time_;
+        distance_[at(i)] = shortest + 1;
     }
 
     // Nobody adopts: the node becomes free, its children orphans, and who might reach it becomes active.
     template <bool sink>
     void release(Index i) {
-        node(i).parent = kFree;
-        for (Index a = node(i).first, end = node(i + 1).first; a < end; ++a) {
-            const Index j = arc(a).head;
-            const Node& other = node(j);
-            if (other.parent == kFree || other.in_sink_tree != sink) continue;
-            if (leads_away<!sink>(arc(a))) activate(j);
-            if (other.parent >= 0 && arc(other.parent).head == i) make_orphan(j, lost_);
+        parent_[at(i)] = kFree;
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
+            const Index j = layout_.head(i, s);
+            if (!is_in<sink>(j)) continue;
+            if (leads_away<!sink>(i, s)) activate(j);
+            if (parent_[at(j)] == layout_.back(i, s)) {
+                parent_[at(j)] = kOrphan;
+                lost_.push_back(j);
+            }
         }
     }
 
     // Number of arcs to the terminal, kFar if an orphan is in between. What is learnt is written down for later walks.
     Index distance_to_terminal(Index start) {
         Index distance = 0;
-        for (Index i = start;; i = arc(node(i).parent).head) {
-            Node& n = node(i);
-            if (n.time == time_) {
-                distance += n.distance;
+        for (Index i = start;; i = layout_.head(i, parent_[at(i)])) {
+            if (time_of_[at(i)] == time_) {
+                distance += distance_[at(i)];
                 break;
             }
-            if (n.parent == kOrphan) return kFar;
+            if (parent_[at(i)] == kOrphan) return kFar;
             ++distance;
-            if (n.parent == kTerminal) {
-                n.time = time_;
-                n.distance = 1;
+            if (parent_[at(i)] == kTerminal) {
+                time_of_[at(i)] = time_;
+                distance_[at(i)] = 1;
                 break;
             }
         }
         Index left = distance;
-        for (Index i = start; node(i).time != time_; i = arc(node(i).parent).head) {
-            node(i).time = time_;
-            node(i).distance = left--;
+        for (Index i = start; time_of_[at(i)] != time_; i = layout_.head(i, parent_[at(i)])) {
+            time_of_[at(i)] = time_;
+            distance_[at(i)] = left--;
         }
         return distance;
     }
-    static constexpr Index kFar = std::numeric_limits<Index>::max();
 
-    Index n_nodes_;
-    std::vector<Node> nodes_;  // one more than there are nodes, to end the arcs of the last
-    std::vector<Arc> arcs_;
-    std::vector<Index> forward_;  // edge -> its arc from tail to head
-    std::vector<Index> cut_off_, lost_;
+    Layout layout_;
+    std::vector<Real> excess_;
+    std::vector<Slot> parent_;
+    std::vector<std::uint8_t> in_sink_tree_;  // of free nodes: nothing
+    // The number of arcs to the terminal as it was at a time, a count of augmentations.
+    std::vector<Index> distance_;
+    std::vector<std::uint32_t> time_of_;
+    std::vector<Index> next_active_;
+    std::vector<Index> cut_off_, lost_, changed_;
+    std::vector<std::uint8_t> is_changed_;
     Index first_active_ = kNone, last_active_ = kNone;
     std::uint32_t time_ = 0;
-    CompensatedSum value_;
+    bool solved_ = false;
+    Value value_;
 };
 
 }  // namespace maxmargin::structures

@@ -1,0 +1,178 @@
+// How a flow network lies in memory. A layout answers for every node i which slots its arcs have, where an arc leads and which
+// slot the way back has there; it holds the residual capacities and nothing else. MaxFlow is written against this alone.
+//
+//   ArcLists   any graph: the arcs of a node side by side, each with its head and the place of its sister
+//   Offsets    graphs whose edges join nodes at a few fixed distances, as grids do: slot s of node i leads to i + offset[s].
+//              No heads, no sisters, a parent fits into a byte: half the memory and half the time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace maxmargin::structures {
+
+using NodeIndex = std::int32_t;
+
+inline void check_edge(std::int64_t e, NodeIndex a, NodeIndex b, NodeIndex n_nodes) {
+    const bool inside = a >= 0 && b >= 0 && a < n_nodes && b < n_nodes;
+    if (inside && a != b) return;
+    const std::string name = "edges[" + std::to_string(e) + "] = (" + std::to_string(a) + ", " + std::to_string(b) + ")";
+    if (inside) throw std::invalid_argument(name + " joins a node to itself; leave it out, it is never cut");
+    throw std::invalid_argument(name + " is out of range; nodes are numbered 0 to " + std::to_string(n_nodes - 1));
+}
+
+template <class Real>
+class ArcLists {
+  public:
+    using Slot = std::int32_t;
+
+    // Edge e joins the nodes edges[2e] and edges[2e + 1]; parallel edges are welcome.
+    ArcLists(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges)
+        : n_nodes_(n_nodes), first_(static_cast<std::size_t>(n_nodes) + 1), forward_(static_cast<std::size_t>(n_edges)) {
+        if (n_edges > std::numeric_limits<Slot>::max() / 2)
+            throw std::invalid_argument("edges has " + std::to_string(n_edges) + " rows; at most 2^30 - 1 fit into one graph");
+        std::vector<Slot> slot(static_cast<std::size_t>(n_nodes) + 1, 0);
+        for (std::int64_t e = 0; e < n_edges; ++e) {
+            check_edge(e, edges[2 * e], edges[2 * e + 1], n_nodes);
+            ++slot[static_cast<std::size_t>(edges[2 * e]) + 1];
+            ++slot[static_cast<std::size_t>(edges[2 * e + 1]) + 1];
+        }
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n_nodes); ++i) slot[i + 1] += slot[i];
+        first_ = slot;
+        arcs_.resize(2 * static_cast<std::size_t>(n_edges));
+        for (std::int64_t e = 0; e < n_edges; ++e) {
+            const NodeIndex a = edges[2 * e], b = edges[2 * e + 1];
+            const Slot there = slot[static_cast<std::size_t>(a)]++, back = slot[static_cast<std::size_t>(b)]++;
+            arc(there) = {0, b, back};
+            arc(back) = {0, a, there};
+            forward_[static_cast<std::size_t>(e)] = there;
+        }
+    }
+
+    NodeIndex n_nodes() const { return n_nodes_; }
+    // Nodes in memory, and where the given one is among them.
+    NodeIndex n_places() const { return n_nodes_; }
+    static NodeIndex place(NodeIndex i) { return i; }
+
+    std::int64_t n_edges() const { return static_cast<std::int64_t>(forward_.size()); }
+    NodeIndex tail(std::int64_t e) const { return arc(arc(forward_[static_cast<std::size_t>(e)]).sister).head; }
+    Slot slot(std::int64_t e) const { return forward_[static_cast<std::size_t>(e)]; }
+
+    Slot begin(NodeIndex i) const { return first_[static_cast<std::size_t>(i)]; }
+    Slot end(NodeIndex i) const { return first_[static_cast<std::size_t>(i) + 1]; }
+    NodeIndex head(NodeIndex, Slot s) const { return arc(s).head; }
+    Slot back(NodeIndex, Slot s) const { return arc(s).sister; }
+    Real& residual(NodeIndex, Slot s) { return arc(s).residual; }
+    Real residual(NodeIndex, Slot s) const { return arc(s).residual; }
+    Real& reverse(NodeIndex, Slot s) { return arc(arc(s).sister).residual; }
+    Real reverse(NodeIndex, Slot s) const { return arc(arc(s).sister).residual; }
+    void clear() {
+        for (Arc& a : arcs_) a.residual = 0;
+    }
+    std::size_t n_bytes() const { return arcs_.capacity() * sizeof(Arc) + (first_.capacity() + forward_.capacity()) * sizeof(Slot); }
+
+  private:
+    struct Arc {
+        Real residual;
+        NodeIndex head;
+        Slot sister;
+    };
+    Arc& arc(Slot s) { return arcs_[static_cast<std::size_t>(s)]; }
+    const Arc& arc(Slot s) const { return arcs_[static_cast<std::size_t>(s)]; }
+
+    NodeIndex n_nodes_;
+    std::vector<Slot> first_;
+    std::vector<Arc> arcs_;
+    std::vector<Slot> forward_;  // edge -> its arc from tail to head
+};
+
+// The distances of an edge list, if there are few of them.
+struct Distances {
+    std::array<NodeIndex, 4> distance{};
+    int n = 0;
+
+    static std::optional<Distances> of(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges) {
+        Distances found;
+        int last = 0;
+        for (std::int64_t e = 0; e < n_edges; ++e) {
+            const NodeIndex a = edges[2 * e], b = edges[2 * e + 1];
+            check_edge(e, a, b, n_nodes);
+            const NodeIndex wanted = b > a ? b - a : a - b;
+            if (found.n > 0 && found.at(last) == wanted) continue;
+            for (last = 0; last < found.n && found.at(last) != wanted;) ++last;
+            if (last < found.n) continue;
+            if (found.n == 4) return std::nullopt;
+            found.at(found.n++) = wanted;
+        }
+        // Margins at both ends of the nodes are as wide as the longest distance: cheap for grids, not for anything else.
+        return found.longest() > n_nodes / 4 + 64 ? std::nullopt : std::optional(found);
+    }
+
+    NodeIndex& at(int k) { return distance[static_cast<std::size_t>(k)]; }
+    NodeIndex at(int k) const { return distance[static_cast<std::size_t>(k)]; }
+    NodeIndex longest() const { return *std::max_element(distance.begin(), distance.end()); }
+};
+
+// `width` slots per node, two for each distance: slot 2k leads to i + distance[k], slot 2k + 1 to i - distance[k]. Arcs that do not
+// exist have no capacity; margins of nodes without any spare every look at the ends.
+template <class Real, int width>
+class Offsets {
+  public:
+    using Slot = std::int8_t;
+
+    Offsets(NodeIndex n_nodes, const Distances& distances)
+        : n_nodes_(n_nodes), margin_(distances.longest()), residual_(static_cast<std::size_t>(n_places()) * width, Real{0}) {
+        for (int k = 0; k < distances.n; ++k) {
+            offset_[static_cast<std::size_t>(2 * k)] = distances.at(k);
+            offset_[static_cast<std::size_t>(2 * k + 1)] = -distances.at(k);
+        }
+    }
+    Offsets(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges, const Distances& distances) : Offsets(n_nodes, distances) {
+        tail_.resize(static_cast<std::size_t>(n_edges));
+        slot_.resize(static_cast<std::size_t>(n_edges));
+        for (std::int64_t e = 0; e < n_edges; ++e) {
+            const NodeIndex a = edges[2 * e], difference = edges[2 * e + 1] - a;
+            Slot s = 0;
+            while (offset_[static_cast<std::size_t>(s)] != difference) ++s;
+            tail_[static_cast<std::size_t>(e)] = a;
+            slot_[static_cast<std::size_t>(e)] = s;
+        }
+    }
+
+    NodeIndex n_nodes() const { return n_nodes_; }
+    NodeIndex n_places() const { return n_nodes_ + 2 * margin_; }
+    NodeIndex place(NodeIndex i) const { return i + margin_; }
+
+    std::int64_t n_edges() const { return static_cast<std::int64_t>(slot_.size()); }
+    NodeIndex tail(std::int64_t e) const { return tail_[static_cast<std::size_t>(e)]; }
+    Slot slot(std::int64_t e) const { return slot_[static_cast<std::size_t>(e)]; }
+
+    static Slot begin(NodeIndex) { return 0; }
+    static Slot end(NodeIndex) { return width; }
+    NodeIndex head(NodeIndex i, Slot s) const { return i + offset_[static_cast<std::size_t>(s)]; }
+    static Slot back(NodeIndex, Slot s) { return static_cast<Slot>(s ^ 1); }
+    Real& residual(NodeIndex i, Slot s) { return residual_[at(i, s)]; }
+    Real residual(NodeIndex i, Slot s) const { return residual_[at(i, s)]; }
+    Real& reverse(NodeIndex i, Slot s) { return residual_[at(head(i, s), back(i, s))]; }
+    Real reverse(NodeIndex i, Slot s) const { return residual_[at(head(i, s), back(i, s))]; }
+    void clear() { std::fill(residual_.begin(), residual_.end(), Real{0}); }
+    std::size_t n_bytes() const { return residual_.capacity() * sizeof(Real) + tail_.capacity() * sizeof(NodeIndex) + slot_.capacity(); }
+
+  private:
+    static std::size_t at(NodeIndex i, Slot s) { return static_cast<std::size_t>(i) * width + static_cast<std::size_t>(s); }
+
+    NodeIndex n_nodes_, margin_;
+    std::array<NodeIndex, width> offset_{};  // 0 where a slot is not used
+    std::vector<Real> residual_;
+    std::vector<NodeIndex> tail_;  // of every edge, where the graph was given by edges
+    std::vector<Slot> slot_;
+};
+
+}  // namespace maxmargin::structures

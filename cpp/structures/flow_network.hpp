@@ -1,0 +1,115 @@
+// A flow network in the layout that suits it: offsets if its edges join nodes at few distances, lists of arcs otherwise.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "structures/maxflow.hpp"
+
+namespace maxmargin::structures {
+
+// Rows, columns and, in three dimensions, layers of a grid; one step per pair of opposite neighbours.
+struct Grid {
+    std::array<NodeIndex, 3> shape{1, 1, 1};  // slowest first
+    std::vector<std::array<NodeIndex, 3>> steps;
+
+    NodeIndex n_nodes() const { return shape[0] * shape[1] * shape[2]; }
+    NodeIndex distance(std::size_t step) const { return (steps[step][0] * shape[1] + steps[step][1]) * shape[2] + steps[step][2]; }
+    bool stays_inside(NodeIndex i, std::size_t step) const {
+        const std::array<NodeIndex, 3> at{i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]};
+        for (std::size_t k = 0; k < 3; ++k) {
+            const NodeIndex there = at[k] + steps[step][k];
+            if (there < 0 || there >= shape[k]) return false;
+        }
+        return true;
+    }
+};
+
+template <class Real>
+class FlowNetwork {
+  public:
+    FlowNetwork(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges) : flow_(choose(n_nodes, edges, n_edges)) {}
+    explicit FlowNetwork(Grid grid) : grid_(std::move(grid)), flow_(on_grid(*grid_)) {}
+
+    // The flow itself, in its own type: loops over nodes and edges belong inside the call.
+    template <class Use>
+    decltype(auto) visit(Use&& use) { return std::visit(std::forward<Use>(use), flow_); }
+    template <class Use>
+    decltype(auto) visit(Use&& use) const { return std::visit(std::forward<Use>(use), flow_); }
+
+    NodeIndex n_nodes() const {
+        return visit([](const auto& flow) { return flow.layout().n_nodes(); });
+    }
+    // Of a grid: all steps from all nodes, also those that leave it.
+    std::int64_t n_edges() const {
+        if (grid_) return static_cast<std::int64_t>(grid_->steps.size()) * grid_->n_nodes();
+        return visit([](const auto& flow) { return flow.layout().n_edges(); });
+    }
+    // use(e, tail, head) for every edge of a graph that was given by edges.
+    template <class Use>
+    void each_edge(const Use& use) const {
+        visit([&](const auto& flow) {
+            const auto& layout = flow.layout();
+            for (std::int64_t e = 0; e < layout.n_edges(); ++e) use(static_cast<std::size_t>(e), layout.tail(e), layout.head(layout.tail(e), layout.slot(e)));
+        });
+    }
+
+    // Capacities of n edges, or of the first n if `edges` is null; `backward` may be null: nothing. Returns the first edge for which
+    // MaxFlow refuses.
+    std::optional<std::int64_t> add_capacities(const std::int64_t* edges, std::int64_t n, const Real* forward, const Real* backward) {
+        return visit([&](auto& flow) -> std::optional<std::int64_t> {
+            using Slot = typename std::decay_t<decltype(flow)>::Slot;
+            for (std::int64_t k = 0; k < n; ++k) {
+                const std::int64_t e = edges ? edges[k] : k;
+                NodeIndex tail;
+                Slot slot;
+                if (grid_) {
+                    const auto step = static_cast<std::size_t>(e / grid_->n_nodes());
+                    tail = static_cast<NodeIndex>(e % grid_->n_nodes());
+                    if (!grid_->stays_inside(tail, step)) continue;
+                    slot = static_cast<Slot>(slot_[step]);
+                } else {
+                    tail = flow.layout().tail(e);
+                    slot = flow.layout().slot(e);
+                }
+                if (!flow.add_capacities(tail, slot, forward[k], backward ? backward[k] : Real{0})) return k;
+            }
+            return std::nullopt;
+        });
+    }
+
+  private:
+    using Flow = std::variant<MaxFlow<Real, Offsets<Real, 4>>, MaxFlow<Real, Offsets<Real, 6>>, MaxFlow<Real, Offsets<Real, 8>>, MaxFlow<Real, ArcLists<Real>>>;
+
+    template <class... Given>
+    static Flow offsets(const Distances& distances, Given... given) {
+        if (distances.n <= 2) return MaxFlow<Real, Offsets<Real, 4>>(Offsets<Real, 4>(given..., distances));
+        if (distances.n == 3) return MaxFlow<Real, Offsets<Real, 6>>(Offsets<Real, 6>(given..., distances));
+        return MaxFlow<Real, Offsets<Real, 8>>(Offsets<Real, 8>(given..., distances));
+    }
+    static Flow choose(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges) {
+        if (const auto distances = Distances::of(n_nodes, edges, n_edges)) return offsets(*distances, n_nodes, edges, n_edges);
+        return MaxFlow<Real, ArcLists<Real>>(ArcLists<Real>(n_nodes, edges, n_edges));
+    }
+    Flow on_grid(const Grid& grid) {
+        Distances distances;
+        for (std::size_t step = 0; step < grid.steps.size(); ++step) {
+            int k = 0;
+            while (k < distances.n && distances.at(k) != grid.distance(step)) ++k;
+            if (k == distances.n) distances.at(distances.n++) = grid.distance(step);
+            slot_.push_back(2 * k);
+        }
+        return offsets(distances, grid.n_nodes());
+    }
+
+    std::optional<Grid> grid_;
+    std::vector<int> slot_;  // of every step of the grid
+    Flow flow_;
+};
+
+}  // namespace maxmargin::structures
