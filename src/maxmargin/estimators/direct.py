@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin._types import Floats
 from maxmargin.estimators.base import LISTWISE, Facility
@@ -20,6 +20,7 @@ from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.solvers.solution import Rows
 from maxmargin.structures.rows import is_sparse
 
 _PASSES_OF_THE_START = 1000
@@ -28,8 +29,8 @@ _PATIENCE = 10
 
 
 @dataclass
-class DirectHistory:
-    """One row per step; columns are equally long lists.
+class DirectHistory(Rows):
+    """One row per step.
 
     Attributes
     ----------
@@ -51,14 +52,6 @@ class DirectHistory:
     epsilon: list[float] = field(default_factory=list)
     step: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-
-    def record(self, *row: float) -> None:
-        """Append a row."""
-        for column, number in zip(dataclasses.fields(self), row, strict=True):
-            getattr(self, column.name).append(number)
-
-    def __len__(self) -> int:
-        return len(self.loss)
 
 
 @dataclass
@@ -133,11 +126,9 @@ class DirectLossMinimizer(LinearRanker):
         Perturbation of the step that found ``coef_``.
     certified_ : bool
         False: no bound is proved.
-    n_iter_ : int
-        Steps of the best descent.
     training_losses_ : list of float
         Training loss at the end of every descent.
-    history_ : DirectHistory
+    n_iter_, history_ : int and DirectHistory
         Steps of the best descent.
     n_skipped_queries_, relevance_thresholds_, n_features_in_, feature_names_in_
         As in :class:`maxmargin.RankingSVM`.
@@ -218,12 +209,10 @@ class DirectLossMinimizer(LinearRanker):
         rng = np.random.default_rng(self.random_state)
         earlier = self._recalled(model)
         first = self._first_weights(model, scale) if earlier is None else earlier
-        line = StatusLine(type(self).__name__) if self.verbose else None
-        runs = [self._descend(problem, first, scale, began, line)]
-        while len(runs) < self.n_starts and not runs[-1].stopped and not self._out_of_time(began):
-            runs.append(self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began, line))
-        if line is not None:
-            line.close()
+        with self._status_line() as line:
+            runs = [self._descend(problem, first, scale, began, line)]
+            while len(runs) < self.n_starts and not runs[-1].stopped and not self._out_of_time(began):
+                runs.append(self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began, line))
         best = min(runs, key=lambda run: run.loss)
         if not best.converged:
             self._warn(
@@ -256,7 +245,7 @@ class DirectLossMinimizer(LinearRanker):
     def _out_of_time(self, began: float) -> bool:
         return self.time_limit is not None and time.perf_counter() - began >= self.time_limit
 
-    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine | None) -> _Descent:
+    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine) -> _Descent:
         """Normalised gradient steps on the unit sphere; the best weights seen are kept, the first ones as they are."""
         step, epsilon, idle = float(self.step), float(self.epsilon), 0
         start_loss = problem.loss(first)
@@ -273,8 +262,7 @@ class DirectLossMinimizer(LinearRanker):
                 else:
                     idle += 1
                 run.history.record(point.loss, run.loss, point.value, epsilon, step, time.perf_counter() - began)
-                if line is not None:
-                    line.show(f"step {len(run.history)}, loss {run.loss:.6f}, step length {step:.1e}")
+                line.show(f"step {len(run.history)}, loss {run.loss:.6f}, step length {step:.1e}")
                 run.stopped = self.callback is not None and bool(self.callback(run.history))
                 slope = point.gradient / scale
                 slope -= float(slope @ unit) * unit
@@ -302,14 +290,7 @@ def feature_scale(X: Any) -> Floats:
     peak = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).ravel()
     peak[peak == 0] = 1.0
     # Squares of entries of any size would not be numbers.
-    scaled: Any = divided(X, peak)
-    mean = np.asarray(scaled.mean(axis=0), dtype=np.float64).ravel()
-    if is_sparse(scaled):
-        stored = np.bincount(scaled.indices, minlength=X.shape[1])
-        squares = np.bincount(scaled.indices, (scaled.data - mean[scaled.indices]) ** 2, X.shape[1])
-        variance = (squares + (X.shape[0] - stored) * mean**2) / X.shape[0]
-    else:
-        variance = np.mean((scaled - mean) ** 2, axis=0)
+    variance = StandardScaler(with_mean=False).fit(divided(X, peak)).var_
     # Rounding gives constant columns some variance.
     return np.asarray(peak * np.where(variance > 1e-24, np.sqrt(variance), 1.0))
 

@@ -67,12 +67,8 @@ class LatentRankingSVM(LatentEstimator):
         hinge of ``"standard"`` does not bound the loss of the ranking by best candidates.
     inference : {"greedy", "exact"}, default="greedy"
         Latent structured SVM: ``"exact"`` tries all patterns, for a handful of bags.
-    tol : float, default=1e-3
-        Convex problems stop at ``gap <= tol * primal``, rounds when ``F`` falls by less than ``tol * F``.
-    max_iter : int, default=1000
-        Most inference calls per convex problem.
-    time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`; ``time_limit`` is for all of it.
+    tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.latent.LatentEstimator`, which also tells the attributes of rounds and certificate.
 
     Attributes
     ----------
@@ -82,18 +78,8 @@ class LatentRankingSVM(LatentEstimator):
         0 except for the latent SVM.
     objective_ : float
         ``F(coef_)``, with greedy inference a lower bound of it.
-    objectives_ : list of float
-        ``F`` after every round of the best start, one that did not fall excepted; the last one is ``objective_``.
-    start_objectives_ : list of float
-        ``F`` at the end of every start.
-    n_rounds_ : int
-        Rounds of the best start.
     candidates_ : int array of shape (n,)
         Best candidate of every training bag, counted inside the bag; the annotated one where there is one.
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        Of the convex problem that gave ``coef_``; ``certified_`` says that *its* gap is proved, never that ``F`` is minimal.
-    histories_ : list of History
-        Of all convex problems of the best start.
     relevance_threshold_ : float
         Labels above it count as relevant.
     n_features_in_ : int
