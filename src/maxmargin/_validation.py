@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +71,12 @@ class ArgumentError(ValueError):
 
     def __str__(self) -> str:
         return self.sentence()
+
+
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Complain about a word that is not among those known."""
+    if value not in (choices := tuple(known)):
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
 
 
 def check_unmasked(values: Any, name: str) -> Any:

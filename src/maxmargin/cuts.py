@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,26 +230,6 @@ def vouches(instance: object, name: str) -> bool:
     return not overrides(instance, next(cls for cls in type(instance).__mro__ if name in vars(cls)))
 
 
-@runtime_checkable
-class LinearScores(Protocol):
-    """Scores are opaque: solvers add them, multiply them by numbers, and ask a gradient for its product with them.
-
-    Arrays are such scores; where data are spread over machines a handle is, and the numbers stay where the data are.
-    """
-
-    def __add__(self, other: Any) -> Self:
-        """Scores of the sum of two weight vectors."""
-        ...
-
-    def __sub__(self, other: Any) -> Self:
-        """Scores of the difference."""
-        ...
-
-    def __mul__(self, factor: float) -> Self:
-        """Scores of a multiple."""
-        ...
-
-
 class Tangent(NamedTuple):
     """The mean hinge as a function of scores, at one point.
 
@@ -271,15 +251,16 @@ class Tangent(NamedTuple):
     bound: float | None = None
 
 
-@runtime_checkable
 class ScoredProblem(Protocol):
     """A problem whose hinges depend on the weights through few linear scores.
 
-    Along a line in the space of the weights the scores are then known without looking at the features again.
+    Along a line in the space of the weights the scores are then known without looking at the features again. Scores are opaque:
+    solvers add and subtract them, multiply them by numbers, and ask a gradient for its product with them. Arrays are such
+    scores; where data are spread over machines a handle is, and the numbers stay where the data are.
     """
 
     def scores(self, weights: Floats) -> Any:
-        """Linear in the weights; an array or another :class:`LinearScores`."""
+        """Linear in the weights."""
         ...
 
     def tangent(self, scores: Any) -> Tangent:
@@ -338,10 +319,6 @@ class CheckedProblem:
         self.calls = 0
         self.worse_than_truth = 0
         self._scored: Any = problem if "scores" in problem.capabilities else None
-
-    def cut(self, block: int, weights: Floats) -> Cut:
-        """One checked cut."""
-        return self.cuts([block], weights)[0]
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Checked cuts of several blocks."""

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._validation import check_choice
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
@@ -203,14 +204,9 @@ class LatentRankingSVM(LatentEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_positive("positive_weight")
-        choices = {
-            "formulation": ("latent_ap", "latent_svm", "latent_ssvm"),
-            "variant": ("A1", "standard"),
-            "inference": ("greedy", "exact"),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; choose one of {', '.join(map(repr, known))}")
+        check_choice("formulation", self.formulation, ("latent_ap", "latent_svm", "latent_ssvm"))
+        check_choice("variant", self.variant, ("A1", "standard"))
+        check_choice("inference", self.inference, ("greedy", "exact"))
         share = self.outlier_fraction
         if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
             raise ValueError(f"outlier_fraction={share!r} must be at least 0 and less than 1")

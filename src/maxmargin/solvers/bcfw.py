@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from maxmargin import _core
+from maxmargin._validation import check_choice
 from maxmargin.cuts import Capability
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun, seed_of
@@ -15,6 +16,7 @@ from maxmargin.solvers.solution import Solution
 
 Sampling = Literal["uniform", "permutation", "gap"]
 Steps = Literal["fw", "pairwise", "away", "all", "exact"]
+Stop = Literal["exact", "heuristic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ class BCFW(Solver):
     sampling: Sampling = "gap"
     steps: Steps = "fw"
     cache: int = 0
-    stop: Literal["exact", "heuristic"] = "exact"
+    stop: Stop = "exact"
     hybrid: bool = False
     check_every: float = 10
 
@@ -52,12 +54,9 @@ class BCFW(Solver):
     _CACHE_UPDATES = 3
 
     def __post_init__(self) -> None:
-        for name, known in (("sampling", Sampling), ("steps", Steps)):
-            if getattr(self, name) not in get_args(known):
-                choices = ", ".join(map(repr, get_args(known)))
-                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; choose one of {choices}")
-        if self.stop not in ("exact", "heuristic"):
-            raise ValueError(f"stop={self.stop!r} is unknown; choose 'exact' or 'heuristic'")
+        check_choice("sampling", self.sampling, get_args(Sampling))
+        check_choice("steps", self.steps, get_args(Steps))
+        check_choice("stop", self.stop, get_args(Stop))
         if self.hybrid and self.steps != "fw":
             raise ValueError("hybrid=True needs steps='fw': a batch step mixes the outputs of all blocks at once")
 

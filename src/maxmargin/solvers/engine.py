@@ -7,7 +7,7 @@ of all others the engine asks the cuts, one block at a time or, where an algorit
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,11 @@ from maxmargin.solvers.solution import Solution
 _SLICE = 0.05
 
 
-class BlockState:
+class BlockState(NamedTuple):
     """What a warm start of the same kind goes on from."""
 
-    def __init__(self, kind: str, engine: _core.BlockEngine) -> None:
-        self.kind = kind
-        self.engine = engine
+    kind: str
+    engine: _core.BlockEngine
 
 
 class EngineRun:
