@@ -263,6 +263,20 @@ class Estimator(BaseEstimator, ABC):
             if not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a positive integer")
 
+    def _check_start(self, *words: str) -> None:
+        if isinstance(self.start, str) and self.start not in words:
+            raise ValueError(f"start={self.start!r} is unknown; use {', '.join(map(repr, words))} or an array of weights")
+
+    def _given_start(self, d: int, words: str) -> Floats:
+        weights = np.array(self.start, dtype=np.float64)
+        if weights.shape != (d,) or not np.isfinite(weights).all():
+            raise ValueError(f"start must be {d} finite weights, one per feature of X, or {words}")
+        return weights
+
+    def _check_width(self, n_features: int) -> None:
+        if n_features != self.n_features_in_:
+            raise ValueError(f"X has {n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}")
+
     def _check_matrix(self, X: Any, y: Any = "no_validation", *, fitting: bool = False, **options: Any) -> Any:
         """Samples as a float64 array or CSR matrix; with labels, both. The one door through which matrices come in."""
         X, y = check_matrix(X), y if isinstance(y, str) else check_labels(y)

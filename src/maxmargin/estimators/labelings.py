@@ -139,9 +139,7 @@ class LabelingSVM(SampleEstimator):
     def _scores(self, X: Sequence[Any]) -> tuple[Floats, Forests]:
         check_is_fitted(self)
         stack = self._stack(X, fitting=False)
-        n_features = stack.X.shape[1] - self.fit_intercept
-        if n_features != self.n_features_in_:
-            raise ValueError(f"X has {n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}")
+        self._check_width(stack.X.shape[1] - self.fit_intercept)
         forests = Forests(stack.offsets, stack.parent, self.words)
         return label_scores(self._weights, stack.X, forests.is_root, forests.is_leaf), forests
 
@@ -154,13 +152,12 @@ class LabelingSVM(SampleEstimator):
         if len(X) == 0:
             raise ValueError(f"X is empty; at least one {block} is needed")
         features, parents = self._blocks(X)
-        for k, rows in enumerate(features):
-            if _length(rows) == 0:
-                raise ValueError(f"{block} {k} of X is empty; drop {block}s without {node}s")
         if fitting:
             # Most names are absent from most nodes, so rows of dictionaries are sparse, and stay so.
             self._vectorizer = DictVectorizer(sparse=True) if _are_dictionaries(features[0]) else None
         for k, rows in enumerate(features):
+            if _length(rows) == 0:
+                raise ValueError(f"{block} {k} of X is empty; drop {block}s without {node}s")
             if _are_dictionaries(rows) != (self._vectorizer is not None):
                 kinds = ("arrays", "dictionaries") if self._vectorizer is not None else ("dictionaries", "arrays")
                 raise ValueError(

@@ -212,8 +212,7 @@ class LatentRankingSVM(LatentEstimator):
             raise ValueError(f"outlier_fraction={share!r} must be at least 0 and less than 1")
         if share and self.formulation != "latent_svm":
             raise ValueError(f"outlier_fraction={share!r} is for formulation='latent_svm' only; leave it at 0")
-        if isinstance(self.start, str) and self.start not in ("means", "random"):
-            raise ValueError(f"start={self.start!r} is unknown; use 'means', 'random' or an array of weights")
+        self._check_start("means", "random")
 
     def _problem(self, bags: Bags, relevant: Booleans) -> ImputedBags:
         loss = ranking_loss(self.loss)
@@ -228,12 +227,8 @@ class LatentRankingSVM(LatentEstimator):
         d = problem.bags.n_features
         if start > 0 or (isinstance(self.start, str) and self.start == "random"):
             return None
-        if isinstance(self.start, str):
-            weights = problem.bags.mean_difference(problem.relevant)
-        else:
-            weights = np.asarray(self.start, dtype=np.float64)
-            if weights.shape != (d,) or not np.isfinite(weights).all():
-                raise ValueError(f"start must be {d} finite weights, one per feature of X, or 'means' or 'random'")
+        means = isinstance(self.start, str)
+        weights = problem.bags.mean_difference(problem.relevant) if means else self._given_start(d, "'means' or 'random'")
         return np.append(weights, np.zeros(problem.n_features - d))
 
     def _keep(self, weights: Floats) -> None:
@@ -245,10 +240,7 @@ class LatentRankingSVM(LatentEstimator):
         rows, bounds = as_rows(X, offsets)
         check_filled(bounds)
         bags = Bags(rows, bounds)
-        if bags.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {bags.n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}"
-            )
+        self._check_width(bags.n_features)
         check_finite(bags)
         scores, best = bags.highest(self.coef_)
         return scores + self.intercept_, best - bounds[:-1]
