@@ -98,20 +98,12 @@ Capability = Literal["whole passes", "scores", "expectations", "exact steps"]
 
 
 class Audit(NamedTuple):
-    """What became of the claim that an oracle finds the maximum, or bounds it.
+    """What became of the claim that an oracle finds the maximum, or bounds it."""
 
-    Attributes
-    ----------
-    n_blocks : int
-        Blocks that were looked at.
-    n_wrong : int
-        Blocks with an output that is better than what the oracle found, or claimed to be possible: it is not exact.
-    excess : float
-        The largest difference of their hinges.
-    """
-
+    # Blocks that were looked at, and those with an output better than what the oracle found, or claimed to be possible.
     n_blocks: int
     n_wrong: int
+    # The largest difference of their hinges.
     excess: float
 
 
@@ -231,23 +223,14 @@ def vouches(instance: object, name: str) -> bool:
 
 
 class Tangent(NamedTuple):
-    """The mean hinge as a function of scores, at one point.
+    """The mean hinge as a function of scores, at one point."""
 
-    Attributes
-    ----------
-    hinge : float
-        Its value or, from an oracle that is not exact but bounds what it misses, that of the output found.
-    loss : float
-        Mean loss of the most violating outputs.
-    gradient : opaque
-        Its derivative; ``gradient.ravel() @ scores.ravel()`` is a number, ``-gradient`` has features.
-    bound : float, optional
-        Upper bound of the hinge if it is not the hinge itself.
-    """
-
+    # Its value or, from an oracle that is not exact but bounds what it misses, that of the outputs found; their mean loss.
     hinge: float
     loss: float
+    # The derivative; ``gradient.ravel() @ scores.ravel()`` is a number, ``-gradient`` has features.
     gradient: Any
+    # Upper bound of the hinge if it is not the hinge itself.
     bound: float | None = None
 
 

@@ -47,8 +47,8 @@ class ApproximateRankingSVM(LinearRanker):
     relevance_threshold, n_jobs
         As in :class:`maxmargin.RankingSVM`.
     tol, max_iter, time_limit, warm_start, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`: ``tol`` and ``time_limit`` of both stages, the others and the certificate of
-        the second. A warm start needs the same ``easy_fraction`` and ``binary_C`` too.
+        As in :class:`maxmargin.estimators.Estimator`: ``tol`` and ``time_limit`` of both stages, the others and the certificate
+        of the second. A warm start needs the same ``easy_fraction`` and ``binary_C`` too.
 
     Attributes
     ----------

@@ -15,35 +15,23 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from maxmargin import solvers
 from maxmargin._types import Floats
 from maxmargin._validation import check_labels, check_matrix
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
 from maxmargin.progress import StatusLine
-from maxmargin.solvers import (
-    BCFW,
-    ConvergenceWarning,
-    ExponentiatedGradient,
-    FrankWolfe,
-    History,
-    KnownCuts,
-    NSlackCuttingPlane,
-    OneSlackCuttingPlane,
-    PartialLinearization,
-    Solution,
-    Solver,
-    Subgradient,
-)
+from maxmargin.solvers import BCFW, ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution, Solver
 from maxmargin.solvers.base import check_bounds
 
 SOLVERS: dict[str, type[Solver]] = {
-    "bcfw": BCFW,
-    "eg": ExponentiatedGradient,
-    "fw": FrankWolfe,
-    "n_slack": NSlackCuttingPlane,
-    "one_slack": OneSlackCuttingPlane,
-    "pl": PartialLinearization,
-    "subgradient": Subgradient,
+    "bcfw": solvers.BCFW,
+    "eg": solvers.ExponentiatedGradient,
+    "fw": solvers.FrankWolfe,
+    "n_slack": solvers.NSlackCuttingPlane,
+    "one_slack": solvers.OneSlackCuttingPlane,
+    "pl": solvers.PartialLinearization,
+    "subgradient": solvers.Subgradient,
 }
 
 # What an estimator has, unless it says in `lacks` why not:

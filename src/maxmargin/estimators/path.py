@@ -40,18 +40,8 @@ _SCALARS |= dict.fromkeys(("certified", "complete", "closed_form"), bool)
 
 
 class Selection(NamedTuple):
-    """The best weights of a path on some data.
-
-    Attributes
-    ----------
-    lam : float
-        A lambda in the middle (of its logarithm) of the range in which they are used.
-    score : float
-        Theirs.
-    scores : array of shape (m,)
-        Of all weights of the path.
-    lambdas : array of shape (m,)
-        Where these were found.
+    """The best weights of a path on some data: a lambda in the middle (of its logarithm) of the range in which they are used, and
+    their score; then the scores of all m weights of the path, and the lambdas where these were found, both of shape (m,).
     """
 
     lam: float

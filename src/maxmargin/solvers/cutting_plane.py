@@ -215,14 +215,6 @@ class WorkingSet:
     that go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
     quadratic in pieces).
 
-    Parameters
-    ----------
-    n_features : int
-    lam : float
-        Regularization.
-    bounds : pair of arrays, optional
-        Bounds on the weights.
-
     Attributes
     ----------
     weights : array of shape (d,)

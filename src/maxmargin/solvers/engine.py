@@ -30,16 +30,9 @@ class BlockState(NamedTuple):
 class EngineRun:
     """An engine at the lambda and bounds of a run, with the dual point of an earlier one if there is one.
 
-    Parameters
-    ----------
-    run : Run
-    settings : _core.BlockSettings
-    start : Solution, optional
-        At a smaller lambda its weights are kept, elsewhere its distributions.
-    kind : {"outputs", "interior", "whole"}
-        States of different kinds do not fit each other: points made of outputs, points in the interior, one block for all.
-    data : _core.BlockData, optional
-        Instead of what the problem offers.
+    Of a start, its weights are kept at a smaller lambda, elsewhere its distributions. States of different kinds do not fit each
+    other: points made of "outputs", points in the "interior", one block for the "whole". ``data`` replaces what the problem
+    offers.
     """
 
     def __init__(
