@@ -113,8 +113,7 @@ class ApproximateRankingSVM(LinearRanker):
     def _prepare(
         self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> tuple[RankingProblem, NDArray[np.intp] | None]:
-        X, y = self._check_samples(X, y)
-        return self._lists(X, y, qid, sample_weight)
+        return self._lists(*self._check_samples(X, y), qid, sample_weight)
 
     def _train(self, problem: tuple[RankingProblem, NDArray[np.intp] | None]) -> Floats:
         lists, order = problem
