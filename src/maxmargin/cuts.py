@@ -244,15 +244,12 @@ class ScoredProblem(Protocol):
 
     def scores(self, weights: Floats) -> Any:
         """Linear in the weights."""
-        ...
 
     def tangent(self, scores: Any) -> Tangent:
         """The mean hinge, by inference in every block."""
-        ...
 
     def features(self, coefficients: Any) -> Floats:
         """The transposed map: ``features(c) . w == sum(c * scores(w))`` for all w."""
-        ...
 
 
 @runtime_checkable
@@ -268,23 +265,18 @@ class ExpectationProblem(Protocol):
 
     def interior(self, block: int, mass: float) -> Any:
         """A distribution with all but ``mass`` on the truth and no output at zero."""
-        ...
 
     def tilt(self, block: int, distribution: Any, weights: Floats, temperature: float) -> Any:
         """The distribution times ``exp(hinge of each output / temperature)``, normalised."""
-        ...
 
     def mix(self, distribution: Any, other: Any, step: float) -> Any:
         """``(1 - step) * distribution + step * other``."""
-        ...
 
     def average(self, block: int, distribution: Any) -> Cut:
         """The average of all cuts of the block under the distribution."""
-        ...
 
     def diameter(self) -> float:
         """An upper bound of ``||psi||`` over all outputs of all blocks."""
-        ...
 
 
 class CheckedProblem:

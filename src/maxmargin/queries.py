@@ -46,12 +46,10 @@ def query_offsets(qid: ArrayLike | None, n: int) -> tuple[NDArray[Any], Codes, N
     ids = np.zeros(n, dtype=np.int64) if qid is None else _as_ids(qid)
     if ids.shape != (n,):
         raise ValueError(f"qid has shape {ids.shape}, but one query id for each of the {n} samples is needed")
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise ValueError("qid contains NaN; every sample must belong to a query")
     if n == 0:
         return ids, np.zeros(1, dtype=np.int64), None
-    if ids.dtype.kind in "mM" and np.isnat(ids).any():
-        raise ValueError("qid contains NaT; every sample must belong to a query")
+    if ids.dtype.kind in "fmM" and (ids != ids).any():  # what is missing differs from itself
+        raise ValueError(f"qid contains {'NaN' if ids.dtype.kind == 'f' else 'NaT'}; every sample must belong to a query")
     if ids.dtype == object:
         kinds = {next((kind for kind in (str, numbers.Real) if isinstance(entry, kind)), type(entry)) for entry in ids}
         # NaN is what differs from itself; some kinds of missing values cannot even be asked, but have a kind of their own.
