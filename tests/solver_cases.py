@@ -13,9 +13,15 @@ from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures import ChainWeights, Structure
 
 LAM = 0.1
+NEVER = 10**9
 # None, positivity, a box, and a box that does not contain zero.
 BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "off zero": (0.01, 0.08)}
 MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
+
+
+def frank_wolfe(steps="fw", cache=0, sampling="gap", seed=0):
+    """Settings of an engine."""
+    return _core.BlockSettings.frank_wolfe(sampling, steps, cache, seed)
 
 
 class ThreeClasses(Structure):

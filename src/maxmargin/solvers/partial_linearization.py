@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from maxmargin import _core
+from maxmargin._validation import check_choice
 from maxmargin.cuts import Capability, ExpectationProblem
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun, seed_of
@@ -87,6 +88,5 @@ class ExponentiatedGradient(_Soft):
     def _iterate(self, run: Run, start: Solution | None) -> None:
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature} must be positive")
-        if self.step not in ("fixed", "backtracking"):
-            raise ValueError(f"step={self.step!r} is unknown; choose 'fixed' or 'backtracking'")
+        check_choice("step", self.step, ("fixed", "backtracking"))
         self._soft_steps(run, start, self.temperature, self.step, self.online)
