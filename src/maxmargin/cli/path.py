@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from maxmargin.cli import cv, train
 from maxmargin.cli.evaluate import format_table
-from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import more_data, origin, training_data
 from maxmargin.cli.report import feature_names
 from maxmargin.cli.signals import exit_code, noting_signals
@@ -89,8 +88,7 @@ def run(
     parameters: dict[str, Any],
     choosing: Choosing,
     options: dict[str, Any],
-    as_json: bool,
-    quiet: bool,
+    printing: Printing,
 ) -> int:
     """Trace, choose, write what is asked for, report; the exit code."""
     for name in ("model", "save", "report", "checkpoint"):
@@ -99,7 +97,7 @@ def run(
     data = training_data(data_file, reading)
     held = None if choosing.validation is None else more_data(data, data_file, choosing.validation, reading)
     parameters, measure = cv.agreed(data, parameters, choosing.metric, choosing.gains)
-    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=shows_progress(as_json, quiet))
+    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=printing.progress)
     metric = choosing.metric or train.metric_name(parameters["loss"])
     chosen = None
     if choosing.folds is None:
@@ -116,10 +114,7 @@ def run(
     if options["report"] is not None:
         _write_report(path, chosen, measure, data, data_file, options["report"])
         answer["report"] = str(options["report"])
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-    elif not quiet:
-        _report(answer, chosen)
+    printing.tell(answer, lambda answer: _words(answer, chosen))
     _warn(answer, chosen)
     return exit_code(tracer.signals)
 
@@ -231,24 +226,20 @@ def _write(
     return written
 
 
-def _report(answer: dict[str, Any], chosen: Chosen | None) -> None:
-    click.echo(train.data_line(answer))
+def _words(answer: dict[str, Any], chosen: Chosen | None) -> str:
     certified = "certified" if answer["certified"] else "not certified"
     models = f"{len(answer['models'])} model{'s' if len(answer['models']) > 1 else ''}"
     end = f"every lambda down to {answer['lambda_end']:g}" if answer["lambda_end"] > 0 else "every lambda"
-    click.echo(
-        f"{models} for {end}, gap at most {answer['epsilon']:g} ({certified}), "
-        f"{answer['passes']:.0f} passes in {answer['seconds']:.2f} s"
-    )
-    click.echo(_table(answer, chosen))
+    effort = f"{answer['passes']:.0f} passes in {answer['seconds']:.2f} s"
+    found = f"{models} for {end}, gap at most {answer['epsilon']:g} ({certified}), {effort}"
+    lines = [train.data_line(answer), found, _table(answer, chosen)]
     best = answer["best"]
     if best is not None and chosen is not None:
         value = f"{chosen.metric.upper()} {best[chosen.metric]:.4f}"
-        click.echo(f"best lambda: {best['lambda']:.6g}, C: {best['C']:.6g}, {value} on {best['on']}")
+        lines.append(f"best lambda: {best['lambda']:.6g}, C: {best['C']:.6g}, {value} on {best['on']}")
     names = {"model_file": "model", "path_file": "path", "report": "report"}
     files = [f"{name}: {answer[key]}" for key, name in names.items() if key in answer]
-    if files:
-        click.echo(", ".join(files))
+    return "\n".join([*lines, ", ".join(files)] if files else lines)
 
 
 def _table(answer: dict[str, Any], chosen: Chosen | None) -> str:

@@ -22,11 +22,10 @@ def training_data(path: Path, reading: DataOptions) -> RankingData:
     """Samples with labels."""
     check_reading(path, reading)
     if is_table(path):
-        return load_wanted(path, _wanted(reading), reading.split_queries)
+        return load_wanted(path, reading.wanted(), reading.split_queries)
     if format_suffix(path) in READERS:
         return load(path)
-    zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
-    return load_svmlight(path, zero_based=zero_based, split_queries=reading.split_queries)
+    return load_svmlight(path, zero_based=reading.numbering(), split_queries=reading.split_queries)
 
 
 @contextmanager
@@ -38,9 +37,8 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
         reason = f" ({error})" if str(error) else ""
         what = f"does not fit into memory with what training needs{reason}"
         if not is_table(path) and not is_special(path):
-            zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
             try:
-                load_svmlight(path, zero_based=zero_based, n_features=0, split_queries="keep")
+                load_svmlight(path, zero_based=reading.numbering(), n_features=0, split_queries="keep")
             except FeatureIndexError as largest:
                 raise DataError(
                     f"{path}: {what}; the largest feature index is {largest.index}, on line {largest.line}, and there is a "
@@ -100,15 +98,9 @@ def _svmlight_like(
 
     ``shifting`` says that the options are for this file alone, so that they can mend indices that start elsewhere.
     """
-    numbering: Any = zero_based if reading.zero_based is None else reading.zero_based
+    numbering = reading.numbering(zero_based)
     try:
-        return load_svmlight(
-            path,
-            zero_based="auto" if numbering is None else numbering,
-            n_features=n_features,
-            split_queries="keep",
-            comments=comments,
-        )
+        return load_svmlight(path, zero_based=numbering, n_features=n_features, split_queries="keep", comments=comments)
     except FeatureIndexError as error:
         raise DataError(
             f"{path}, line {error.line}: feature index {error.index} is beyond the {n_features} features of {whose} (indices "
@@ -125,7 +117,7 @@ def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOpt
     """Samples with labels and with the features of ``known``, which nobody has trained a model on yet."""
     check_reading(path, reading)
     if is_table(path):
-        wanted = _wanted(reading)._replace(features=known.feature_names or reading.features, asked_by=f"{known_file}")
+        wanted = reading.wanted()._replace(features=known.feature_names or reading.features, asked_by=f"{known_file}")
         data = load_wanted(path, wanted, "keep")
     else:
         same = "use the same ones in both"
@@ -143,25 +135,17 @@ def scores_of(estimator: Any, X: Any) -> Floats:
         return np.asarray(estimator.decision_function(X))
 
 
-def _wanted(reading: DataOptions) -> Wanted:
-    return Wanted(reading.label or "relevance", reading.qid or "qid", reading.features, query_needed=reading.qid is not None)
-
-
 def _wanted_by(model: SavedModel, model_path: Path, path: Path, reading: DataOptions, labels: bool) -> Wanted:
+    wanted = reading.wanted()
+    wanted = wanted._replace(label=wanted.label if labels else None, ignored=wanted.labels)
     names: Any = getattr(model.estimator, "feature_names_in_", None)
-    features = reading.features if names is None else list(names)
-    if names is not None and reading.features is not None and reading.features != list(names):
+    if names is None:
+        return wanted
+    if reading.features is not None and reading.features != list(names):
         pairs = zip([*reading.features, "no more"], [*names, "no more"], strict=False)
         ours, theirs = next((a, b) for a, b in pairs if a != b)
         raise DataError(f"{path}: --features has {ours!r} where the model {model_path} has {theirs!r}; leave --features out")
-    return Wanted(
-        label=(reading.label or "relevance") if labels else None,
-        query=reading.qid or "qid",
-        features=features,
-        query_needed=reading.qid is not None,
-        ignored=[reading.label or "relevance"],
-        asked_by=f"the model {model_path}" if names is not None else "",
-    )
+    return wanted._replace(features=list(names), asked_by=f"the model {model_path}")
 
 
 def _numbering(model: SavedModel) -> bool | None:

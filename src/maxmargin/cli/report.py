@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cli import cv, train
-from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
 from maxmargin.data import RankingData
 from maxmargin.estimators.model_files import SavedModel
@@ -37,8 +35,7 @@ def run(
     training: Path | None,
     title: str | None,
     reading: DataOptions,
-    as_json: bool,
-    quiet: bool,
+    printing: Printing,
 ) -> None:
     """Score, compare, write the page; say where it is and what it says first."""
     check_writable(output)
@@ -54,7 +51,7 @@ def run(
         name = path.stem if path.stem not in (model_file.stem, *baselines) else str(path)
         baselines[name] = scores_of(other.estimator, data_for(other, path, data_file, reading, labels=True).X)
     if training is not None:
-        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=shows_progress(as_json, quiet))
+        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=printing.progress)
         baselines[_ORDINARY] = scores
         notes.append(note)
     with speaking_of(data_file):
@@ -72,14 +69,11 @@ def run(
             scores=scores_of(saved.estimator, data.X),
         )
     save_page(found, output)
-    headline = found["headline"]
-    if as_json:
-        numbers = {key: headline[key] for key in ("metric", "value", "baselines", "random")}
-        sizes = {key: found["data"][key] for key in ("samples", "relevant", "queries")}
-        proof = {key: found["certificate"][key] for key in ("relative_gap", "certified")}
-        click.echo(json.dumps({"report": str(output), **sizes, **numbers, **proof}, indent=2))
-    elif not quiet:
-        click.echo("\n".join([*headline["sentences"], f"report: {output}"]))
+    numbers = {key: found["headline"][key] for key in ("metric", "value", "baselines", "random")}
+    sizes = {key: found["data"][key] for key in ("samples", "relevant", "queries")}
+    proof = {key: found["certificate"][key] for key in ("relative_gap", "certified")}
+    answer = {"report": str(output), **sizes, **numbers, **proof}
+    printing.tell(answer, lambda answer: "\n".join([*found["headline"]["sentences"], f"report: {output}"]))
 
 
 def feature_names(data: RankingData) -> list[str]:
