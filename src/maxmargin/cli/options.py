@@ -222,9 +222,10 @@ def _packing(command: Command, options: Mapping[str, Decorator], name: str, pack
         values = {option: kwargs.pop(option) for option in options}
         return command(*args, **{name: pack(**values)}, **kwargs)
 
+    stacked: Command = packed
     for option in reversed(list(options.values())):
-        packed = option(packed)
-    return packed
+        stacked = option(stacked)
+    return stacked
 
 
 _READING = {

@@ -19,7 +19,14 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class ListwiseLoss(torch.nn.Module):
-    """A function of each query's scores with a known value and gradient."""
+    """A function of each query's scores with a known value and gradient.
+
+    Attributes
+    ----------
+    n_skipped : int
+        Queries of the last call without a positive or without a negative. Every ranking of them is right: their value and
+        gradient are zero.
+    """
 
     n_skipped: int
 

@@ -41,11 +41,6 @@ class DirectLoss(ListwiseLoss):
     reduction : {"mean", "sum", "none"}
         As in :class:`RankingHinge`.
 
-    Attributes
-    ----------
-    n_skipped : int
-        Queries of the last call without a positive or without a negative; their value and gradient are zero.
-
     Examples
     --------
     >>> import torch

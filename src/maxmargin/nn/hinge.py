@@ -29,12 +29,6 @@ class RankingHinge(ListwiseLoss):
     reduction : {"mean", "sum", "none"}
         The mean is that of the queries with a positive and a negative.
 
-    Attributes
-    ----------
-    n_skipped : int
-        Queries of the last call without a positive or without a negative. Every ranking of them is right: their value and
-        gradient are zero.
-
     Notes
     -----
     The score of a ranking is a mean over pairs, so that the gradient of a single score is small, of the order of ``2/N``.
