@@ -84,7 +84,7 @@ def precision_recall(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
 def gain(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
     """Share found, or of the grades collected, over the share of the list inspected."""
     diagonal = _curve(RANDOM, Curve(np.linspace(0, 1, 201), np.linspace(0, 1, 201)))
-    found = [_curve(method.name, gain_curve(method.lists, (method.lists.grades > 0).astype(np.float64))) for method in ranked]
+    found = [_curve(method.name, gain_curve(method.lists, method.lists.relevant.astype(np.float64))) for method in ranked]
     collected = [_curve(method.name, gain_curve(method.graded, method.graded.grades)) for method in ranked]
     several = ranked[0].lists.n_queries > 1
     return {
@@ -106,18 +106,16 @@ def scores(model: Ranked, judged: Judged) -> dict[str, Any]:
     }
 
 
-def queries(
-    ranked: list[Ranked], metric: str, sizes: NDArray[Any], n_relevant: NDArray[Any], names: Mapping[Any, str]
-) -> dict[str, Any]:
+def queries(ranked: list[Ranked], metric: str, n_relevant: NDArray[Any], names: Mapping[Any, str]) -> dict[str, Any]:
     """The worst queries, how all of them fare, and how often the model beats each baseline."""
     model = ranked[0]
-    lists, values = model.lists, model.values[metric]
+    sizes, values = model.lists.sizes, model.values[metric]
     first = 1.0 / np.where(n_relevant > 0, model.values["mrr"], 1.0)
     judged = np.flatnonzero(n_relevant > 0)
     # Of equally bad queries the longer ones first: there is more to learn from them.
     worst = judged[np.lexsort((-sizes[judged], values[judged]))][:_SHOWN]
     rows = []
-    ids = lists.qid.tolist()
+    ids = model.lists.qid.tolist()
     for k in worst:
         identity = ids[k]
         others = [number(other.values[metric][k]) for other in ranked[1:]]
@@ -143,8 +141,7 @@ def queries(
 def samples(model: Ranked) -> dict[str, Any]:
     """One list has no worst query, but samples that stand where they should not."""
     lists = model.lists
-    relevant = np.flatnonzero(lists.grades > 0)
-    irrelevant = np.flatnonzero(lists.grades <= 0)
+    relevant, irrelevant = np.flatnonzero(lists.relevant), np.flatnonzero(~lists.relevant)
 
     def rows(places: NDArray[np.intp]) -> list[list[Any]]:
         # Samples are counted from 1, as in messages and in runs.
