@@ -82,7 +82,11 @@ def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "ref
 
 def read_table(path: Source, wanted: Wanted) -> Table:
     """The columns wanted, rows as they stand."""
-    table = read_parquet(path, wanted) if _is_parquet(path) else _read_text(path, wanted)
+    if _is_parquet(path):
+        table = read_parquet(path, wanted)
+    else:
+        with closing(lines(path)) as text:
+            table = _read_rows(text, name_of(path), wanted)
     if len(table.y) == 0:
         raise DataError(f"{name_of(path)}: has {'columns' if _is_parquet(path) else 'a header'} but no rows; samples are needed")
     return table
@@ -111,11 +115,6 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
         return next(reader), reader
     except (csv.Error, StopIteration) as error:
         raise DataError(f"{name}, line 1: not a header ({error}); close quotes, and write two for one inside a field") from None
-
-
-def _read_text(path: Source, wanted: Wanted) -> Table:
-    with closing(lines(path)) as text:
-        return _read_rows(text, name_of(path), wanted)
 
 
 def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
@@ -152,10 +151,8 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
                     raise DataError(f"{name}, line {reader.line_num}: the query is blank; every row needs one")
     except csv.Error as error:
         raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
-    X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
-    y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
+    X, y = np.asarray(numbers).reshape(len(labels), len(features)), np.asarray(labels)
     qid, asked = queries.finish()
-    X = X.reshape(len(y), len(features))
     return Table(X, y, None, None, features, ends) if query is None else Table(X, y, qid, as_integers(asked), features, ends)
 
 

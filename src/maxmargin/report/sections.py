@@ -24,41 +24,29 @@ _SHOWN = 20  # rows of tables, bars of charts
 
 def convergence(model: Any) -> dict[str, Any] | None:
     """Primal, dual and gap after every check of the solver."""
-    columns = _history(model, "passes", "seconds", "primal", "dual")
-    if columns is None:
+    found = _history(model, "passes", "seconds", "primal", "dual")
+    if found is None:
         return None
-    passes, seconds, primal, dual = columns
-    gap = primal - dual
-    kept = thin(primal, dual, gap)
-    return {
-        "passes": numbers(passes[kept]),
-        "seconds": numbers(seconds[kept]),
-        "primal": numbers(primal[kept], 9),
-        "dual": numbers(dual[kept], 9),
-        "gap": numbers(gap[kept]),
-    }
+    found["gap"] = found["primal"] - found["dual"]
+    kept = thin(found["primal"], found["dual"], found["gap"])
+    return {name: numbers(column[kept], 9 if name in ("primal", "dual") else 6) for name, column in found.items()}
 
 
 def descent(model: Any) -> dict[str, Any] | None:
     """The loss at every step, of methods that minimise it directly and know no bound."""
-    columns = _history(model, "seconds", "loss", "best_loss")
-    if columns is None:
+    found = _history(model, "seconds", "loss", "best_loss")
+    if found is None:
         return None
-    seconds, loss, best = columns
-    kept = thin(loss, best)
-    return {
-        "steps": (kept + 1).tolist(),
-        "seconds": numbers(seconds[kept]),
-        "loss": numbers(loss[kept]),
-        "best": numbers(best[kept]),
-    }
+    found["best"] = found.pop("best_loss")
+    kept = thin(found["loss"], found["best"])
+    return {"steps": (kept + 1).tolist(), **{name: numbers(column[kept]) for name, column in found.items()}}
 
 
-def _history(model: Any, *columns: str) -> list[Floats] | None:
+def _history(model: Any, *columns: str) -> dict[str, Floats] | None:
     history = getattr(model, "history_", None)
     if history is None or not all(len(getattr(history, column, ())) for column in columns):
         return None
-    return [np.asarray(getattr(history, column), dtype=np.float64) for column in columns]
+    return {column: np.asarray(getattr(history, column), dtype=np.float64) for column in columns}
 
 
 def precision_recall(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
@@ -167,8 +155,7 @@ def features(model: Any, X: Any, names: Sequence[str] | None) -> dict[str, Any] 
     spreads = _spreads(X, len(weights))
 
     def largest(sizes: Floats) -> list[list[Any]]:
-        order = np.argsort(-np.abs(sizes), kind="stable")[:_SHOWN]
-        return [[_feature_name(names, k), number(sizes[k])] for k in order if sizes[k] != 0]
+        return [[feature_name(names, k), number(sizes[k])] for k in top(np.abs(sizes), _SHOWN) if sizes[k] != 0]
 
     return {
         "total": len(weights),
@@ -178,8 +165,16 @@ def features(model: Any, X: Any, names: Sequence[str] | None) -> dict[str, Any] 
     }
 
 
-def _feature_name(names: Sequence[str] | None, k: int) -> str:
+def feature_name(names: Sequence[str] | None, k: int) -> str:
+    """Its name, or else its number."""
     return f"column {k}" if names is None else text(names[k])
+
+
+def top(sizes: Floats, n: int) -> NDArray[np.intp]:
+    """The largest, in descending order; the first of equal ones."""
+    least = np.partition(sizes, -n)[-n] if len(sizes) > n else 0.0
+    candidates = np.flatnonzero(sizes >= least)
+    return candidates[np.argsort(-sizes[candidates], kind="stable")][:n]
 
 
 def _spreads(X: Any, d: int) -> Floats | None:
@@ -210,14 +205,14 @@ def parameters(model: Any) -> dict[str, Any]:
     history = getattr(model, "history_", None)
     seconds = list(getattr(history, "seconds", []))
     facts = [
-        ("primal objective", _digits(getattr(model, "primal_objective_", None))),
-        ("dual objective", _digits(getattr(model, "dual_objective_", None))),
-        ("duality gap", _digits(getattr(model, "dual_gap_", None), 3)),
-        ("passes over the queries", _digits(getattr(model, "n_iter_", None))),
-        ("seconds of training", _digits(seconds[-1] if seconds else None, 3)),
-        ("queries skipped in training", _digits(getattr(model, "n_skipped_queries_", None) or None)),
+        ["primal objective", _digits(getattr(model, "primal_objective_", None))],
+        ["dual objective", _digits(getattr(model, "dual_objective_", None))],
+        ["duality gap", _digits(getattr(model, "dual_gap_", None), 3)],
+        ["passes over the queries", _digits(getattr(model, "n_iter_", None))],
+        ["seconds of training", _digits(seconds[-1] if seconds else None, 3)],
+        ["queries skipped in training", _digits(getattr(model, "n_skipped_queries_", None) or None)],
     ]
-    return {"model": type(model).__name__, "rows": rows, "facts": [list(fact) for fact in facts if fact[1] is not None]}
+    return {"model": type(model).__name__, "rows": rows, "facts": [fact for fact in facts if fact[1] is not None]}
 
 
 def _digits(value: Any, digits: int = 6) -> str | None:
