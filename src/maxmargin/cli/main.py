@@ -180,13 +180,11 @@ def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options
 @with_exit_codes
 def path(
     data_file: Path,
-    metric: str | None,
-    gains: str,
+    reading: DataOptions,
+    parameters: dict[str, Any],
     validation: Path | None,
     folds: int | None,
-    parameters: dict[str, Any],
-    reading: DataOptions,
-    printing: Printing,
+    metric: str | None,
     **options: Any,
 ) -> int:
     """Models for every lambda, and so for every C, from one run; choose the best.
@@ -208,7 +206,7 @@ def path(
       maxmargin path train.letor --validation dev.letor --model ranker.model --report path.html
       maxmargin path train.csv --label grade --folds 5 --epsilon 0.001 --lambda-min 1e-5 --model ranker.model
     """
-    from maxmargin.cli.path import Choosing, run
+    from maxmargin.cli.path import run
     from maxmargin.cli.reading import explaining_memory
 
     check_solver(options["solver"], parameters["loss"])
@@ -221,7 +219,7 @@ def path(
         written |= {f"--checkpoint of fold {k}": Path(f"{options['checkpoint']}.{k}") for k in range(1, folds + 1)}
     keep_apart(written, {"DATA": data_file, "--validation": validation})
     with explaining_memory(data_file, reading):
-        return run(data_file, reading, parameters, Choosing(validation, folds, metric, gains), options, printing)
+        return run(data_file, reading, parameters, validation, folds, metric, **options)
 
 
 @main.command()

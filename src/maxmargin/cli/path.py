@@ -26,15 +26,6 @@ from maxmargin.storage import check_writable
 _ROWS = 20  # of the table
 
 
-class Choosing(NamedTuple):
-    """How to choose lambda, if at all."""
-
-    validation: Path | None
-    folds: int | None
-    metric: str | None
-    gains: Any
-
-
 class Chosen(NamedTuple):
     """What was chosen, by a name of the metric, on which data, and whether the path ends there."""
 
@@ -86,34 +77,34 @@ def run(
     data_file: Path,
     reading: DataOptions,
     parameters: dict[str, Any],
-    choosing: Choosing,
-    options: dict[str, Any],
+    validation: Path | None,
+    folds: int | None,
+    metric: str | None,
+    gains: Any,
     printing: Printing,
+    **options: Any,
 ) -> int:
-    """Trace, choose, write what is asked for, report; the exit code."""
+    """Trace, choose on a file or on folds if at all, write what is asked for, report; the exit code."""
     for name in ("model", "save", "report", "checkpoint"):
         if options[name] is not None:
             check_writable(options[name])
     data = training_data(data_file, reading)
-    held = None if choosing.validation is None else more_data(data, data_file, choosing.validation, reading)
-    parameters, measure = cv.agreed(data, parameters, choosing.metric, choosing.gains)
+    held = None if validation is None else more_data(data, data_file, validation, reading)
+    parameters, measure = cv.agreed(data, parameters, metric, gains)
     tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=printing.progress)
-    metric = choosing.metric or train.metric_name(parameters["loss"])
+    metric = metric or train.metric_name(parameters["loss"])
     chosen = None
-    if choosing.folds is None:
+    if folds is None:
         path = tracer.trace(data.X, data.y, _queries(data))
-        if held is not None and choosing.validation is not None:
+        if held is not None and validation is not None:
             selection = path.select(held.X, held.y, scoring=measure.of, **_queries(held))
             at_end = path.ranges()[path.model_at(selection.lam)][1] <= path.lambda_end
-            chosen = Chosen(selection, metric, choosing.validation.name, at_end)
+            chosen = Chosen(selection, metric, validation.name, at_end)
     else:
-        path, selection, at_end = _cross_validate(tracer, data, choosing.folds, measure, options)
-        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds", at_end)
+        path, selection, at_end = _cross_validate(tracer, data, folds, measure, options)
+        chosen = Chosen(selection, metric, f"{folds} held-out folds", at_end)
     answer = {**train.describe(data, data_file), **_answer(path, chosen, tracer)}
-    answer |= _write(path, chosen, data, data_file, options)
-    if options["report"] is not None:
-        _write_report(path, chosen, measure, data, data_file, options["report"])
-        answer["report"] = str(options["report"])
+    answer |= _write(path, chosen, measure, data, data_file, options)
     printing.tell(answer, lambda answer: _words(answer, chosen))
     _warn(answer, chosen)
     return exit_code(tracer.signals)
@@ -189,29 +180,16 @@ def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) ->
     }
 
 
-def _write_report(
-    path: RegularizationPath, chosen: Chosen | None, measure: cv.Measure, data: RankingData, data_file: Path, file: Path
-) -> None:
-    """The page; last of all, because there may be nothing to draw."""
-    with speaking_of(data_file):
-        write_path_report(
-            path,
-            training=(data.X, data.y, data.qid),
-            file=file,
-            feature_names=feature_names(data),
-            selection=None if chosen is None else chosen.selection,
-            held_out="validation data" if chosen is None else chosen.held_out,
-            scoring=None if measure.metric is None else measure.of,
-            metric=None if measure.metric is None else measure.metric.upper(),
-            notes=[f"Training data: {data_file.name}."],
-        )
-
-
 def _write(
-    path: RegularizationPath, chosen: Chosen | None, data: RankingData, data_file: Path, options: dict[str, Any]
-) -> dict[str, Any]:
-    """The model and the path, if they are asked for; their names."""
-    written = {}
+    path: RegularizationPath,
+    chosen: Chosen | None,
+    measure: cv.Measure,
+    data: RankingData,
+    data_file: Path,
+    options: dict[str, Any],
+) -> dict[str, str]:
+    """The model, the path and the page, if they are asked for; their names."""
+    written = {"model_file": options["model"], "path_file": options["save"], "report": options["report"]}
     # Only in files: the arrays of this command have no names, and scikit-learn would wonder.
     named = copy.copy(path)
     named.template = copy.copy(path.template)
@@ -219,11 +197,22 @@ def _write(
         named.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
     if options["model"] is not None and chosen is not None:
         save_model(named.estimator(chosen.selection.lam), options["model"], about=origin(data_file, data))
-        written["model_file"] = str(options["model"])
     if options["save"] is not None:
         named.save(options["save"])
-        written["path_file"] = str(options["save"])
-    return written
+    if options["report"] is not None:  # last of all, because there may be nothing to draw
+        with speaking_of(data_file):
+            write_path_report(
+                path,
+                training=(data.X, data.y, data.qid),
+                file=options["report"],
+                feature_names=feature_names(data),
+                selection=None if chosen is None else chosen.selection,
+                held_out="validation data" if chosen is None else chosen.held_out,
+                scoring=None if measure.metric is None else measure.of,
+                metric=None if measure.metric is None else measure.metric.upper(),
+                notes=[f"Training data: {data_file.name}."],
+            )
+    return {key: str(file) for key, file in written.items() if file is not None}
 
 
 def _words(answer: dict[str, Any], chosen: Chosen | None) -> str:

@@ -24,8 +24,6 @@ _GRID = [10.0**k for k in range(-4, 3)]
 _SECONDS = 60.0  # for one fit
 _ORDINARY = "ordinary SVM"
 
-Scores = Floats
-
 
 def run(
     model_file: Path,
@@ -45,7 +43,7 @@ def run(
     origin = saved.about.get("data")
     if isinstance(origin, dict) and origin.get("file") == data_file.name:
         notes.append("The model was trained on a file of that name; on its own training data a model looks better than it is.")
-    baselines: dict[str, Scores] = {}
+    baselines: dict[str, Floats] = {}
     for path in against:
         other = load_ranker(path)
         name = path.stem if path.stem not in (model_file.stem, *baselines) else str(path)
@@ -86,7 +84,7 @@ def feature_names(data: RankingData) -> list[str]:
 
 def _ordinary_svm(
     saved: SavedModel, model_file: Path, training: Path, data: RankingData, reading: DataOptions, *, show: bool
-) -> tuple[Scores, str]:
+) -> tuple[Floats, str]:
     """Scores of an ordinary SVM with the features of the model, and how it was trained."""
     known = data_for(saved, model_file, training, reading, labels=True)
     metric, _ = reported_metric(saved.estimator)
@@ -102,9 +100,9 @@ def _ordinary_svm(
     trained = train.fit(known, training, {**parameters, "C": C}, show=show)
     if trained.signals:
         raise KeyboardInterrupt
-    gap = trained.model.dual_gap_ / max(abs(trained.model.primal_objective_), 1e-300)
+    gap = percent(trained.relative_gap)
     note = (
-        f"Ordinary SVM: RankingSVM(loss='accuracy', C={C:g}) trained on {training.name} to within {percent(gap)} % of the best. "
+        f"Ordinary SVM: RankingSVM(loss='accuracy', C={C:g}) trained on {training.name} to within {gap} % of the best. "
         f"C was chosen among {', '.join(f'{c:g}' for c in _GRID)} by a {_FOLDS}-fold cross-validation of {metric.upper()} there."
     )
     return scores_of(trained.model, data.X), note

@@ -32,6 +32,11 @@ class Trained(NamedTuple):
         """Whether the gap reached the tolerance."""
         return bool(self.model.dual_gap_ <= self.model.tol * abs(self.model.primal_objective_))
 
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a part of the objective."""
+        return float(self.model.dual_gap_ / max(abs(self.model.primal_objective_), 1e-300))
+
 
 def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model_file: Path, printing: Printing) -> int:
     """Train, save, report; the exit code."""
@@ -69,7 +74,7 @@ def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path)
         "primal": model.primal_objective_,
         "dual": model.dual_objective_,
         "gap": model.dual_gap_,
-        "relative_gap": model.dual_gap_ / max(abs(model.primal_objective_), 1e-300),
+        "relative_gap": trained.relative_gap,
         "certified": model.certified_,
         "converged": trained.converged,
         "interrupted": bool(trained.signals),
