@@ -1,9 +1,8 @@
 """``maxmargin cv``: C by cross-validation.
 
-Folds are made of whole queries or, in a single list, of samples with their share of relevant ones. Inside a fold the values of
-C come in ascending order and each fit starts from the cuts of the one before; every one of them is still solved to the same
-certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs are threads: inference
-and linear algebra leave the interpreter to the others, and threads start at once and need no copies of the data.
+Inside a fold the values of C come in ascending order and each fit starts from the cuts of the one before; every one of them is
+still solved to the same certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs
+are threads: inference and linear algebra leave the interpreter to the others, and threads need no copies of the data.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ def cross_validate(
 
 
 def split(data: RankingData, folds: int, seed: int, threshold: float) -> list[Rows]:
-    """Rows that are held out, for every fold."""
+    """Rows that are held out, for every fold: whole queries or, in a single list, samples with their share of relevant ones."""
     if data.qid is None:
         relevant = data.y > threshold
         rarer = int(min(np.count_nonzero(relevant), np.count_nonzero(~relevant)))

@@ -217,16 +217,16 @@ class LayerwiseSVM:
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("C", "tol"):
-            _check_number(name, getattr(self, name), zero_allowed=False)
-        for name in ("proximal", "step_tol"):
-            _check_number(name, getattr(self, name), zero_allowed=True)
+        limits = [] if self.time_limit is None else ["time_limit"]
+        for name in ("C", "tol", "proximal", "step_tol", *limits):
+            value, zero_allowed = getattr(self, name), name in ("proximal", "step_tol")
+            number = float(value) if isinstance(value, numbers.Real) else math.nan
+            if not (0 < number < math.inf or (zero_allowed and number == 0)):
+                raise ValueError(f"{name}={value!r} must be {'zero or ' if zero_allowed else ''}a positive number")
         for name in ("max_epochs", "max_iter"):
             value = getattr(self, name)
             if not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a positive integer")
-        if self.time_limit is not None:
-            _check_number("time_limit", self.time_limit, zero_allowed=False)
         if self.order not in get_args(Order):
             raise ValueError(f"order={self.order!r} is unknown; choose one of {', '.join(map(repr, get_args(Order)))}")
         if self.solver is not None and not isinstance(self.solver, Solver):
@@ -369,12 +369,6 @@ class _Run:
         """Hand all weights over to the network."""
         for layer in self.trained.values():
             layer.store()
-
-
-def _check_number(name: str, value: Any, zero_allowed: bool) -> None:
-    number = float(value) if isinstance(value, numbers.Real) else math.nan
-    if not (0 < number < math.inf or (zero_allowed and number == 0)):
-        raise ValueError(f"{name}={value!r} must be {'zero or ' if zero_allowed else ''}a positive number")
 
 
 def _check_input(X: Any) -> torch.Tensor:

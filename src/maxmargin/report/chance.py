@@ -11,17 +11,8 @@ from maxmargin.metrics import RankedLists, discounts, ideal_gain, ratio
 def expected_metric(name: str, lists: RankedLists, gains: Floats) -> float:
     """Mean over the queries of the expectation of ``ap``, ``auc``, ``mrr``, ``ndcg``, ``ndcg@K`` or ``p@K``.
 
-    Parameters
-    ----------
-    name : str
-        As in :func:`maxmargin.metrics.evaluate`.
-    lists : RankedLists
-        In any order of their samples.
-    gains : array of shape (n,)
-        For NDCG, of the samples of the first query, of the second, ...; inside a query in any order.
+    ``gains``, of shape (n,), are for NDCG: of the samples of the first query in any order, of the second, ...
 
-    Examples
-    --------
     >>> expected_metric("ap", RankedLists([1, 0], [0, 0], None), np.array([1.0, 0.0]))
     0.75
     """

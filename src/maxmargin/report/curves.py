@@ -1,8 +1,6 @@
 """Curves of ranked lists, thinned to what a screen can show; numpy in, numpy out.
 
-For one list the curves are exact: the area under the precision-recall steps is the average precision. For several queries
-they are means over the queries that have relevant samples, as evaluation campaigns draw them: interpolated precision (the
-best at that recall or beyond) at fixed recalls, and the share found after fixed shares of each list.
+For one list they are exact; for several queries means over those that have relevant samples, as evaluation campaigns draw them.
 """
 
 from __future__ import annotations

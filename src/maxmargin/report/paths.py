@@ -1,8 +1,6 @@
 """What the page about a regularization path shows, as a plain dictionary for JSON.
 
-A path is used by what it can do, not by its type: ``lambdas``, ``segments``, ``ranges``, ``gap_bound``, ``model_at``,
-``estimator_of`` and ``select``, as :class:`maxmargin.RegularizationPath` has them. Its models are looked at one at a time, so a
-path that is larger than memory allows in one dense array makes no trouble.
+Its models are looked at one at a time, so a path that is larger than memory allows in one dense array makes no trouble.
 """
 
 from __future__ import annotations
