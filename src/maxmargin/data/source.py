@@ -14,6 +14,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
+from maxmargin._types import Floats
 from maxmargin._validation import ArgumentError, Words
 
 Source = str | os.PathLike[str] | bytes | IO[bytes]
@@ -148,6 +151,18 @@ def lines(source: Source) -> Generator[str]:
                 f"{name_of(source)}, line {count + ahead}: not a text file in UTF-8 ({error.reason}); save or convert it in "
                 "that encoding"
             ) from error
+
+
+def read_scores(path: Source) -> Floats:
+    """One number per line, as ``svm_rank_classify`` and others write their predictions."""
+    scores = []
+    for line, text in enumerate(map(str.strip, lines(path)), start=1):
+        if text:
+            place = f"{name_of(path)}, line {line}"
+            scores.append(finite_score(text, place, "write one per line", "write a number for every sample"))
+    if not scores:
+        raise DataError(f"{name_of(path)}: holds no scores; one number per line is needed")
+    return np.array(scores)
 
 
 class _Stream(io.RawIOBase):

@@ -11,7 +11,8 @@ current weights. Every layer here turns such pairs into such pairs:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,6 +49,13 @@ class Affine(Layer):
 
     def __init__(self, name: str, module: torch.nn.Linear | torch.nn.Conv2d) -> None:
         super().__init__(name, module)
+        if isinstance(module, torch.nn.Conv2d) and module.padding_mode != "zeros":
+            raise ValueError(f"network layer {name} has padding_mode={module.padding_mode!r}; only 'zeros' is supported")
+        for key, parameter in module.named_parameters():
+            if not parameter.dtype.is_floating_point:
+                raise TypeError(f"network layer {name} has a {key} of type {parameter.dtype}; only real weights can be trained")
+            if not torch.isfinite(parameter).all():
+                raise ValueError(f"network layer {name} has NaN or infinity in its {key}; start from finite weights")
         self._own = {key: p for key, p in module.named_parameters() if p.requires_grad}
         self._values = {key: p.detach().to("cpu", torch.float64, copy=True) for key, p in module.named_parameters()}
 
@@ -122,6 +130,8 @@ class MaxPool(Layer):
 
     def __init__(self, name: str, module: torch.nn.MaxPool2d) -> None:
         super().__init__(name, module)
+        if module.return_indices:
+            raise ValueError(f"network layer {name} returns indices; use MaxPool2d with return_indices=False")
         self._pool = torch.nn.MaxPool2d(
             module.kernel_size, module.stride, module.padding, module.dilation, return_indices=True, ceil_mode=module.ceil_mode
         )
@@ -168,30 +178,21 @@ def _is_sequence(module: torch.nn.Module) -> bool:
     return isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward
 
 
+# By exact type: a subclass may compute something else.
+_LAYERS: dict[type[torch.nn.Module], Callable[[str, Any], Layer]] = {
+    torch.nn.Linear: Affine,
+    torch.nn.Conv2d: Affine,
+    torch.nn.ReLU: Rectifier,
+    torch.nn.MaxPool2d: MaxPool,
+    torch.nn.AvgPool2d: Monotone,
+    torch.nn.Flatten: Monotone,
+}
+
+
 def _layer(name: str, module: torch.nn.Module) -> Layer:
-    # Exact types: a subclass may compute something else.
-    if type(module) is torch.nn.Linear or type(module) is torch.nn.Conv2d:
-        _check_affine(name, module)
-        return Affine(name, module)
-    if type(module) is torch.nn.ReLU:
-        return Rectifier(name, module)
-    if type(module) is torch.nn.MaxPool2d:
-        if module.return_indices:
-            raise ValueError(f"network layer {name} returns indices; use MaxPool2d with return_indices=False")
-        return MaxPool(name, module)
-    if type(module) is torch.nn.AvgPool2d or type(module) is torch.nn.Flatten:
-        return Monotone(name, module)
-    raise TypeError(
-        f"network layer {name} is a {type(module).__name__}, which layer-wise training does not know; use Linear, Conv2d, ReLU, "
-        "MaxPool2d, AvgPool2d and Flatten in a Sequential"
-    )
-
-
-def _check_affine(name: str, module: torch.nn.Linear | torch.nn.Conv2d) -> None:
-    if isinstance(module, torch.nn.Conv2d) and module.padding_mode != "zeros":
-        raise ValueError(f"network layer {name} has padding_mode={module.padding_mode!r}; only 'zeros' is supported")
-    for key, parameter in module.named_parameters():
-        if not parameter.dtype.is_floating_point:
-            raise TypeError(f"network layer {name} has a {key} of type {parameter.dtype}; only real weights can be trained")
-        if not torch.isfinite(parameter).all():
-            raise ValueError(f"network layer {name} has NaN or infinity in its {key}; start from finite weights")
+    if type(module) not in _LAYERS:
+        raise TypeError(
+            f"network layer {name} is a {type(module).__name__}, which layer-wise training does not know; use Linear, Conv2d, "
+            "ReLU, MaxPool2d, AvgPool2d and Flatten in a Sequential"
+        )
+    return _LAYERS[type(module)](name, module)
