@@ -228,11 +228,12 @@ def _packing(command: Command, options: Mapping[str, Decorator], name: str, pack
     return stacked
 
 
+_LABEL = "Column of the labels (tables only).  [default: that of the model if there is one, or else relevance]"
 _READING = {
-    "label": click.option("--label", help="Column of the labels (tables only).  [default: relevance]"),
+    "label": click.option("--label", help=_LABEL),
     "qid": click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
     "features": click.option(
-        "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others]"
+        "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others but ids]"
     ),
     "zero_based": click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
 }
@@ -257,7 +258,7 @@ def data_options(command: Command) -> Command:
 
 def column_options(command: Command) -> Command:
     """The same for samples of which labels and queries alone are read."""
-    label = click.option("--relevance", "--label", "label", help="Column of the labels (tables only).  [default: relevance]")
+    label = click.option("--relevance", "--label", "label", help=_LABEL)
     return _packing(command, {"label": label, "qid": _READING["qid"]}, "reading", DataOptions)
 
 

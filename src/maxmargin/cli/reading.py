@@ -54,7 +54,8 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
 
 def origin(path: Path, data: RankingData) -> dict[str, Any]:
     """What to write about the data into the model: where they come from and how to read more of them."""
-    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based}}
+    label = {} if data.label_name is None else {"label": data.label_name}
+    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based, **label}}
 
 
 def load_ranker(path: Path) -> SavedModel:
@@ -82,9 +83,12 @@ def data_for(
 ) -> RankingData:
     """Samples with the features of the model, in the order of the file."""
     names = getattr(model.estimator, "feature_names_in_", None)
-    origin = model.about.get("data")
+    about = model.about.get("data")
+    about = about if isinstance(about, dict) else {}
+    if is_table(path) and reading.label is None and isinstance(about.get("label"), str):
+        reading = reading._replace(label=about["label"])
     # As in the training data: a file that happens to lack feature 0 must not be shifted.
-    numbering = origin.get("zero_based") if isinstance(origin, dict) else None
+    numbering = about.get("zero_based")
     known = _Known(
         f"the model {model_path}",
         None if names is None else list(names),

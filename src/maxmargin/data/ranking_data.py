@@ -34,6 +34,8 @@ class RankingData:
         Columns of a table.
     zero_based : bool, or None
         Whether the features of a svmlight file are numbered from 0; None for tables.
+    label_name : str, or None
+        Column of the labels in a table.
     """
 
     X: Any
@@ -43,6 +45,7 @@ class RankingData:
     comments: list[str] | None = None
     feature_names: list[str] | None = None
     zero_based: bool | None = None
+    label_name: str | None = None
 
     def __len__(self) -> int:
         return len(self.y)

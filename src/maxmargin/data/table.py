@@ -46,7 +46,8 @@ def load_table(
     query : str, optional
         Column of the queries, numbers or text.
     features : sequence of str, optional
-        Columns of the features in the order wanted; by default all others, in the order of the table.
+        Columns of the features in the order wanted; by default all others, in the order of the table, but for numbers of rows
+        and documents (``id``, ``docid``, ``doc_id``, ``document_id``, ``sample_id``, ``row_id``, the index that pandas writes).
     split_queries : "refuse", "group" or "keep"
         As in :func:`load_svmlight`.
 
@@ -71,12 +72,12 @@ def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "ref
     """As :func:`load_table`, with everything that can be said about columns."""
     check_split_queries(split_queries)
     table = read_table(path, wanted)
-    names = table.query_names or []
-    if split_queries == "refuse" and table.qid is not None and (row := first_split(table.qid)) is not None:
+    names = table.query_names
+    if split_queries == "refuse" and table.qid is not None and names is not None and (row := first_split(table.qid)) is not None:
         place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
         query_name = str(names[table.qid[row]])[:60]
         raise split_query(f"{name_of(path)}, {place}: query {query_name} has appeared before, with others in between")
-    data = RankingData(table.X, table.y, table.qid, table.query_names, feature_names=table.features)
+    data = RankingData(table.X, table.y, table.qid, names, feature_names=table.features, label_name=wanted.label)
     return grouped(data) if split_queries == "group" else data
 
 
