@@ -18,10 +18,6 @@ using namespace maxmargin::blocks;
 
 namespace {
 
-void require(bool holds, const char* message) {
-    if (!holds) throw nb::value_error(message);
-}
-
 // Rows of X, with the arrays that hold them.
 struct Features {
     Reals values;
@@ -122,15 +118,9 @@ struct PyLabelingData final : BlockData {
         require(n_labels >= 1 && n_labels <= LabelingBlocks::kMostLabels, "too many labels");
         check_labels(y, nodes, n_labels);
         require(cost.size() == nodes, "cost must have one entry per node");
-        require(offsets.size() >= 2 && offsets.data()[0] == 0 && offsets.data()[offsets.size() - 1] == static_cast<std::int64_t>(nodes),
-                "offsets must rise from 0 to the number of nodes");
+        check_forests(offsets.data(), offsets.size(), parent ? &*parent : nullptr, nodes);
+        require(offsets.size() >= 2, "there must be a block");
         for (std::size_t i = 1; i < offsets.size(); ++i) require(offsets.data()[i - 1] < offsets.data()[i], "blocks must not be empty");
-        if (parent) {
-            require(parent->size() == nodes, "parent must have one entry per node");
-            for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
-                for (std::int64_t t = offsets.data()[i]; t < offsets.data()[i + 1]; ++t)
-                    require(parent->data()[t] >= -1 && parent->data()[t] < t - offsets.data()[i], "parents must come before their children");
-        }
         data = {features.rows, y.data(), cost.data(), offsets.data(), parent ? parent->data() : nullptr, offsets.size() - 1, n_labels};
     }
     // The same blocks with a user's search for the best labeling.

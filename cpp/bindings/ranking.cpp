@@ -8,9 +8,9 @@ using namespace maxmargin::ranking;
 
 namespace {
 
-LossName loss_by_name(const std::string& name) {
-    return chosen<LossName>(name, "built-in loss", {{"ap", LossName::average_precision}, {"ndcg", LossName::ndcg}, {"auc", LossName::auc},
-                                                    {"mrr", LossName::reciprocal_rank}});
+BuiltIn loss_by_name(const std::string& name) {
+    return chosen<BuiltIn>(name, "built-in loss", {{"ap", &make_search<AveragePrecision>}, {"ndcg", &make_search<Ndcg>},
+                                                   {"auc", &make_search<Auc>}, {"mrr", &make_search<ReciprocalRank>}});
 }
 
 Method method_by_name(const std::string& name) {
@@ -87,15 +87,14 @@ template <class T>
 nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, const nb::object& loss, const std::string& method, double loss_scale) {
     const auto n = static_cast<std::int64_t>(scores.size());
     const Method how = method_by_name(method);
-    const bool built_in = nb::isinstance<nb::str>(loss);
-    const LossName name = built_in ? loss_by_name(nb::cast<std::string>(loss)) : LossName::auc;
+    const BuiltIn built_in = nb::isinstance<nb::str>(loss) ? loss_by_name(nb::cast<std::string>(loss)) : nullptr;
     const auto gradient = zeros<T>({scores.size()});
     ListSolver<T> solver;
     Summary summary;
     try {
         nb::gil_scoped_release unlocked;
         const auto make = [&](const double* p, std::int64_t n_pos, std::int64_t n_neg, double scale) -> std::unique_ptr<Search> {
-            if (built_in) return make_search(name, p, n_pos, n_neg, scale);
+            if (built_in) return built_in(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
         };
         summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data);
@@ -108,13 +107,13 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
 
 template <class T>
 nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, InputVector<std::int64_t> offsets, const std::string& loss_name, double loss_scale, int n_threads) {
-    const LossName name = loss_by_name(loss_name);
+    const BuiltIn make = loss_by_name(loss_name);
     const std::size_t n_lists = offsets.size() - 1;
     const auto gradient = zeros<T>({scores.size()});
     const auto loss = zeros<double>({n_lists}), hinge = zeros<double>({n_lists});
     try {
         nb::gil_scoped_release unlocked;
-        solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), name, loss_scale, n_threads, gradient.data, loss.data,
+        solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), make, loss_scale, n_threads, gradient.data, loss.data,
                     hinge.data);
     } catch (const NotFinite& error) {
         raise_not_finite(error.index);

@@ -148,13 +148,7 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
 
     Worst find_worst(std::size_t i) {
         const double* mu = point_of(i);
-        worst_ = data_.n_labels;
-        for (std::size_t k = 0; k < data_.n_labels; ++k)
-            if (mu[k] > 0 && (worst_ == data_.n_labels || hinge_[k] < hinge_[worst_])) worst_ = k;
-        Worst worst{0, mu[worst_], 0, worst_ == target_};
-        for (std::size_t k = 0; k < data_.n_labels; ++k)
-            if (k != worst_) worst.fall += mu[k] * (hinge_[k] - hinge_[worst_]), worst.rest += mu[k];
-        return worst;
+        return least_violating(data_.n_labels, [&](std::size_t k) { return mu[k]; }, hinge_, target_, worst_);
     }
 
     void set_change(std::size_t i, Steps kind) {

@@ -153,14 +153,8 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
     Worst find_worst(std::size_t i) {
         find_slot(i);
         score_active(i);
-        const Active& active = active_[i];
-        worst_ = kNone;
-        for (std::size_t c = 0; c < active.alpha.size(); ++c)
-            if (active.alpha[c] > 0 && (worst_ == kNone || active_score_[c] < active_score_[worst_])) worst_ = c;
-        Worst worst{0, active.alpha[worst_], 0, worst_ == slot_};
-        for (std::size_t c = 0; c < active.alpha.size(); ++c)
-            if (c != worst_) worst.fall += active.alpha[c] * (active_score_[c] - active_score_[worst_]), worst.rest += active.alpha[c];
-        return worst;
+        const auto& alpha = active_[i].alpha;
+        return least_violating(alpha.size(), [&](std::size_t c) { return alpha[c]; }, active_score_, slot_, worst_);
     }
 
     void set_change(std::size_t i, Steps kind) {
@@ -200,13 +194,7 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
         point_.move(i, plan.step);
         if (active_.empty()) return;
         auto& alpha = active_[i].alpha;
-        if (kind != Steps::pairwise)
-            for (double& a : alpha) a *= kind == Steps::fw ? 1 - plan.step : 1 + plan.step;
-        if (kind != Steps::away) alpha[slot_] += plan.step;
-        if (kind != Steps::fw) alpha[worst_] = plan.full ? 0 : alpha[worst_] - plan.step;
-        double sum = 0;
-        for (double& a : alpha) sum += a = std::max(0.0, a);
-        for (double& a : alpha) a /= sum;
+        move_alphas(alpha.size(), [&](std::size_t c) -> double& { return alpha[c]; }, kind, plan, slot_, worst_);
     }
 
   private:

@@ -109,10 +109,6 @@ struct Ndcg {
     double discount(std::int64_t k) const { return k < kTable ? discounts[k] : plain_discount(static_cast<double>(k)); }
     double drop(std::int64_t k) const { return k < kTable ? drops[k] : plain_drop(static_cast<double>(k)); }
     double step(std::int32_t i, std::int64_t j) const { return -factor * drop(i + j - 1); }
-    double plain_step(std::int32_t i, std::int64_t j) const {
-        const double k = static_cast<double>(i) + static_cast<double>(j);
-        return factor * (plain_discount(k) - plain_discount(k - 1));
-    }
 
     double ideal(std::int64_t n_pos) const {
         double total = 0;
@@ -173,12 +169,12 @@ struct ReciprocalRank {
 
 // A loss that keeps tables also knows how to do without; the classic procedures are timed as they were published.
 template <class Loss>
-auto plain_step(const Loss& loss, std::int32_t i, std::int64_t j, int) -> decltype(loss.plain_step(i, j)) {
-    return loss.plain_step(i, j);
-}
-template <class Loss>
-double plain_step(const Loss& loss, std::int32_t i, std::int64_t j, long) {
+double plain_step(const Loss& loss, std::int32_t i, std::int64_t j) {
     return loss.step(i, j);
+}
+inline double plain_step(const Ndcg& loss, std::int32_t i, std::int64_t j) {
+    const double k = static_cast<double>(i) + static_cast<double>(j);
+    return loss.factor * (Ndcg::plain_discount(k) - Ndcg::plain_discount(k - 1));
 }
 
 template <class Loss>
@@ -204,7 +200,7 @@ class LossSearch final : public Search {
         double ahead = 0;
         std::int32_t best = 1;
         for (std::int32_t i = 1; i <= n_pos_; ++i) {
-            ahead += positive(i) - s + scale_ * plain_step(loss_, i, j, 0);
+            ahead += positive(i) - s + scale_ * plain_step(loss_, i, j);
             if (ahead >= 0) ahead = 0, best = i + 1;
         }
         return best;

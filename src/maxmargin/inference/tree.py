@@ -110,8 +110,9 @@ def best_labeling(unary: ArrayLike, pairwise: ArrayLike, *, edges: ArrayLike | N
     BestLabeling(labels=array([1, 1, 0], dtype=int32), score=2.5)
     """
     problem = _Problem(unary, pairwise, edges)
-    labels, score = _core.tree_best(problem.unary, problem.tables, problem.parent)
-    return BestLabeling(problem.in_input_order(labels), score)
+    whole = np.array([0, len(problem.unary)], dtype=np.int64)
+    labels, scores = _core.forest_best_many(problem.unary, problem.tables, whole, problem.parent)
+    return BestLabeling(problem.in_input_order(labels), float(scores[0]))
 
 
 def label_marginals(

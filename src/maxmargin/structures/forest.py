@@ -85,8 +85,6 @@ class Forests:
     Attributes
     ----------
     is_root, is_leaf : bool arrays of shape (N,)
-    degree : int array of shape (N,)
-        Number of neighbours.
     child, above : int arrays of shape (E,)
         The nodes that have a parent, and that parent, counted over all blocks.
     edge_offsets : int array of shape (n + 1,)
@@ -105,9 +103,7 @@ class Forests:
         self.is_root = upper < 0
         self.child = np.flatnonzero(~self.is_root)
         self.above = first[self.child] + upper[self.child]
-        n_children = np.bincount(self.above, minlength=self.n_nodes)
-        self.is_leaf = n_children == 0
-        self.degree = n_children + ~self.is_root
+        self.is_leaf = np.bincount(self.above, minlength=self.n_nodes) == 0
         self.edge_offsets = np.concatenate([[0], np.cumsum(~self.is_root)])[self.offsets]
 
     def rows(self, block: int) -> slice:
@@ -119,12 +115,6 @@ class Forests:
         edges = slice(int(self.edge_offsets[block]), int(self.edge_offsets[block + 1]))
         first = self.offsets[block]
         return self.child[edges] - first, self.above[edges] - first
-
-    def parents(self, block: int) -> Int32s:
-        """Parent of every node of a block, counted from its first node."""
-        if self.parent is not None:
-            return self.parent[self.rows(block)]
-        return np.arange(-1, self.lengths[block] - 1, dtype=np.int32)
 
 
 def label_scores(weights: TreeWeights, X: Any, is_root: Booleans, is_leaf: Booleans) -> Floats:
