@@ -305,26 +305,15 @@ nb::ndarray<nb::numpy, std::int32_t> ask_decoder(const PyLabelingData& data, std
 }
 
 Settings frank_wolfe(const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed) {
-    Settings settings;
-    settings.sampling = chosen<Sampling>(
-        sampling, "sampling", {{"uniform", Sampling::uniform}, {"permutation", Sampling::permutation}, {"gap", Sampling::gap}});
-    settings.steps = chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"pairwise", Steps::pairwise}, {"away", Steps::away},
-                                                    {"all", Steps::all}, {"exact", Steps::exact}});
-    settings.cache = cache;
-    settings.seed = seed;
-    return settings;
+    return {chosen<Sampling>(sampling, "sampling", {{"uniform", Sampling::uniform}, {"permutation", Sampling::permutation}, {"gap", Sampling::gap}}),
+            chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"pairwise", Steps::pairwise}, {"away", Steps::away}, {"all", Steps::all},
+                                           {"exact", Steps::exact}}),
+            cache, seed};
 }
 
 Settings partial_linearization(double temperature, const std::string& rule, double mass, std::uint64_t seed) {
-    Settings settings;
-    settings.sampling = Sampling::permutation;
-    settings.soft = true;
-    settings.temperature = temperature;
-    settings.rule = chosen<Rule>(
-        rule, "rule", {{"line_search", Rule::line_search}, {"fixed", Rule::full}, {"backtracking", Rule::backtracking}});
-    settings.mass = mass;
-    settings.seed = seed;
-    return settings;
+    const auto how = chosen<Rule>(rule, "rule", {{"line_search", Rule::line_search}, {"fixed", Rule::full}, {"backtracking", Rule::backtracking}});
+    return {Sampling::permutation, Steps::fw, 0, seed, true, temperature, mass, how};
 }
 
 struct PyEngine {

@@ -153,17 +153,11 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
 
     void set_change(std::size_t i, Steps kind) {
         const double* mu = point_of(i);
-        if (kind == Steps::pairwise) {
-            std::fill(change_.begin(), change_.end(), 0.0);
-            change_[target_] += 1;
-            change_[worst_] -= 1;
-            return;
-        }
-        const double factor = kind == Steps::fw ? -1 : 1;
+        const double factor = kind == Steps::pairwise ? 0 : kind == Steps::fw ? -1 : 1;
         for (std::size_t k = 0; k < data_.n_labels; ++k) change_[k] = factor * mu[k];
-        if (kind == Steps::fw) change_[target_] += 1;
-        else change_[worst_] -= 1;
-        balance(i);
+        if (kind != Steps::away) change_[target_] += 1;
+        if (kind != Steps::fw) change_[worst_] -= 1;
+        if (kind != Steps::pairwise) balance(i);
     }
 
     // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.

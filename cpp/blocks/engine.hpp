@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 

@@ -2,31 +2,13 @@
 // a row to the last. Compiled twice, for machines with and without AVX2, to the same results: every label is a sum of its own.
 #include "blocks/rows.hpp"
 
-#include "numeric/clones.hpp"
-
 namespace maxmargin::blocks {
-namespace {
-
-// f(feature, value) for all entries of a row.
-template <class F>
-MAXMARGIN_INLINE void for_entries(const Rows& x, std::size_t row, const F& f) {
-    const std::size_t count = x.size(row);
-    const double* values = x.values + x.first(row);
-    if (x.columns) {
-        const std::int32_t* columns = x.columns + x.first(row);
-        for (std::size_t e = 0; e < count; ++e) f(static_cast<std::size_t>(columns[e]), values[e]);
-    } else {
-        for (std::size_t j = 0; j < count; ++j) f(j, values[j]);
-    }
-}
-
-}  // namespace
 
 MAXMARGIN_CLONES
 void score_row(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out) {
     if (stride == 1) {
         double sum = 0;
-        for_entries(x, row, [&](std::size_t j, double value) __attribute__((always_inline)) { sum += value * weights[j]; });
+        x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) { sum += value * weights[j]; });
         *out = sum;
         return;
     }
@@ -34,7 +16,7 @@ void score_row(const Rows& x, std::size_t row, const double* weights, std::size_
         const double* from = weights + k;
         Window<W.value> sum;
         sum.clear();
-        for_entries(x, row, [&](std::size_t j, double value) __attribute__((always_inline)) {
+        x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) {
             sum.add_product(value, from + j * stride);
         });
         sum.store(out + k);
@@ -50,17 +32,17 @@ void add_row(const Rows& x, std::size_t row, const double* coefficient, std::siz
     if (used == 1) {
         const std::size_t a = labels[0];
         const double c = coefficient[a];
-        for_entries(x, row, [&](std::size_t j, double value) __attribute__((always_inline)) { weights[j * stride + a] += value * c; });
+        x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) { weights[j * stride + a] += value * c; });
     } else if (used == 2) {
         const std::size_t a = labels[0], b = labels[1];
         const double c = coefficient[a], d = coefficient[b];
-        for_entries(x, row, [&](std::size_t j, double value) __attribute__((always_inline)) {
+        x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) {
             double* at = weights + j * stride;
             at[a] += value * c;
             at[b] += value * d;
         });
     } else if (used < 7 && used * 4 <= stride) {
-        for_entries(x, row, [&](std::size_t j, double value) __attribute__((always_inline)) {
+        x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) {
             double* at = weights + j * stride;
             for (std::size_t u = 0; u < used; ++u) at[labels[u]] += value * coefficient[labels[u]];
         });
@@ -69,7 +51,7 @@ void add_row(const Rows& x, std::size_t row, const double* coefficient, std::siz
             double* to = weights + k;
             Window<W.value> factors;
             factors.load(coefficient + k);
-            for_entries(x, row, [&](std::size_t j, double value) __attribute__((always_inline)) {
+            x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) {
                 factors.add_product_to(value, to + j * stride);
             });
         });

@@ -98,10 +98,6 @@ def most_violating_joint_ranking(
         ``"greedy"`` places one negative after the other, with two assignment problems for each place, and may miss the
         maximum; ``"exact"`` tries every pattern and is for a handful of samples.
 
-    Returns
-    -------
-    JointRanking
-
     Examples
     --------
     The greedy search can fail (scores here are four times those of the usual scale, for the four pairs):

@@ -102,10 +102,6 @@ def most_violating_ranking(
         The loss counts so many times in the maximum: the hinge is that of ``loss_scale * delta + F(R) - F(R*)``. With 0 the
         answer is the ranking by score; negative scales take O(PN) time.
 
-    Returns
-    -------
-    ViolatingRanking
-
     Notes
     -----
     Where several places of a negative are equally good it takes the lowest; tied negatives are interchangeable.
@@ -239,10 +235,6 @@ def most_violating_rankings(
         As in :func:`most_violating_ranking`; one written in Python is solved query by query on one core.
     n_jobs : int, optional
         Threads; all available cores by default (also for -1).
-
-    Returns
-    -------
-    ViolatingRankings
 
     Examples
     --------

@@ -90,10 +90,6 @@ def best_labeling(unary: ArrayLike, pairwise: ArrayLike, *, edges: ArrayLike | N
     edges : int array of shape (E, 2), optional
         Pairs of nodes without cycles: a tree or a forest, nodes and edges in any order. By default the nodes form a chain.
 
-    Returns
-    -------
-    BestLabeling
-
     Notes
     -----
     Of equally good labelings of a chain it is the first in lexicographic order. On a forest every component starts with
@@ -130,10 +126,6 @@ def label_marginals(
         A tree or a forest, as in :func:`best_labeling`; a chain by default.
     temperature : float
         Not negative. At 0 all probability is on the best labeling, the one that :func:`best_labeling` returns.
-
-    Returns
-    -------
-    LabelMarginals
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,18 +13,7 @@ from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
-from maxmargin.structures.forest import (
-    CHAINS,
-    TREES,
-    Forests,
-    TreeWeights,
-    Words,
-    add_losses,
-    best_labels,
-    check_labels,
-    label_scores,
-    node_costs,
-)
+from maxmargin.structures.forest import CHAINS, TREES, Forests, TreeWeights, add_losses, best_labels, check_labels, label_scores
 from maxmargin.structures.rows import check_rows, row_norms
 
 
@@ -48,7 +37,7 @@ class LabelingProblem(ArrayProblem, ABC):
         Divide the Hamming loss by the number of nodes of the forest.
     """
 
-    words: ClassVar[Words] = TREES
+    words = TREES
 
     def __init__(
         self, X: Any, y: ArrayLike, offsets: ArrayLike, parent: ArrayLike | None, n_labels: int, *, normalize: bool = True
@@ -62,8 +51,7 @@ class LabelingProblem(ArrayProblem, ABC):
         self.n_inputs = int(self.X.shape[1])
         self.n_blocks = len(self.forests.lengths)
         self.n_features = TreeWeights.size(n_labels, self.n_inputs)
-        # What a wrong label costs at every node.
-        self.cost = node_costs(self.forests.lengths, normalize)
+        self.cost = self.forests.costs(normalize)
 
     def _forest_data(self) -> _core.LabelingData:
         features, labels = compiled_features(self.X), self.y.astype(np.int32)

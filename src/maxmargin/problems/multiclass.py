@@ -53,6 +53,7 @@ class MulticlassProblem(ArrayProblem):
         self.structure = ClassStructure(n_classes, X.shape[1], costs)
         self.n_classes, self.costs = n_classes, self.structure.costs
         self.sample_weight = check_weights(sample_weight, len(y))
+        self._counts = np.ones(len(y)) if self.sample_weight is None else self.sample_weight
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
 
@@ -69,8 +70,7 @@ class MulticlassProblem(ArrayProblem):
         labels = np.argmax(self.structure.augmented(self.X[chosen], weights, self.y[chosen], 1.0, 1.0), axis=1)
         found = []
         for block, label in zip(blocks, labels, strict=True):
-            truth, coefficients = self.y[block], np.zeros(self.n_classes)
-            weight = 1.0 if self.sample_weight is None else float(self.sample_weight[block])
+            weight, truth, coefficients = float(self._counts[block]), self.y[block], np.zeros(self.n_classes)
             coefficients[truth] += weight
             coefficients[label] -= weight
             psi = np.outer(coefficients, row_of(self.X, block)).ravel()
@@ -81,17 +81,15 @@ class MulticlassProblem(ArrayProblem):
         """The average over all samples, by two matrix products."""
         everyone = np.arange(self.n_blocks)
         answer = np.argmax(self.structure.augmented(self.X, weights, self.y, 1.0, 1.0), axis=1)
-        counts = np.ones(self.n_blocks) if self.sample_weight is None else self.sample_weight
         coefficients = np.zeros((self.n_blocks, self.n_classes))
-        coefficients[everyone, self.y] += counts
-        coefficients[everyone, answer] -= counts
+        coefficients[everyone, self.y] += self._counts
+        coefficients[everyone, answer] -= self._counts
         psi = np.asarray((self.X.T @ coefficients).T).ravel() / self.n_blocks
-        return Cut(psi, float(np.mean(counts * self.costs[self.y, answer])))
+        return Cut(psi, float(np.mean(self._counts * self.costs[self.y, answer])))
 
     def diameter(self) -> float:
         """``sqrt(2)`` times the largest norm of a sample, times its weight."""
-        norms = row_norms(self.X) * (1.0 if self.sample_weight is None else self.sample_weight)
-        return float(np.sqrt(2.0) * norms.max(initial=0.0))
+        return float(np.sqrt(2.0) * (row_norms(self.X) * self._counts).max(initial=0.0))
 
 
 class BinaryProblem(ArrayProblem):

@@ -40,12 +40,8 @@ class TreeWeights:
 
     def __init__(self, vector: Floats, n_labels: int, n_inputs: int) -> None:
         k = n_labels
-        self.emission, self.root, self.leaf, self.transition = (
-            part.reshape(shape)
-            for part, shape in zip(
-                np.split(vector, np.cumsum([k * n_inputs, k, k])), [(k, n_inputs), (k,), (k,), (k, k)], strict=True
-            )
-        )
+        emission, self.root, self.leaf, transition = np.split(vector, np.cumsum([k * n_inputs, k, k]))
+        self.emission, self.transition = emission.reshape(k, n_inputs), transition.reshape(k, k)
 
     @staticmethod
     def size(n_labels: int, n_inputs: int) -> int:
@@ -54,10 +50,7 @@ class TreeWeights:
 
 
 class ChainWeights(TreeWeights):
-    """The parts of a weight vector of a chain, as views: ``emission`` (K, p), ``first`` and ``last`` (K,), ``transition`` (K, K).
-
-    Transitions go from the row's label to the column's.
-    """
+    """The parts of a weight vector of a chain: as for trees, with the first position for the root and the last for the leaf."""
 
     @property
     def first(self) -> Floats:
@@ -106,6 +99,10 @@ class Forests:
         self.is_leaf = np.bincount(self.above, minlength=self.n_nodes) == 0
         self.edge_offsets = np.concatenate([[0], np.cumsum(~self.is_root)])[self.offsets]
 
+    def costs(self, normalize: bool) -> Floats:
+        """What a wrong label costs at every node: one over the number of nodes of its block, or one."""
+        return np.repeat(1.0 / self.lengths if normalize else np.ones(len(self.lengths)), self.lengths)
+
     def rows(self, block: int) -> slice:
         """Nodes of a block."""
         return slice(int(self.offsets[block]), int(self.offsets[block + 1]))
@@ -123,11 +120,6 @@ def label_scores(weights: TreeWeights, X: Any, is_root: Booleans, is_leaf: Boole
     scores[is_root] += weights.root
     scores[is_leaf] += weights.leaf
     return scores
-
-
-def node_costs(lengths: Ints, normalize: bool) -> Floats:
-    """What a wrong label costs at every node of blocks of these lengths: one over the length, or one."""
-    return np.repeat(1.0 / lengths if normalize else np.ones(len(lengths)), lengths)
 
 
 def add_losses(scores: Floats, truth: Ints, costs: Floats) -> None:
