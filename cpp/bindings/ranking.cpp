@@ -36,12 +36,9 @@ class PythonSearch final : public Search {
         });
         std::size_t at = 0;
         for (std::size_t q = 0; q < count; ++q) {
-            double ahead = 0;
-            queries[q].rank = queries[q].lo;
-            for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) {
-                ahead += positive(k) - queries[q].s + scale_ * step[at++];
-                if (ahead >= 0) ahead = 0, queries[q].rank = k + 1;
-            }
+            Query& query = queries[q];
+            query.rank = query.lo;
+            scan_ranks(query.lo, query.hi, [&](std::int32_t i) { return positive(i) - query.s + scale_ * step[at++]; }, query.rank);
         }
     }
     void thresholds(const Query* queries, std::size_t count, double* scores) const override {
@@ -78,11 +75,6 @@ class PythonSearch final : public Search {
     double half_pn_;
 };
 
-[[noreturn]] void raise_not_finite(std::int64_t index) {
-    throw nb::value_error(("scores must be finite, but scores[" + std::to_string(index) +
-                           "] is NaN or infinite; remove or replace such entries").c_str());
-}
-
 template <class T>
 nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, const nb::object& loss, const std::string& method, double loss_scale) {
     const auto n = static_cast<std::int64_t>(scores.size());
@@ -91,15 +83,13 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
     const auto gradient = zeros<T>({scores.size()});
     ListSolver<T> solver;
     Summary summary;
-    try {
+    {
         nb::gil_scoped_release unlocked;
         const auto make = [&](const double* p, std::int64_t n_pos, std::int64_t n_neg, double scale) -> std::unique_ptr<Search> {
             if (built_in) return built_in(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
         };
         summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data);
-    } catch (const NotFinite& error) {
-        raise_not_finite(error.index);
     }
     return nb::make_tuple(summary.loss, summary.hinge, gradient.array, array_of(solver.positives()), array_of(solver.negatives_above()),
                           summary.searches);
@@ -111,12 +101,10 @@ nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
     const std::size_t n_lists = offsets.size() - 1;
     const auto gradient = zeros<T>({scores.size()});
     const auto loss = zeros<double>({n_lists}), hinge = zeros<double>({n_lists});
-    try {
+    {
         nb::gil_scoped_release unlocked;
         solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), make, loss_scale, n_threads, gradient.data, loss.data,
                     hinge.data);
-    } catch (const NotFinite& error) {
-        raise_not_finite(error.index);
     }
     return nb::make_tuple(loss.array, hinge.array, gradient.array);
 }

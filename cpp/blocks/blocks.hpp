@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "blocks/weights.hpp"
@@ -66,6 +67,19 @@ void move_alphas(std::size_t n, const Alpha& alpha, Steps kind, const Plan& plan
         sum += a = std::max(0.0, a);
     }
     for (std::size_t c = 0; c < n; ++c) alpha(c) /= sum;
+}
+
+// Which of n outputs to forget until `most` are left: of those not in use the least violating; output 0, the truth, stays.
+template <class Alpha, class Hinge>
+std::vector<char> superfluous(std::size_t n, std::size_t most, const Alpha& alpha, const Hinge& hinge) {
+    std::vector<std::pair<double, std::size_t>> idle;
+    for (std::size_t c = 1; c < n; ++c)
+        if (alpha(c) == 0) idle.emplace_back(hinge(c), c);
+    std::sort(idle.begin(), idle.end());
+    idle.resize(std::min(idle.size(), n - std::min(n, most)));
+    std::vector<char> gone(n);
+    for (const auto& [value, c] : idle) gone[c] = 1;
+    return gone;
 }
 
 class Blocks {

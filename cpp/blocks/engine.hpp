@@ -118,13 +118,6 @@ class Engine {
         return {ridge + hinges.value() / n, dual_, last_gap_, missed.value() / n};
     }
 
-    // Every oracle once and nothing else; the mean of the largest hinges.
-    double sweep() {
-        CompensatedSum hinges;
-        for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) hinges.add(blocks_->ask(i).target);
-        return hinges.value() / static_cast<double>(blocks_->n_blocks());
-    }
-
     // Pairwise steps between remembered outputs alone, no oracle: blocks in proportion to their gaps, until these add up to at
     // most `goal` in a whole round or a limit is reached. True if the goal was.
     bool settle(double goal, std::size_t most_visits) {

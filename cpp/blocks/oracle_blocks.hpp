@@ -209,15 +209,8 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         Outputs& known = outputs_[i];
         keep_idle_ = true;
         if (!active_sets_ || known.size() <= most) return;
-        // Of those not in use, the least violating go first; the truth stays.
-        std::vector<std::pair<double, std::size_t>> idle;
-        for (std::size_t c = 1; c < known.size(); ++c)
-            if (known[c].alpha == 0) idle.emplace_back(hinge_of(known, c), c);
-        std::sort(idle.begin(), idle.end());
-        idle.resize(std::min(idle.size(), known.size() - most));
-        if (idle.empty()) return;
-        std::vector<char> gone(known.size());
-        for (const auto& [hinge, c] : idle) gone[c] = 1;
+        const auto gone = superfluous(known.size(), most, [&](std::size_t c) { return known[c].alpha; },
+                                      [&](std::size_t c) { return hinge_of(known, c); });
         known.filter([&](std::size_t c) { return !gone[c]; });
     }
 

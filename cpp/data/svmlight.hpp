@@ -110,18 +110,12 @@ struct Piece {
     std::string error;  // of line n_lines, where parsing stopped
     bool zero_index = false;  // is it the index 0?
 
+    // As new, but for the memory of the entries.
     void clear() {
-        n_entries = 0;
-        row_ends.clear();
-        labels.clear();
-        runs.clear();
-        comments.clear();
-        comment_ends.clear();
-        highest = -1;
-        has_zero = false;
-        n_lines = 0;
-        error.clear();
-        zero_index = false;
+        Piece fresh;
+        fresh.values.swap(values);
+        fresh.columns.swap(columns);
+        *this = std::move(fresh);
     }
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "buckets.hpp"
@@ -20,12 +21,6 @@ namespace maxmargin::ranking {
 
 // All but `table` need a QS-suitable loss that is not subtracted.
 enum class Method { automatic, buckets, quicksort, sort, greedy, table };
-
-// A score that is NaN or infinite, by its position.
-struct NotFinite : std::runtime_error {
-    std::int64_t index;
-    explicit NotFinite(std::int64_t at) : std::runtime_error("not finite"), index(at) {}
-};
 
 struct Summary {
     double loss = 0, hinge = 0;
@@ -48,9 +43,10 @@ template <class T>
 class ListSolver {
   public:
     // `relevant` holds 0 and 1; `gradient` comes in as zeros. Indices of the positives, best first, and the negatives
-    // above each are left in `positives()` and `negatives_above()`.
+    // above each are left in `positives()` and `negatives_above()`. Messages number the samples from `first` on.
     template <class MakeSearch>
-    Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient) {
+    Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
+                  std::int64_t first = 0) {
         find_positives(relevant, n);
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
@@ -64,7 +60,9 @@ class ListSolver {
         Summary summary;
         if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, 1, summary)) {
             for (std::int64_t i = 0; i < n; ++i)
-                if (!std::isfinite(scores[i])) throw NotFinite(i);
+                if (!std::isfinite(scores[i]))
+                    throw std::invalid_argument("scores must be finite, but scores[" + std::to_string(first + i) +
+                                                "] is NaN or infinite; remove or replace such entries");
             // Finite but so large that sums overflow: the problem is the same when scores and loss shrink together.
             factor = 0x1p-128;
             std::vector<T> shrunk(scores, scores + n);
@@ -169,15 +167,10 @@ void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64
         const std::int64_t first = static_cast<std::int64_t>(k) * chunk;
         for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
             const std::int64_t begin = offsets[q];
-            try {
-                const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make, Method::automatic,
-                                                     loss_scale, gradient + begin);
-                loss[q] = summary.loss;
-                hinge[q] = summary.hinge;
-            } catch (NotFinite& error) {
-                error.index += begin;
-                throw;
-            }
+            const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make, Method::automatic,
+                                                 loss_scale, gradient + begin, begin);
+            loss[q] = summary.loss;
+            hinge[q] = summary.hinge;
         }
     });
 }

@@ -59,6 +59,17 @@ class Search {
     double positive(std::int64_t i) const { return positives_[i - 1]; }
 
   protected:
+    // `rank` becomes the last of the ranks first + 1 .. last that is at least as good as all before it. What is added up is how far
+    // f_j(i+1) is ahead of the best so far: a huge early gain then swallows no later one.
+    template <class Gain>
+    static void scan_ranks(std::int32_t first, std::int32_t last, const Gain& gain, std::int32_t& rank) {
+        double ahead = 0;
+        for (std::int32_t i = first; i < last; ++i) {
+            ahead += gain(i);
+            if (ahead >= 0) ahead = 0, rank = i + 1;
+        }
+    }
+
     const double* positives_;
     std::int64_t n_pos_, n_neg_;
     double scale_;
@@ -197,12 +208,8 @@ class LossSearch final : public Search {
     }
 
     std::int32_t scan(std::int64_t j, double s) const override {
-        double ahead = 0;
         std::int32_t best = 1;
-        for (std::int32_t i = 1; i <= n_pos_; ++i) {
-            ahead += positive(i) - s + scale_ * plain_step(loss_, i, j);
-            if (ahead >= 0) ahead = 0, best = i + 1;
-        }
+        scan_ranks(1, static_cast<std::int32_t>(n_pos_ + 1), [&](std::int32_t i) { return positive(i) - s + scale_ * plain_step(loss_, i, j); }, best);
         return best;
     }
 
@@ -224,12 +231,7 @@ class LossSearch final : public Search {
             if (concave == q.hi) return;
             start = low;
         }
-        // How far f_j(i+1) is ahead of the best so far; counted from there, a huge early gain swallows no later one.
-        double ahead = 0;
-        for (std::int32_t i = start; i < q.hi; ++i) {
-            ahead += gain(i, q.j, q.s);
-            if (ahead >= 0) ahead = 0, q.rank = i + 1;
-        }
+        scan_ranks(start, q.hi, [&](std::int32_t i) { return gain(i, q.j, q.s); }, q.rank);
     }
 
     Loss loss_;

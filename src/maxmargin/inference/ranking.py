@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.queries import query_offsets
 
+T = TypeVar("T", bound=np.generic)
 Method = Literal["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 _METHODS = get_args(Method)
 
@@ -209,7 +210,7 @@ class ViolatingRankings:
     def interleaving(self) -> Ints:
         """One plus the number of samples of the other class above each sample of its query, shape (n,)."""
         sizes = np.diff(self._offsets)
-        n_pos, n_neg = (_in_input_order(np.repeat(count, sizes), self._order) for count in (self._n_pos, self._n_neg))
+        n_pos, n_neg = (in_input_order(np.repeat(count, sizes), self._order) for count in (self._n_pos, self._n_neg))
         pairs = np.rint(self.gradient.astype(np.float64) * (0.5 * n_pos * n_neg)).astype(np.int64)
         return np.asarray(np.where(self._relevant == 1, 1 - pairs, n_pos + 1 - pairs), dtype=np.int64)
 
@@ -253,7 +254,7 @@ def most_violating_rankings(
         values = values.astype(np.float64)
     ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
     delta, hinge, gradient = solve_lists(ordered, ordered_truth, offsets, loss, 1.0, thread_count(n_jobs))
-    return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
+    return ViolatingRankings(ids, delta, hinge, in_input_order(gradient, order), truth, offsets, order)
 
 
 # Below that a thread costs more than it brings.
@@ -287,7 +288,7 @@ def solve_lists(
     return delta, hinge, gradient
 
 
-def _in_input_order(values: NDArray[Any], order: NDArray[np.intp] | None) -> NDArray[Any]:
+def in_input_order(values: NDArray[T], order: NDArray[np.intp] | None) -> NDArray[T]:
     """Undo an ordering of the rows."""
     if order is None:
         return values

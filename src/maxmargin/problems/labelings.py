@@ -105,13 +105,7 @@ class LabelingProblem(ArrayProblem, ABC):
 
 
 class TreeProblem(LabelingProblem):
-    """Forests with Hamming loss; the best labeling is found by belief propagation (Viterbi).
-
-    Parameters
-    ----------
-    X, y, offsets, parent, n_labels, normalize
-        As for :class:`LabelingProblem`.
-    """
+    """Forests with Hamming loss, given as for :class:`LabelingProblem`; belief propagation (Viterbi) finds the best labeling."""
 
     offers = frozenset({"whole passes", "expectations"})
 
@@ -137,13 +131,7 @@ class TreeProblem(LabelingProblem):
 
 
 class ChainProblem(TreeProblem):
-    """Sequences of labels with Hamming loss: trees in which every position is the parent of the next.
-
-    Parameters
-    ----------
-    X, y, offsets, n_labels, normalize
-        As for :class:`LabelingProblem`, with sequences for forests.
-    """
+    """Sequences of labels, given as for :class:`LabelingProblem`: trees in which every position is the parent of the next."""
 
     words = CHAINS
 

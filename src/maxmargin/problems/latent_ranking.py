@@ -26,20 +26,11 @@ from maxmargin.problems.latent import LatentProblem
 
 @dataclass(frozen=True)
 class Plane:
-    """A cut in a form that outlives the imputation it was made with.
-
-    Attributes
-    ----------
-    loss : float
-    shares : array of shape (n_imputed,)
-        Coefficients of the imputed candidates in psi.
-    rest : array of shape (d,)
-        The part of psi that does not depend on them.
-    """
+    """A cut in a form that outlives the imputation it was made with."""
 
     loss: float
-    shares: Floats
-    rest: Floats
+    shares: Floats  # coefficients of the imputed candidates in psi
+    rest: Floats  # the part of psi that does not depend on them, shape (d,)
 
 
 class ImputedBags(LatentProblem):

@@ -112,13 +112,7 @@ class TreeStructure(Structure):
 
 
 class ChainStructure(TreeStructure):
-    """Labelings of sequences with Hamming loss; inputs are arrays or CSR matrices of shape (L, p).
-
-    Parameters
-    ----------
-    n_labels, n_inputs, normalize
-        As for :class:`TreeStructure`.
-    """
+    """Labelings of sequences, as :class:`TreeStructure`; inputs are arrays or CSR matrices of shape (L, p)."""
 
     words = CHAINS
 
