@@ -4,6 +4,7 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
+from reference_averages import averages
 from scipy import sparse
 
 from maxmargin import _core
@@ -67,22 +68,23 @@ class Averaging(Hidden):
         super().__init__(model)
         self.rng = None if seed is None else np.random.default_rng(seed)
         self.distributions, self.visited = {}, []
-        self.average, self.diameter = model.average, model.diameter
+        self.averages, self.diameter = averages(model), model.diameter
+        self.average = self.averages.average
 
     def interior(self, block, mass):
-        start = self.model.interior(block, mass)
+        start = self.averages.interior(block, mass)
         if self.rng is not None:
             # Reached by a tilt from a vertex that is not sharp.
-            start = self.model.tilt(block, self.model.interior(block, 0.9), self.rng.normal(size=self.n_features), 0.7)
+            start = self.averages.tilt(block, self.averages.interior(block, 0.9), self.rng.normal(size=self.n_features), 0.7)
         self.distributions[block] = start
         return start
 
     def tilt(self, block, distribution, weights, temperature):
         self.visited.append(block)
-        return self.model.tilt(block, distribution, weights, temperature)
+        return self.averages.tilt(block, distribution, weights, temperature)
 
     def mix(self, distribution, other, step):
-        mixed = self.model.mix(distribution, other, step)
+        mixed = self.averages.mix(distribution, other, step)
         self.distributions[self.visited[-1]] = mixed
         return mixed
 

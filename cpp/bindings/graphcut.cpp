@@ -1,6 +1,7 @@
 // Python face of the minimum cut: arrays in, arrays out, interpreter lock released.
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "bindings/arrays.hpp"
 #include "structures/binary_energy.hpp"
@@ -49,16 +50,8 @@ class GraphCut {
         nb::gil_scoped_release unlocked;
         energy_ = std::make_unique<BinaryEnergy>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)));
     }
-    nb::tuple solve_penalties(Unary unary, Values pairwise) {
-        return solve(unary, pairwise, [&](std::uint8_t* labels) { return energy_->solve_penalties(unary.data(), pairwise.data(), labels); });
-    }
-    nb::tuple solve_tables(Unary unary, Tables pairwise) {
-        return solve(unary, pairwise, [&](std::uint8_t* labels) { return energy_->solve_tables(unary.data(), pairwise.data(), labels); });
-    }
-
-  private:
-    template <class Pairwise, class Solve>
-    nb::tuple solve(const Unary& unary, const Pairwise& pairwise, const Solve& run) {
+    template <class Pairwise>
+    nb::tuple solve(Unary unary, Pairwise pairwise) {
         check_rows("unary", unary.shape(0), energy_->graph().n_nodes());
         check_rows("pairwise", pairwise.shape(0), energy_->graph().n_edges());
         const auto labels = zeros<std::uint8_t>({unary.shape(0)});
@@ -66,11 +59,13 @@ class GraphCut {
         {
             nb::gil_scoped_release unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
-            score = run(labels.data);
+            if constexpr (std::is_same_v<Pairwise, Tables>) score = energy_->solve_tables(unary.data(), pairwise.data(), labels.data);
+            else score = energy_->solve_penalties(unary.data(), pairwise.data(), labels.data);
         }
         return nb::make_tuple(score, labels.array);
     }
 
+  private:
     std::unique_ptr<BinaryEnergy> energy_;
     std::mutex busy_;
 };
@@ -81,6 +76,6 @@ void bind_graphcut(nb::module_& m) {
     m.def("max_flow", &max_flow, "n_nodes"_a, "edges"_a.noconvert(), "forward"_a.noconvert(), "backward"_a.noconvert(), "source"_a.noconvert(), "sink"_a.noconvert());
     nb::class_<GraphCut>(m, "GraphCut")
         .def(nb::init<std::int32_t, Edges>(), "n_nodes"_a, "edges"_a.noconvert())
-        .def("solve", &GraphCut::solve_penalties, "unary"_a.noconvert(), "tables"_a.noconvert())
-        .def("solve", &GraphCut::solve_tables, "unary"_a.noconvert(), "tables"_a.noconvert());
+        .def("solve", &GraphCut::solve<Values>, "unary"_a.noconvert(), "tables"_a.noconvert())
+        .def("solve", &GraphCut::solve<Tables>, "unary"_a.noconvert(), "tables"_a.noconvert());
 }

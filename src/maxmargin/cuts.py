@@ -257,7 +257,8 @@ class ExpectationProblem(Protocol):
     """A problem that can also *average* over outputs.
 
     A distribution over the outputs of a block is represented by whatever the problem likes (log-probabilities of classes,
-    log-marginals of a chain), as long as features and losses of the average can be had from it.
+    log-marginals of a chain), as long as features and losses of the average can be had from it. One with a compiled form, which
+    keeps distributions of its own, is asked for its diameter only.
     """
 
     n_blocks: int

@@ -7,7 +7,7 @@ average over outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from maxmargin import _core
 from maxmargin._validation import check_choice
@@ -25,8 +25,7 @@ class _Soft(Solver):
     needs: ClassVar[frozenset[Capability]] = frozenset({"expectations"})
 
     def _soft_steps(self, run: Run, start: Solution | None, temperature: float, rule: str, block: bool) -> None:
-        problem = run.problem.problem
-        assert isinstance(problem, ExpectationProblem)
+        problem = cast(ExpectationProblem, run.problem.problem)
         # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
         mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))
         settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, seed_of(run))
