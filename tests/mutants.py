@@ -126,15 +126,15 @@ MUTANTS = (
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"
     ),
     Mutant(
-        "cpp/blocks/labeling_blocks.hpp",
-        "active_score_[a] > active_score_[b]",
-        "active_score_[a] < active_score_[b]",
+        "cpp/blocks/blocks.hpp",
+        "std::sort(idle.begin(), idle.end());",
+        "std::sort(idle.rbegin(), idle.rend());",
         "test_block_engine.py -k forgotten",
     ),
     Mutant(
-        "cpp/blocks/oracle_blocks.hpp",
-        "std::sort(idle.begin(), idle.end());",
-        "std::sort(idle.rbegin(), idle.rend());",
+        "cpp/blocks/blocks.hpp",
+        "if (alpha(c) == 0) idle.emplace_back",
+        "idle.emplace_back",
         "test_python_oracles.py -k forgotten",
     ),
     Mutant(

@@ -6,6 +6,7 @@ With ``alpha_i`` a distribution over the outputs of block i, ``v_i = sum_y alpha
 """
 
 import numpy as np
+from reference_averages import averages
 
 # Steps in the interior end short of 1: a probability of zero could never grow again.
 ALMOST_ONE = 1.0 - 2.0**-52
@@ -162,21 +163,22 @@ class SoftSteps:
 
     def __init__(self, problem, lam, bounds, distributions, temperature, rule):
         self.problem, self.temperature, self.rule = problem, temperature, rule
+        self.averages = averages(problem)
         self.dual = Dual(problem.n_blocks, problem.n_features, lam, bounds)
         self.distributions = list(distributions)
         self.refresh()
 
     def refresh(self):
         for block, distribution in enumerate(self.distributions):
-            cut = self.problem.average(block, distribution)
+            cut = self.averages.average(block, distribution)
             self.dual.put(block, cut.dense(self.problem.n_features), cut.loss)
 
     def step(self, blocks):
         """Of one block, or of all at once."""
         dual, weights, temperature = self.dual, self.dual.weights, self.temperature
         while True:
-            tilted = [self.problem.tilt(b, self.distributions[b], weights, temperature) for b in blocks]
-            cuts = [self.problem.average(b, t) for b, t in zip(blocks, tilted, strict=True)]
+            tilted = [self.averages.tilt(b, self.distributions[b], weights, temperature) for b in blocks]
+            cuts = [self.averages.average(b, t) for b, t in zip(blocks, tilted, strict=True)]
             ends = [dual.corner(cut.dense(len(weights)), cut.loss) for cut in cuts]
             slope = sum(dual.block_gap(b, weights, *end) for b, end in zip(blocks, ends, strict=True))
             direction = sum(v - dual.v_block[b] for b, (v, _) in zip(blocks, ends, strict=True))
@@ -190,5 +192,5 @@ class SoftSteps:
             temperature *= 2
         for b, t in zip(blocks, tilted, strict=True):
             if step > 0:
-                self.distributions[b] = self.problem.mix(self.distributions[b], t, step)
+                self.distributions[b] = self.averages.mix(self.distributions[b], t, step)
         self.refresh()

@@ -4,6 +4,7 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
+from reference_averages import averages
 from scipy import sparse
 
 from maxmargin import _core
@@ -13,9 +14,15 @@ from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures import ChainWeights, Structure
 
 LAM = 0.1
+NEVER = 10**9
 # None, positivity, a box, and a box that does not contain zero.
 BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "off zero": (0.01, 0.08)}
 MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
+
+
+def frank_wolfe(steps="fw", cache=0, sampling="gap", seed=0):
+    """Settings of an engine."""
+    return _core.BlockSettings.frank_wolfe(sampling, steps, cache, seed)
 
 
 class ThreeClasses(Structure):
@@ -61,22 +68,23 @@ class Averaging(Hidden):
         super().__init__(model)
         self.rng = None if seed is None else np.random.default_rng(seed)
         self.distributions, self.visited = {}, []
-        self.average, self.diameter = model.average, model.diameter
+        self.averages, self.diameter = averages(model), model.diameter
+        self.average = self.averages.average
 
     def interior(self, block, mass):
-        start = self.model.interior(block, mass)
+        start = self.averages.interior(block, mass)
         if self.rng is not None:
             # Reached by a tilt from a vertex that is not sharp.
-            start = self.model.tilt(block, self.model.interior(block, 0.9), self.rng.normal(size=self.n_features), 0.7)
+            start = self.averages.tilt(block, self.averages.interior(block, 0.9), self.rng.normal(size=self.n_features), 0.7)
         self.distributions[block] = start
         return start
 
     def tilt(self, block, distribution, weights, temperature):
         self.visited.append(block)
-        return self.model.tilt(block, distribution, weights, temperature)
+        return self.averages.tilt(block, distribution, weights, temperature)
 
     def mix(self, distribution, other, step):
-        mixed = self.model.mix(distribution, other, step)
+        mixed = self.averages.mix(distribution, other, step)
         self.distributions[self.visited[-1]] = mixed
         return mixed
 

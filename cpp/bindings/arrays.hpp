@@ -28,6 +28,24 @@ using Reals = Input<double>;
 using Int32s = InputVector<std::int32_t>;
 using Int64s = InputVector<std::int64_t>;
 
+inline void require(bool holds, const char* message) {
+    if (!holds) throw nb::value_error(message);
+}
+
+// Blocks of nodes one after the other, and the parent of every node, counted within its block. A wrong one would read foreign
+// memory, so these checks stay even though Python has made them.
+inline void check_forests(const std::int64_t* begin, std::size_t count, const Int32s* parent, std::size_t n_nodes) {
+    bool rising = count >= 1 && begin[0] == 0 && begin[count - 1] == static_cast<std::int64_t>(n_nodes);
+    for (std::size_t q = 1; q < count && rising; ++q) rising = begin[q - 1] <= begin[q];
+    require(rising, "offsets must rise from 0 to the number of nodes");
+    if (!parent) return;
+    require(parent->size() == n_nodes, "parent must have one entry for each row");
+    for (std::size_t q = 0; q + 1 < count; ++q)
+        for (std::int64_t t = begin[q]; t < begin[q + 1]; ++t)
+            require(parent->data()[t] >= -1 && parent->data()[t] < t - begin[q],
+                    "every parent must be -1 or come before its child; number every node after its parent");
+}
+
 // Memory owned by the array it comes in.
 template <class T>
 struct Output {

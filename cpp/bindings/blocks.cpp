@@ -18,10 +18,6 @@ using namespace maxmargin::blocks;
 
 namespace {
 
-void require(bool holds, const char* message) {
-    if (!holds) throw nb::value_error(message);
-}
-
 // Rows of X, with the arrays that hold them.
 struct Features {
     Reals values;
@@ -48,6 +44,18 @@ struct Features {
     }
 };
 
+// The numbers that are not zero, and where they stand; how many. Every number is written, and the next one writes over it if it
+// is zero: no branch to predict.
+std::size_t compress(const double* x, std::size_t n, std::int32_t* where, double* values) {
+    std::size_t count = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+        where[count] = static_cast<std::int32_t>(j);
+        values[count] = x[j];
+        count += x[j] != 0;
+    }
+    return count;
+}
+
 // A dense matrix without its zeros: values, columns and where each row begins.
 nb::tuple compress_rows(const Input<double, nb::ndim<2>>& X) {
     const std::size_t rows = X.shape(0), columns = X.shape(1);
@@ -59,17 +67,11 @@ nb::tuple compress_rows(const Input<double, nb::ndim<2>>& X) {
         nb::gil_scoped_release unlocked;
         std::size_t count = 0;
         for (std::size_t e = 0; e < rows * columns; ++e) count += x[e] != 0;
-        // Every entry is written, and the next one writes over it if it is zero: no branch to predict.
         values.resize(count + 1);
         where.resize(count + 1);
         std::size_t to = 0;
         for (std::size_t r = 0; r < rows; ++r) {
-            for (std::size_t j = 0; j < columns; ++j) {
-                const double value = x[r * columns + j];
-                values[to] = value;
-                where[to] = static_cast<std::int32_t>(j);
-                to += value != 0;
-            }
+            to += compress(x + r * columns, columns, where.data() + to, values.data() + to);
             begin[r + 1] = static_cast<std::int64_t>(to);
         }
         values.pop_back();
@@ -122,15 +124,9 @@ struct PyLabelingData final : BlockData {
         require(n_labels >= 1 && n_labels <= LabelingBlocks::kMostLabels, "too many labels");
         check_labels(y, nodes, n_labels);
         require(cost.size() == nodes, "cost must have one entry per node");
-        require(offsets.size() >= 2 && offsets.data()[0] == 0 && offsets.data()[offsets.size() - 1] == static_cast<std::int64_t>(nodes),
-                "offsets must rise from 0 to the number of nodes");
+        check_forests(offsets.data(), offsets.size(), parent ? &*parent : nullptr, nodes);
+        require(offsets.size() >= 2, "there must be a block");
         for (std::size_t i = 1; i < offsets.size(); ++i) require(offsets.data()[i - 1] < offsets.data()[i], "blocks must not be empty");
-        if (parent) {
-            require(parent->size() == nodes, "parent must have one entry per node");
-            for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
-                for (std::int64_t t = offsets.data()[i]; t < offsets.data()[i + 1]; ++t)
-                    require(parent->data()[t] >= -1 && parent->data()[t] < t - offsets.data()[i], "parents must come before their children");
-        }
         data = {features.rows, y.data(), cost.data(), offsets.data(), parent ? parent->data() : nullptr, offsets.size() - 1, n_labels};
     }
     // The same blocks with a user's search for the best labeling.
@@ -262,7 +258,6 @@ class PythonOracle final : public Oracle {
         check_loss(block, answer.loss);
         answer.bound = bound.is_none() ? -INFINITY : nb::cast<double>(bound);
         if (std::isnan(answer.bound)) fail(block, "returned a bound that is not a number");
-        answer.count = 0;
         if (nb::isinstance<nb::tuple>(psi)) {
             const auto indices = nb::cast<Int32s>(psi[0]);
             const auto values = nb::cast<Reals>(psi[1]);
@@ -277,12 +272,7 @@ class PythonOracle final : public Oracle {
             fail(block, "returned " + std::to_string(dense.size()) + " features, but there are " + std::to_string(n_weights));
         answer.indices.resize(n_weights);
         answer.values.resize(n_weights);
-        for (std::size_t j = 0; j < n_weights; ++j) {
-            // Every entry is written, and the next one writes over it if it is zero: no branch to predict.
-            answer.indices[answer.count] = static_cast<std::int32_t>(j);
-            answer.values[answer.count] = dense.data()[j];
-            answer.count += dense.data()[j] != 0;
-        }
+        answer.count = compress(dense.data(), n_weights, answer.indices.data(), answer.values.data());
     }
 
     nb::object problem_, announced_, tilted_;
@@ -315,26 +305,15 @@ nb::ndarray<nb::numpy, std::int32_t> ask_decoder(const PyLabelingData& data, std
 }
 
 Settings frank_wolfe(const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed) {
-    Settings settings;
-    settings.sampling = chosen<Sampling>(
-        sampling, "sampling", {{"uniform", Sampling::uniform}, {"permutation", Sampling::permutation}, {"gap", Sampling::gap}});
-    settings.steps = chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"pairwise", Steps::pairwise}, {"away", Steps::away},
-                                                    {"all", Steps::all}, {"exact", Steps::exact}});
-    settings.cache = cache;
-    settings.seed = seed;
-    return settings;
+    return {chosen<Sampling>(sampling, "sampling", {{"uniform", Sampling::uniform}, {"permutation", Sampling::permutation}, {"gap", Sampling::gap}}),
+            chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"pairwise", Steps::pairwise}, {"away", Steps::away}, {"all", Steps::all},
+                                           {"exact", Steps::exact}}),
+            cache, seed};
 }
 
 Settings partial_linearization(double temperature, const std::string& rule, double mass, std::uint64_t seed) {
-    Settings settings;
-    settings.sampling = Sampling::permutation;
-    settings.soft = true;
-    settings.temperature = temperature;
-    settings.rule = chosen<Rule>(
-        rule, "rule", {{"line_search", Rule::line_search}, {"fixed", Rule::full}, {"backtracking", Rule::backtracking}});
-    settings.mass = mass;
-    settings.seed = seed;
-    return settings;
+    const auto how = chosen<Rule>(rule, "rule", {{"line_search", Rule::line_search}, {"fixed", Rule::full}, {"backtracking", Rule::backtracking}});
+    return {Sampling::permutation, Steps::fw, 0, seed, true, temperature, mass, how};
 }
 
 struct PyEngine {
@@ -400,27 +379,20 @@ void bind_blocks(nb::module_& m) {
                       const PyEngine*, bool>(),
              "data"_a, "lam"_a, "lower"_a.noconvert().none(), "upper"_a.noconvert().none(), "settings"_a, "start"_a.none(),
              "transport"_a = false)
-        .def("run",
-             [](nb::handle self, std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, double absolute, double relative) {
-                 const auto p = PyEngine::work(
-                     self, [&](Engine& e) { return e.run(most_visits, most_calls, quiet_calls, {absolute, relative}); });
-                 return nb::make_tuple(p.visits, p.calls, p.idle, p.reached);
-             },
-             "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
-        .def("gap_pass",
-             [](nb::handle self) {
-                 const auto c = PyEngine::work(self, [](Engine& e) { return e.gap_pass(); });
-                 return nb::make_tuple(c.primal, c.dual, c.gap, c.oracle_gap);
-             })
-        .def("sweep", [](nb::handle self) { return PyEngine::work(self, [](Engine& e) { return e.sweep(); }); })
-        .def("settle",
-             [](nb::handle self, double goal, std::size_t most_visits) {
-                 return PyEngine::work(self, [&](Engine& e) { return e.settle(goal, most_visits); });
-             },
-             "goal"_a, "most_visits"_a)
-        .def("step_all",
-             [](nb::handle self, double step) { return PyEngine::work(self, [&](Engine& e) { return e.step_all(step); }); },
-             "step"_a = -1.0)
+        .def("run", [](nb::handle self, std::size_t most_visits, std::size_t most_calls, std::size_t quiet_calls, double absolute, double relative) {
+            const auto p = PyEngine::work(self, [&](Engine& e) { return e.run(most_visits, most_calls, quiet_calls, {absolute, relative}); });
+            return nb::make_tuple(p.visits, p.calls, p.idle, p.reached);
+        }, "most_visits"_a, "most_calls"_a, "quiet_calls"_a, "absolute"_a, "relative"_a)
+        .def("gap_pass", [](nb::handle self) {
+            const auto c = PyEngine::work(self, [](Engine& e) { return e.gap_pass(); });
+            return nb::make_tuple(c.primal, c.dual, c.gap, c.oracle_gap);
+        })
+        .def("settle", [](nb::handle self, double goal, std::size_t most_visits) {
+            return PyEngine::work(self, [&](Engine& e) { return e.settle(goal, most_visits); });
+        }, "goal"_a, "most_visits"_a)
+        .def("step_all", [](nb::handle self, double step) {
+            return PyEngine::work(self, [&](Engine& e) { return e.step_all(step); });
+        }, "step"_a = -1.0)
         .def("weights", &PyEngine::weights)
         .def("gaps", [](const PyEngine& e) { return array_of(e.engine->sampler().gaps()); })
         .def_prop_ro("dual", [](const PyEngine& e) { return e.engine->dual(); })

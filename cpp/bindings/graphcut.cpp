@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "bindings/arrays.hpp"
 #include "structures/binary_energy.hpp"
@@ -116,16 +117,8 @@ class GraphCut {
         nb::gil_scoped_release unlocked;
         energy_ = std::make_unique<BinaryEnergy>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)));
     }
-    nb::tuple solve_penalties(Unary unary, Values pairwise) {
-        return solve(unary, pairwise, [&](std::uint8_t* labels) { return energy_->solve_penalties(unary.data(), pairwise.data(), labels); });
-    }
-    nb::tuple solve_tables(Unary unary, Tables pairwise) {
-        return solve(unary, pairwise, [&](std::uint8_t* labels) { return energy_->solve_tables(unary.data(), pairwise.data(), labels); });
-    }
-
-  private:
-    template <class Pairwise, class Solve>
-    nb::tuple solve(const Unary& unary, const Pairwise& pairwise, const Solve& run) {
+    template <class Pairwise>
+    nb::tuple solve(Unary unary, Pairwise pairwise) {
         check_rows("unary", unary.shape(0), static_cast<std::int64_t>(energy_->n_nodes()));
         check_rows("pairwise", pairwise.shape(0), static_cast<std::int64_t>(energy_->n_edges()));
         const auto labels = zeros<std::uint8_t>({unary.shape(0)});
@@ -133,11 +126,13 @@ class GraphCut {
         {
             nb::gil_scoped_release unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
-            score = run(labels.data);
+            if constexpr (std::is_same_v<Pairwise, Tables>) score = energy_->solve_tables(unary.data(), pairwise.data(), labels.data);
+            else score = energy_->solve_penalties(unary.data(), pairwise.data(), labels.data);
         }
         return nb::make_tuple(score, labels.array);
     }
 
+  private:
     std::unique_ptr<BinaryEnergy> energy_;
     std::mutex busy_;
 };
@@ -149,6 +144,6 @@ void bind_graphcut(nb::module_& m) {
     bind_flow<std::int64_t>(m, "IntegerFlow");
     nb::class_<GraphCut>(m, "GraphCut")
         .def(nb::init<std::int32_t, Edges>(), "n_nodes"_a, "edges"_a.noconvert())
-        .def("solve", &GraphCut::solve_penalties, "unary"_a.noconvert(), "tables"_a.noconvert())
-        .def("solve", &GraphCut::solve_tables, "unary"_a.noconvert(), "tables"_a.noconvert());
+        .def("solve", &GraphCut::solve<Values>, "unary"_a.noconvert(), "tables"_a.noconvert())
+        .def("solve", &GraphCut::solve<Tables>, "unary"_a.noconvert(), "tables"_a.noconvert());
 }

@@ -8,9 +8,9 @@ using namespace maxmargin::ranking;
 
 namespace {
 
-LossName loss_by_name(const std::string& name) {
-    return chosen<LossName>(name, "built-in loss", {{"ap", LossName::average_precision}, {"ndcg", LossName::ndcg}, {"auc", LossName::auc},
-                                                    {"mrr", LossName::reciprocal_rank}});
+BuiltIn loss_by_name(const std::string& name) {
+    return chosen<BuiltIn>(name, "built-in loss", {{"ap", &make_search<AveragePrecision>}, {"ndcg", &make_search<Ndcg>},
+                                                   {"auc", &make_search<Auc>}, {"mrr", &make_search<ReciprocalRank>}});
 }
 
 Method method_by_name(const std::string& name) {
@@ -36,12 +36,9 @@ class PythonSearch final : public Search {
         });
         std::size_t at = 0;
         for (std::size_t q = 0; q < count; ++q) {
-            double ahead = 0;
-            queries[q].rank = queries[q].lo;
-            for (std::int32_t k = queries[q].lo; k < queries[q].hi; ++k) {
-                ahead += positive(k) - queries[q].s + scale_ * step[at++];
-                if (ahead >= 0) ahead = 0, queries[q].rank = k + 1;
-            }
+            Query& query = queries[q];
+            query.rank = query.lo;
+            scan_ranks(query.lo, query.hi, [&](std::int32_t i) { return positive(i) - query.s + scale_ * step[at++]; }, query.rank);
         }
     }
     void thresholds(const Query* queries, std::size_t count, double* scores) const override {
@@ -78,29 +75,21 @@ class PythonSearch final : public Search {
     double half_pn_;
 };
 
-[[noreturn]] void raise_not_finite(std::int64_t index) {
-    throw nb::value_error(("scores must be finite, but scores[" + std::to_string(index) +
-                           "] is NaN or infinite; remove or replace such entries").c_str());
-}
-
 template <class T>
 nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, const nb::object& loss, const std::string& method, double loss_scale) {
     const auto n = static_cast<std::int64_t>(scores.size());
     const Method how = method_by_name(method);
-    const bool built_in = nb::isinstance<nb::str>(loss);
-    const LossName name = built_in ? loss_by_name(nb::cast<std::string>(loss)) : LossName::auc;
+    const BuiltIn built_in = nb::isinstance<nb::str>(loss) ? loss_by_name(nb::cast<std::string>(loss)) : nullptr;
     const auto gradient = zeros<T>({scores.size()});
     ListSolver<T> solver;
     Summary summary;
-    try {
+    {
         nb::gil_scoped_release unlocked;
         const auto make = [&](const double* p, std::int64_t n_pos, std::int64_t n_neg, double scale) -> std::unique_ptr<Search> {
-            if (built_in) return make_search(name, p, n_pos, n_neg, scale);
+            if (built_in) return built_in(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
         };
         summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data);
-    } catch (const NotFinite& error) {
-        raise_not_finite(error.index);
     }
     return nb::make_tuple(summary.loss, summary.hinge, gradient.array, array_of(solver.positives()), array_of(solver.negatives_above()),
                           summary.searches);
@@ -108,16 +97,14 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
 
 template <class T>
 nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, InputVector<std::int64_t> offsets, const std::string& loss_name, double loss_scale, int n_threads) {
-    const LossName name = loss_by_name(loss_name);
+    const BuiltIn make = loss_by_name(loss_name);
     const std::size_t n_lists = offsets.size() - 1;
     const auto gradient = zeros<T>({scores.size()});
     const auto loss = zeros<double>({n_lists}), hinge = zeros<double>({n_lists});
-    try {
+    {
         nb::gil_scoped_release unlocked;
-        solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), name, loss_scale, n_threads, gradient.data, loss.data,
+        solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), make, loss_scale, n_threads, gradient.data, loss.data,
                     hinge.data);
-    } catch (const NotFinite& error) {
-        raise_not_finite(error.index);
     }
     return nb::make_tuple(loss.array, hinge.array, gradient.array);
 }

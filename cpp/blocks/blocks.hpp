@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "blocks/weights.hpp"
@@ -42,6 +42,45 @@ struct Worst {
     double fall, alpha, rest;
     bool is_target;
 };
+
+// Of n outputs with the dual weights alpha(c) and hinges hinge[c], the least violating one in use becomes `at`.
+template <class Alpha, class Hinge>
+Worst least_violating(std::size_t n, const Alpha& alpha, const Hinge& hinge, std::size_t target, std::size_t& at) {
+    at = n;
+    for (std::size_t c = 0; c < n; ++c)
+        if (alpha(c) > 0 && (at == n || hinge[c] < hinge[at])) at = c;
+    Worst worst{0, alpha(at), 0, at == target};
+    for (std::size_t c = 0; c < n; ++c)
+        if (c != at) worst.fall += alpha(c) * (hinge[c] - hinge[at]), worst.rest += alpha(c);
+    return worst;
+}
+
+// The dual weights of n outputs after a step.
+template <class Alpha>
+void move_alphas(std::size_t n, const Alpha& alpha, Steps kind, const Plan& plan, std::size_t target, std::size_t worst) {
+    double sum = 0;
+    for (std::size_t c = 0; c < n; ++c) {
+        double& a = alpha(c);
+        if (kind != Steps::pairwise) a *= kind == Steps::fw ? 1 - plan.step : 1 + plan.step;
+        if (kind != Steps::away && c == target) a += plan.step;
+        if (kind != Steps::fw && c == worst) a = plan.full ? 0 : a - plan.step;
+        sum += a = std::max(0.0, a);
+    }
+    for (std::size_t c = 0; c < n; ++c) alpha(c) /= sum;
+}
+
+// Which of n outputs to forget until `most` are left: of those not in use the least violating; output 0, the truth, stays.
+template <class Alpha, class Hinge>
+std::vector<char> superfluous(std::size_t n, std::size_t most, const Alpha& alpha, const Hinge& hinge) {
+    std::vector<std::pair<double, std::size_t>> idle;
+    for (std::size_t c = 1; c < n; ++c)
+        if (alpha(c) == 0) idle.emplace_back(hinge(c), c);
+    std::sort(idle.begin(), idle.end());
+    idle.resize(std::min(idle.size(), n - std::min(n, most)));
+    std::vector<char> gone(n);
+    for (const auto& [value, c] : idle) gone[c] = 1;
+    return gone;
+}
 
 class Blocks {
   public:

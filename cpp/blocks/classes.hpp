@@ -148,28 +148,16 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
 
     Worst find_worst(std::size_t i) {
         const double* mu = point_of(i);
-        worst_ = data_.n_labels;
-        for (std::size_t k = 0; k < data_.n_labels; ++k)
-            if (mu[k] > 0 && (worst_ == data_.n_labels || hinge_[k] < hinge_[worst_])) worst_ = k;
-        Worst worst{0, mu[worst_], 0, worst_ == target_};
-        for (std::size_t k = 0; k < data_.n_labels; ++k)
-            if (k != worst_) worst.fall += mu[k] * (hinge_[k] - hinge_[worst_]), worst.rest += mu[k];
-        return worst;
+        return least_violating(data_.n_labels, [&](std::size_t k) { return mu[k]; }, hinge_, target_, worst_);
     }
 
     void set_change(std::size_t i, Steps kind) {
         const double* mu = point_of(i);
-        if (kind == Steps::pairwise) {
-            std::fill(change_.begin(), change_.end(), 0.0);
-            change_[target_] += 1;
-            change_[worst_] -= 1;
-            return;
-        }
-        const double factor = kind == Steps::fw ? -1 : 1;
+        const double factor = kind == Steps::pairwise ? 0 : kind == Steps::fw ? -1 : 1;
         for (std::size_t k = 0; k < data_.n_labels; ++k) change_[k] = factor * mu[k];
-        if (kind == Steps::fw) change_[target_] += 1;
-        else change_[worst_] -= 1;
-        balance(i);
+        if (kind != Steps::away) change_[target_] += 1;
+        if (kind != Steps::fw) change_[worst_] -= 1;
+        if (kind != Steps::pairwise) balance(i);
     }
 
     // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -117,13 +116,6 @@ class Engine {
         dual_ = exact_dual();
         const double ridge = 0.5 * blocks_->lambda() * blocks_->weights().squared_norm();
         return {ridge + hinges.value() / n, dual_, last_gap_, missed.value() / n};
-    }
-
-    // Every oracle once and nothing else; the mean of the largest hinges.
-    double sweep() {
-        CompensatedSum hinges;
-        for (std::size_t i = 0; i < blocks_->n_blocks(); ++i) hinges.add(blocks_->ask(i).target);
-        return hinges.value() / static_cast<double>(blocks_->n_blocks());
     }
 
     // Pairwise steps between remembered outputs alone, no oracle: blocks in proportion to their gaps, until these add up to at

@@ -113,22 +113,16 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
         Active& active = active_[i];
         const std::size_t L = data_.length(i);
         score_active(i);
-        const auto in_use = [&](std::size_t c) { return c == 0 || active.alpha[c] > 0; };
-        order_.clear();
-        std::size_t needed = 0;
-        for (std::size_t c = 0; c < active.alpha.size(); ++c) order_.push_back(c), needed += in_use(c);
-        std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-            if (in_use(a) != in_use(b)) return in_use(a);
-            return active_score_[a] > active_score_[b];
-        });
-        order_.resize(std::max(most, needed));
-        std::sort(order_.begin(), order_.end());
-        for (std::size_t to = 0; to < order_.size(); ++to) {
-            active.alpha[to] = active.alpha[order_[to]];
-            std::copy_n(labels_of(i, order_[to]), L, active.labels.begin() + static_cast<std::ptrdiff_t>(to * L));
+        const auto gone = superfluous(active.alpha.size(), most, [&](std::size_t c) { return active.alpha[c]; },
+                                      [&](std::size_t c) { return active_score_[c]; });
+        std::size_t to = 0;
+        for (std::size_t c = 0; c < gone.size(); ++c) {
+            if (gone[c]) continue;
+            active.alpha[to] = active.alpha[c];
+            std::copy_n(labels_of(i, c), L, active.labels.begin() + static_cast<std::ptrdiff_t>(L * to++));
         }
-        active.alpha.resize(order_.size());
-        active.labels.resize(order_.size() * L);
+        active.alpha.resize(to);
+        active.labels.resize(to * L);
     }
 
     void note_target(std::size_t i) override {
@@ -153,14 +147,8 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
     Worst find_worst(std::size_t i) {
         find_slot(i);
         score_active(i);
-        const Active& active = active_[i];
-        worst_ = kNone;
-        for (std::size_t c = 0; c < active.alpha.size(); ++c)
-            if (active.alpha[c] > 0 && (worst_ == kNone || active_score_[c] < active_score_[worst_])) worst_ = c;
-        Worst worst{0, active.alpha[worst_], 0, worst_ == slot_};
-        for (std::size_t c = 0; c < active.alpha.size(); ++c)
-            if (c != worst_) worst.fall += active.alpha[c] * (active_score_[c] - active_score_[worst_]), worst.rest += active.alpha[c];
-        return worst;
+        const auto& alpha = active_[i].alpha;
+        return least_violating(alpha.size(), [&](std::size_t c) { return alpha[c]; }, active_score_, slot_, worst_);
     }
 
     void set_change(std::size_t i, Steps kind) {
@@ -200,13 +188,7 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
         point_.move(i, plan.step);
         if (active_.empty()) return;
         auto& alpha = active_[i].alpha;
-        if (kind != Steps::pairwise)
-            for (double& a : alpha) a *= kind == Steps::fw ? 1 - plan.step : 1 + plan.step;
-        if (kind != Steps::away) alpha[slot_] += plan.step;
-        if (kind != Steps::fw) alpha[worst_] = plan.full ? 0 : alpha[worst_] - plan.step;
-        double sum = 0;
-        for (double& a : alpha) sum += a = std::max(0.0, a);
-        for (double& a : alpha) a /= sum;
+        move_alphas(alpha.size(), [&](std::size_t c) -> double& { return alpha[c]; }, kind, plan, slot_, worst_);
     }
 
   private:
@@ -294,7 +276,6 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
     double truth_score_ = 0;
     std::vector<std::int32_t> target_, targets_, away_;
     std::size_t slot_ = kNone, worst_ = 0;  // of the target and of the worst labeling, among those known
-    std::vector<std::size_t> order_;
 };
 
 }  // namespace maxmargin::blocks

@@ -139,11 +139,9 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
             oracle_->average(i, answer_);
             set_average(i);
         }
-        for (const Outputs& known : outputs_) {
-            if (known.only_truth()) continue;
+        for (const Outputs& known : outputs_)
             for (std::size_t c = 1; c < known.size(); ++c)
                 if (known[c].alpha > 0) known.add_to(c, weights_.v.data(), per_block() * known[c].alpha);
-        }
         weights_.project();
     }
 
@@ -158,10 +156,8 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
 
     double total_loss() const override {
         double total = 0;
-        for (const Outputs& known : outputs_) {
-            if (known.only_truth()) continue;
+        for (const Outputs& known : outputs_)
             for (std::size_t c = 1; c < known.size(); ++c) total += known[c].alpha * known[c].loss;
-        }
         return total;
     }
 
@@ -213,15 +209,8 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         Outputs& known = outputs_[i];
         keep_idle_ = true;
         if (!active_sets_ || known.size() <= most) return;
-        // Of those not in use, the least violating go first; the truth stays.
-        std::vector<std::pair<double, std::size_t>> idle;
-        for (std::size_t c = 1; c < known.size(); ++c)
-            if (known[c].alpha == 0) idle.emplace_back(hinge_of(known, c), c);
-        std::sort(idle.begin(), idle.end());
-        idle.resize(std::min(idle.size(), known.size() - most));
-        if (idle.empty()) return;
-        std::vector<char> gone(known.size());
-        for (const auto& [hinge, c] : idle) gone[c] = 1;
+        const auto gone = superfluous(known.size(), most, [&](std::size_t c) { return known[c].alpha; },
+                                      [&](std::size_t c) { return hinge_of(known, c); });
         known.filter([&](std::size_t c) { return !gone[c]; });
     }
 
@@ -253,20 +242,13 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         Outputs& known = outputs_[i];
         if (known.only_truth() && target_ == 0) return {0, 1, 0, true};
         add_target(i);
-        worst_ = known.size();
-        for (std::size_t c = 0; c < known.size(); ++c)
-            if (known[c].alpha > 0 && (worst_ == known.size() || hinges_[c] < hinges_[worst_])) worst_ = c;
-        Worst worst{0, known[worst_].alpha, 0, worst_ == target_};
-        for (std::size_t c = 0; c < known.size(); ++c)
-            if (c != worst_) worst.fall += known[c].alpha * (hinges_[c] - hinges_[worst_]), worst.rest += known[c].alpha;
-        return worst;
+        return least_violating(known.size(), [&](std::size_t c) { return known[c].alpha; }, hinges_, target_, worst_);
     }
 
     void set_change(std::size_t i, Steps kind) {
         add_target(i);
         const Outputs& known = outputs_[i];
         changes_.clear();
-        if (known.only_truth()) return;
         for (std::size_t c = 1; c < known.size(); ++c) {
             double change = 0;
             if (kind != Steps::pairwise) change = kind == Steps::fw ? -known[c].alpha : known[c].alpha;
@@ -302,16 +284,8 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
 
     void move_point(std::size_t i, Steps kind, const Plan& plan) {
         Outputs& known = outputs_[i];
-        if (known.only_truth()) return;
-        for (std::size_t c = 0; c < known.size(); ++c) {
-            double& alpha = known[c].alpha;
-            if (kind != Steps::pairwise) alpha *= kind == Steps::fw ? 1 - plan.step : 1 + plan.step;
-            if (kind != Steps::away && c == target_) alpha += plan.step;
-            if (kind != Steps::fw && c == worst_) alpha = plan.full ? 0 : alpha - plan.step;
-        }
-        double sum = 0;
-        for (std::size_t c = 0; c < known.size(); ++c) sum += known[c].alpha = std::max(0.0, known[c].alpha);
-        for (std::size_t c = 0; c < known.size(); ++c) known[c].alpha /= sum;
+        if (!known.only_truth())
+            move_alphas(known.size(), [&](std::size_t c) -> double& { return known[c].alpha; }, kind, plan, target_, worst_);
     }
 
     // In the interior a block has one output, the average of all.

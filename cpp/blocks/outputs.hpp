@@ -224,16 +224,11 @@ class Outputs {
     }
 
     // What every visit reads comes first; there are no more patterns than outputs.
-    Output* heads() { return reinterpret_cast<Output*>(memory_.get()); }
-    const Output* heads() const { return reinterpret_cast<const Output*>(memory_.get()); }
-    Pattern* patterns() { return reinterpret_cast<Pattern*>(heads() + room_); }
-    const Pattern* patterns() const { return reinterpret_cast<const Pattern*>(heads() + room_); }
-    double* products() { return reinterpret_cast<double*>(patterns() + room_); }
-    const double* products() const { return reinterpret_cast<const double*>(patterns() + room_); }
-    double* all_values() { return products() + triangle(room_); }
-    const double* all_values() const { return products() + triangle(room_); }
-    std::int32_t* all_indices() { return reinterpret_cast<std::int32_t*>(all_values() + entry_room_); }
-    const std::int32_t* all_indices() const { return reinterpret_cast<const std::int32_t*>(all_values() + entry_room_); }
+    Output* heads() const { return reinterpret_cast<Output*>(memory_.get()); }
+    Pattern* patterns() const { return reinterpret_cast<Pattern*>(heads() + room_); }
+    double* products() const { return reinterpret_cast<double*>(patterns() + room_); }
+    double* all_values() const { return products() + triangle(room_); }
+    std::int32_t* all_indices() const { return reinterpret_cast<std::int32_t*>(all_values() + entry_room_); }
 
     bool same_values(const Pattern& p, const SparseView& psi) const {
         return p.count == psi.count && std::memcmp(all_values() + p.begin, psi.values, psi.count * sizeof *psi.values) == 0;

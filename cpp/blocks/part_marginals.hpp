@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -148,12 +147,7 @@ class PartMarginals {
             } else {
                 // At a vertex that stays.
                 if (mu[plus ? up : down] >= 1 - kNothing) continue;
-                for (std::size_t k = 0; k < K; ++k) {
-                    const double value = factor * mu[k];
-                    if (k == up) put(k, value + 1);
-                    else if (k == down) put(k, value - 1);
-                    else put(k, value);
-                }
+                for (std::size_t k = 0; k < K; ++k) put(k, factor * mu[k] + (k == up) - (k == down));
             }
             end_row(t);
         }
@@ -264,12 +258,11 @@ class PartMarginals {
 
     void move(std::size_t i, double step) {
         double* const mu = nodes(i);
-        for (const Row& row : rows_) {
+        for (const Row& row : rows_)
             for (std::size_t e = row.begin; e < row.end; ++e) {
                 double& mass = mu[row.node * data_.n_labels + changes_[e].label];
                 mass = std::max(0.0, mass + step * changes_[e].value);
             }
-        }
         move_pairs(i, step);
     }
     void move_pairs(std::size_t i, double step) {

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "blocks/outputs.hpp"
-#include "blocks/windows.hpp"
 
 namespace maxmargin::blocks {
+
+// out[k] = sum over the pairs of value * dense[index + shift + k], for k below `width`; and dense[...] += value * factor[k].
+void dot_window(const SparseView& x, const double* dense, std::size_t width, double* out);
+void add_window(const SparseView& x, const double* factor, std::size_t width, double* dense);
 
 class Parts {
   public:

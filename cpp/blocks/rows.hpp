@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "numeric/clones.hpp"
+
 namespace maxmargin::blocks {
 
 // Arrays stay the caller's.
@@ -20,13 +22,16 @@ struct Rows {
     std::size_t first(std::size_t row) const { return begin ? static_cast<std::size_t>(begin[row]) : row * n_columns; }
     std::size_t size(std::size_t row) const { return begin ? static_cast<std::size_t>(begin[row + 1]) - first(row) : n_columns; }
 
+    // f(column, value) for all entries of a row.
     template <class F>
-    void for_each(std::size_t row, const F& f) const {
-        const std::size_t start = first(row), count = size(row);
+    MAXMARGIN_INLINE void for_each(std::size_t row, const F& f) const {
+        const std::size_t count = size(row);
+        const double* own = values + first(row);
         if (columns) {
-            for (std::size_t e = start; e < start + count; ++e) f(static_cast<std::size_t>(columns[e]), values[e]);
+            const std::int32_t* at = columns + first(row);
+            for (std::size_t e = 0; e < count; ++e) f(static_cast<std::size_t>(at[e]), own[e]);
         } else {
-            for (std::size_t j = 0; j < count; ++j) f(j, values[start + j]);
+            for (std::size_t j = 0; j < count; ++j) f(j, own[j]);
         }
     }
 

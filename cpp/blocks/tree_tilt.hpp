@@ -16,8 +16,6 @@ namespace maxmargin::blocks {
 class TreeTilt {
   public:
     explicit TreeTilt(const LabelingData& data) : data_(data) {}
-    // Scratch holds pointers into itself, so a copy makes its own.
-    TreeTilt(const TreeTilt& other) : data_(other.data_), edge_(other.edge_) {}
 
     bool in_use() const { return !edge_.empty(); }
     std::size_t n_bytes() const { return sizeof(double) * edge_.size(); }

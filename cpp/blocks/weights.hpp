@@ -49,12 +49,6 @@ class Direction {
         for (const std::uint32_t at : touched_) sum += values_[at] * values_[at];
         return sum;
     }
-    // The entry, which is zero from now on.
-    double take(std::size_t at) {
-        const double value = values_[at];
-        values_[at] = 0;
-        return value;
-    }
     double operator[](std::size_t at) const { return values_[at]; }
     const std::vector<std::uint32_t>& touched() const { return touched_; }
 

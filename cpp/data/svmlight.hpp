@@ -6,24 +6,21 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <exception>
 #include <limits>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "data/decimal.hpp"
+#include "numeric/threads.hpp"
 
 namespace maxmargin::data {
 
@@ -86,34 +83,6 @@ class Growing {
     std::size_t size_ = 0, capacity_ = 0;
 };
 
-// task(0) .. task(count - 1), shared out among threads; the first exception is thrown on.
-template <class Task>
-void share_out(int n_threads, std::size_t count, const Task& task) {
-    std::atomic<std::size_t> next{0};
-    std::atomic<bool> failed{false};
-    std::exception_ptr failure;
-    const auto work = [&] {
-        for (std::size_t k; !failed && (k = next.fetch_add(1)) < count;) {
-            try {
-                task(k);
-            } catch (...) {
-                if (!failed.exchange(true)) failure = std::current_exception();
-            }
-        }
-    };
-    std::vector<std::thread> threads;
-    const std::size_t helpers = std::min(count, static_cast<std::size_t>(std::max(1, n_threads))) - (count > 0);
-    threads.reserve(helpers);
-    try {
-        for (std::size_t t = 0; t < helpers; ++t) threads.emplace_back(work);
-    } catch (const std::system_error&) {
-        // The system gives no more threads; those at hand do all the work.
-    }
-    work();
-    for (std::thread& thread : threads) thread.join();
-    if (failure) std::rethrow_exception(failure);
-}
-
 // Rows of one query that follow each other; a name without data stands for lines without a query.
 struct QueryRun {
     std::size_t first_row;
@@ -141,18 +110,12 @@ struct Piece {
     std::string error;  // of line n_lines, where parsing stopped
     bool zero_index = false;  // is it the index 0?
 
+    // As new, but for the memory of the entries.
     void clear() {
-        n_entries = 0;
-        row_ends.clear();
-        labels.clear();
-        runs.clear();
-        comments.clear();
-        comment_ends.clear();
-        highest = -1;
-        has_zero = false;
-        n_lines = 0;
-        error.clear();
-        zero_index = false;
+        Piece fresh;
+        fresh.values.swap(values);
+        fresh.columns.swap(columns);
+        *this = std::move(fresh);
     }
 };
 

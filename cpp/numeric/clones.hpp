@@ -1,6 +1,9 @@
 // Functions compiled twice, for machines with and without AVX2; which one runs is decided when the library is loaded. Only for
-// code whose results do not depend on the width of registers.
+// code whose results do not depend on the width of registers, such as sums for each of several neighbouring numbers.
 #pragma once
+
+#include <cstddef>
+#include <type_traits>
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define MAXMARGIN_CLONES __attribute__((target_clones("avx2", "default")))
@@ -15,5 +18,80 @@ namespace maxmargin {
 
 using Pair = double __attribute__((vector_size(16)));
 using Quad = double __attribute__((vector_size(32)));
+
+// W neighbouring numbers in registers: quads, and a pair and a single one for the rest. No wider than needed: one that reaches
+// into the next would wait for what was just written there.
+template <int W>
+class Window {
+  public:
+    MAXMARGIN_INLINE void clear() {
+        for (int q = 0; q < Q; ++q) quads_[q] = Quad{0, 0, 0, 0};
+        pair_ = Pair{0, 0};
+        single_ = 0;
+    }
+    MAXMARGIN_INLINE void load(const double* from) {
+        for (int q = 0; q < Q; ++q) __builtin_memcpy(&quads_[q], from + 4 * q, sizeof(Quad));
+        if (P) __builtin_memcpy(&pair_, from + 4 * Q, sizeof(Pair));
+        if (S) single_ = from[W - 1];
+    }
+    MAXMARGIN_INLINE void store(double* to) const {
+        for (int q = 0; q < Q; ++q) __builtin_memcpy(to + 4 * q, &quads_[q], sizeof(Quad));
+        if (P) __builtin_memcpy(to + 4 * Q, &pair_, sizeof(Pair));
+        if (S) to[W - 1] = single_;
+    }
+    MAXMARGIN_INLINE void add(const Window& other) {
+        for (int q = 0; q < Q; ++q) quads_[q] += other.quads_[q];
+        pair_ += other.pair_;
+        single_ += other.single_;
+    }
+    // this += value * from, and to += value * this.
+    MAXMARGIN_INLINE void add_product(double value, const double* from) {
+        for (int q = 0; q < Q; ++q) add_one(quads_[q], Quad{value, value, value, value}, from + 4 * q);
+        if (P) add_one(pair_, Pair{value, value}, from + 4 * Q);
+        if (S) single_ += value * from[W - 1];
+    }
+    MAXMARGIN_INLINE void add_product_to(double value, double* to) const {
+        for (int q = 0; q < Q; ++q) add_one_to(quads_[q], Quad{value, value, value, value}, to + 4 * q);
+        if (P) add_one_to(pair_, Pair{value, value}, to + 4 * Q);
+        if (S) to[W - 1] += value * single_;
+    }
+
+  private:
+    static constexpr int Q = W / 4, P = W / 2 % 2, S = W % 2;
+    // Passed by reference: functions that are always inlined have no calling convention to disagree about.
+    template <class Vector>
+    static MAXMARGIN_INLINE void add_one(Vector& sum, const Vector& value, const double* from) {
+        Vector v;
+        __builtin_memcpy(&v, from, sizeof v);
+        sum += value * v;
+    }
+    template <class Vector>
+    static MAXMARGIN_INLINE void add_one_to(const Vector& factor, const Vector& value, double* to) {
+        Vector v;
+        __builtin_memcpy(&v, to, sizeof v);
+        v += value * factor;
+        __builtin_memcpy(to, &v, sizeof v);
+    }
+    Quad quads_[Q + 1];
+    Pair pair_;
+    double single_;
+};
+
+template <int W, int Step, class F>
+MAXMARGIN_INLINE void with_width(std::size_t width, const F& f) {
+    if constexpr (W > 0) {
+        if (width == W) f(std::integral_constant<int, W>());
+        else with_width<W - Step, Step>(width, f);
+    }
+}
+
+// Calls f(first, W) with W a constant, at most Most, until `width` numbers, a multiple of Step, are covered.
+template <int Most, int Step, class F>
+MAXMARGIN_INLINE void for_windows(std::size_t width, const F& f) {
+    constexpr int kWhole = Most / 4 * 4;
+    std::size_t k = 0;
+    for (; width - k > Most; k += kWhole) f(k, std::integral_constant<int, kWhole>());
+    with_width<Most, Step>(width - k, [&](auto W) __attribute__((always_inline)) { f(k, W); });
+}
 
 }  // namespace maxmargin

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "bucket_map.hpp"
@@ -41,14 +42,10 @@ class BucketMethod {
         }
         if (!draw_sample()) return false;
         if (coarse_.front() == coarse_.back()) {
-            switch (constant_list()) {
-                case Constant::yes: return true;
-                case Constant::unfit: return false;
-                case Constant::no: break;
-            }
+            if (const std::optional<bool> done = constant_list()) return *done;
         }
-        const std::int64_t live = live_fraction();
         const auto coarse_size = static_cast<std::int64_t>(coarse_.size());
+        const std::int64_t live = first_dead(coarse_, coarse_size);
         if (live * 8 < coarse_size) {
             bool finite = true;
             if (filter(live, finite)) {
@@ -65,7 +62,6 @@ class BucketMethod {
 
   private:
     static constexpr std::int64_t kNoSample = 4096;
-    enum class Constant { yes, no, unfit };
 
     // A sample of the negatives, four neighbours (one cache line) at evenly spread places with a jitter; `coarse_` is a
     // sorted part of it. Whatever the sample says is proved later, so a bad one costs time only.
@@ -114,8 +110,9 @@ class BucketMethod {
         if (begin < n_) visit(begin, n_);
     }
 
-    // All negatives equal (at w = 0, say): ranks are free inside a tie, so they are dealt out in input order.
-    Constant constant_list() {
+    // All negatives equal (at w = 0, say): ranks are free inside a tie, so they are dealt out in input order. Nothing if they are
+    // not equal, false if the score is not finite or too large.
+    std::optional<bool> constant_list() {
         const T value = static_cast<T>(coarse_.front());
         bool equal = true;
         for_negatives([&](std::int64_t begin, std::int64_t end) {
@@ -127,9 +124,9 @@ class BucketMethod {
                 equal = !differs;
             }
         });
-        if (!equal) return Constant::no;
+        if (!equal) return std::nullopt;
         const auto score = static_cast<double>(value);
-        if (!std::isfinite(guard(score))) return Constant::unfit;
+        if (!std::isfinite(guard(score))) return false;
         // The last position j of every rank, by bisection over j: P searches instead of N.
         std::vector<std::int64_t> ends(static_cast<std::size_t>(last_) + 1, 0);
         visit_monotone(search_, n_neg_, [&](std::int64_t k) { return Query{score, k + 1, 0, 0, 0}; }, 1, last_,
@@ -153,7 +150,7 @@ class BucketMethod {
                 begin = stop;
             }
         });
-        return Constant::yes;
+        return true;
     }
 
     // A rank that is almost surely not above the true rank of a score with k sampled scores above it.
@@ -176,7 +173,6 @@ class BucketMethod {
         }
         return low;
     }
-    std::int64_t live_fraction() const { return first_dead(coarse_, static_cast<std::int64_t>(coarse_.size())); }
 
     // Keep the negatives that are not surely below every positive. False if the certificate fails.
     bool filter(std::int64_t live, bool& finite) {

@@ -2,48 +2,36 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <exception>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "buckets.hpp"
 #include "classic.hpp"
+#include "numeric/threads.hpp"
 #include "placement.hpp"
 #include "search.hpp"
 #include "table.hpp"
 
 namespace maxmargin::ranking {
 
-enum class LossName { average_precision, ndcg, auc, reciprocal_rank };
 // All but `table` need a QS-suitable loss that is not subtracted.
 enum class Method { automatic, buckets, quicksort, sort, greedy, table };
-
-// A score that is NaN or infinite, by its position.
-struct NotFinite : std::runtime_error {
-    std::int64_t index;
-    explicit NotFinite(std::int64_t at) : std::runtime_error("not finite"), index(at) {}
-};
 
 struct Summary {
     double loss = 0, hinge = 0;
     std::int64_t searches = 0;
 };
 
-inline std::unique_ptr<Search> make_search(LossName name, const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale) {
-    switch (name) {
-        case LossName::average_precision: return std::make_unique<LossSearch<AveragePrecision>>(positives, n_pos, n_neg, scale);
-        case LossName::ndcg: return std::make_unique<LossSearch<Ndcg>>(positives, n_pos, n_neg, scale);
-        case LossName::auc: return std::make_unique<LossSearch<Auc>>(positives, n_pos, n_neg, scale);
-        case LossName::reciprocal_rank: return std::make_unique<LossSearch<ReciprocalRank>>(positives, n_pos, n_neg, scale);
-    }
-    throw std::logic_error("unknown loss");
+template <class Loss>
+std::unique_ptr<Search> make_search(const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale) {
+    return std::make_unique<LossSearch<Loss>>(positives, n_pos, n_neg, scale);
 }
+using BuiltIn = decltype(&make_search<Auc>);
 
 // Below this many negatives a sort is quicker than setting up buckets.
 inline constexpr std::int64_t kShortList = 192;
@@ -55,9 +43,10 @@ template <class T>
 class ListSolver {
   public:
     // `relevant` holds 0 and 1; `gradient` comes in as zeros. Indices of the positives, best first, and the negatives
-    // above each are left in `positives()` and `negatives_above()`.
+    // above each are left in `positives()` and `negatives_above()`. Messages number the samples from `first` on.
     template <class MakeSearch>
-    Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient) {
+    Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
+                  std::int64_t first = 0) {
         find_positives(relevant, n);
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
@@ -71,7 +60,9 @@ class ListSolver {
         Summary summary;
         if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, 1, summary)) {
             for (std::int64_t i = 0; i < n; ++i)
-                if (!std::isfinite(scores[i])) throw NotFinite(i);
+                if (!std::isfinite(scores[i]))
+                    throw std::invalid_argument("scores must be finite, but scores[" + std::to_string(first + i) +
+                                                "] is NaN or infinite; remove or replace such entries");
             // Finite but so large that sums overflow: the problem is the same when scores and loss shrink together.
             factor = 0x1p-128;
             std::vector<T> shrunk(scores, scores + n);
@@ -168,41 +159,20 @@ class ListSolver {
 
 // Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads.
 template <class T>
-void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, LossName name,
+void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, BuiltIn make,
                  double loss_scale, int n_threads, T* gradient, double* loss, double* hinge) {
-    std::atomic<std::int64_t> next{0};
-    std::atomic<bool> failed{false};
-    std::exception_ptr failure;
     const std::int64_t chunk = std::max<std::int64_t>(1, n_lists / (8 * n_threads));
-    auto work = [&]() noexcept {
-        std::int64_t begin = 0;
-        try {
-            ListSolver<T> solver;
-            const auto make = [&](const double* p, std::int64_t np, std::int64_t nn, double scale) { return make_search(name, p, np, nn, scale); };
-            for (std::int64_t first; (first = next.fetch_add(chunk)) < n_lists && !failed;)
-                for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
-                    begin = offsets[q];
-                    const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make,
-                                                         Method::automatic, loss_scale, gradient + begin);
-                    loss[q] = summary.loss;
-                    hinge[q] = summary.hinge;
-                }
-        } catch (NotFinite& error) {
-            error.index += begin;
-            if (!failed.exchange(true)) failure = std::current_exception();
-        } catch (...) {
-            if (!failed.exchange(true)) failure = std::current_exception();
+    share_out(n_threads, static_cast<std::size_t>((n_lists + chunk - 1) / chunk), [&](std::size_t k) {
+        ListSolver<T> solver;
+        const std::int64_t first = static_cast<std::int64_t>(k) * chunk;
+        for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
+            const std::int64_t begin = offsets[q];
+            const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make, Method::automatic,
+                                                 loss_scale, gradient + begin, begin);
+            loss[q] = summary.loss;
+            hinge[q] = summary.hinge;
         }
-    };
-    std::vector<std::thread> threads;
-    try {
-        for (int t = 1; t < n_threads; ++t) threads.emplace_back(work);
-    } catch (const std::exception&) {
-        // No more threads to be had: those there are do the work.
-    }
-    work();
-    for (std::thread& thread : threads) thread.join();
-    if (failure) std::rethrow_exception(failure);
+    });
 }
 
 }  // namespace maxmargin::ranking

@@ -59,6 +59,17 @@ class Search {
     double positive(std::int64_t i) const { return positives_[i - 1]; }
 
   protected:
+    // `rank` becomes the last of the ranks first + 1 .. last that is at least as good as all before it. What is added up is how far
+    // f_j(i+1) is ahead of the best so far: a huge early gain then swallows no later one.
+    template <class Gain>
+    static void scan_ranks(std::int32_t first, std::int32_t last, const Gain& gain, std::int32_t& rank) {
+        double ahead = 0;
+        for (std::int32_t i = first; i < last; ++i) {
+            ahead += gain(i);
+            if (ahead >= 0) ahead = 0, rank = i + 1;
+        }
+    }
+
     const double* positives_;
     std::int64_t n_pos_, n_neg_;
     double scale_;
@@ -109,10 +120,6 @@ struct Ndcg {
     double discount(std::int64_t k) const { return k < kTable ? discounts[k] : plain_discount(static_cast<double>(k)); }
     double drop(std::int64_t k) const { return k < kTable ? drops[k] : plain_drop(static_cast<double>(k)); }
     double step(std::int32_t i, std::int64_t j) const { return -factor * drop(i + j - 1); }
-    double plain_step(std::int32_t i, std::int64_t j) const {
-        const double k = static_cast<double>(i) + static_cast<double>(j);
-        return factor * (plain_discount(k) - plain_discount(k - 1));
-    }
 
     double ideal(std::int64_t n_pos) const {
         double total = 0;
@@ -173,12 +180,12 @@ struct ReciprocalRank {
 
 // A loss that keeps tables also knows how to do without; the classic procedures are timed as they were published.
 template <class Loss>
-auto plain_step(const Loss& loss, std::int32_t i, std::int64_t j, int) -> decltype(loss.plain_step(i, j)) {
-    return loss.plain_step(i, j);
-}
-template <class Loss>
-double plain_step(const Loss& loss, std::int32_t i, std::int64_t j, long) {
+double plain_step(const Loss& loss, std::int32_t i, std::int64_t j) {
     return loss.step(i, j);
+}
+inline double plain_step(const Ndcg& loss, std::int32_t i, std::int64_t j) {
+    const double k = static_cast<double>(i) + static_cast<double>(j);
+    return loss.factor * (Ndcg::plain_discount(k) - Ndcg::plain_discount(k - 1));
 }
 
 template <class Loss>
@@ -201,12 +208,8 @@ class LossSearch final : public Search {
     }
 
     std::int32_t scan(std::int64_t j, double s) const override {
-        double ahead = 0;
         std::int32_t best = 1;
-        for (std::int32_t i = 1; i <= n_pos_; ++i) {
-            ahead += positive(i) - s + scale_ * plain_step(loss_, i, j, 0);
-            if (ahead >= 0) ahead = 0, best = i + 1;
-        }
+        scan_ranks(1, static_cast<std::int32_t>(n_pos_ + 1), [&](std::int32_t i) { return positive(i) - s + scale_ * plain_step(loss_, i, j); }, best);
         return best;
     }
 
@@ -228,12 +231,7 @@ class LossSearch final : public Search {
             if (concave == q.hi) return;
             start = low;
         }
-        // How far f_j(i+1) is ahead of the best so far; counted from there, a huge early gain swallows no later one.
-        double ahead = 0;
-        for (std::int32_t i = start; i < q.hi; ++i) {
-            ahead += gain(i, q.j, q.s);
-            if (ahead >= 0) ahead = 0, q.rank = i + 1;
-        }
+        scan_ranks(start, q.hi, [&](std::int32_t i) { return gain(i, q.j, q.s); }, q.rank);
     }
 
     Loss loss_;

@@ -146,10 +146,6 @@ class Settler {
             }
             if (!progress) break;
         }
-        drop_empty();
-    }
-
-    void drop_empty() {
         auto& groups = waiting.groups;
         groups.erase(std::remove_if(groups.begin(), groups.end(), [](const Group& g) { return g.size() == 0; }), groups.end());
     }

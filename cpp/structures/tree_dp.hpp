@@ -157,11 +157,6 @@ class TreeSolver {
 
     // The labeling of the largest score. Of equally good ones, the one with the lowest label at node 0, then at node 1,
     // and so on; equality is that of the rounded sums.
-    double best(const Forest& forest, std::int32_t* labels) {
-        start(forest, 0);
-        return best_again(forest, labels);
-    }
-
     double best_again(const Forest& forest, std::int32_t* labels) {
         const std::size_t n = forest.n_labels;
         const double score = collect(forest);

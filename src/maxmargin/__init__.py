@@ -4,6 +4,7 @@ The names below are what most people need; everything else may move. They are lo
 ``import maxmargin`` costs next to nothing.
 """
 
+# ruff: noqa: F403, F405
 from __future__ import annotations
 
 import importlib
@@ -63,23 +64,7 @@ __all__ = [
 if TYPE_CHECKING:
     from maxmargin import data, estimators, inference, losses, metrics, path, problems, report, solvers, structures, surrogates
     from maxmargin import nn as nn
-    from maxmargin.estimators import (
-        ApproximateRankingSVM,
-        ChainSVM,
-        DirectLossMinimizer,
-        GraphSVM,
-        LatentRankingSVM,
-        LatentStructuredSVM,
-        MulticlassSVM,
-        PathSearchCV,
-        RankingSVM,
-        RegularizationPath,
-        StructuredSVM,
-        TreeSVM,
-        load_model,
-        regularization_path,
-        save_model,
-    )
+    from maxmargin.estimators import *
     from maxmargin.inference import ViolatingRanking, ViolatingRankings, most_violating_ranking, most_violating_rankings
     from maxmargin.storage import SavedFileError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,15 +41,10 @@ Words = str | Sequence[str | Setting]
 
 
 class ArgumentError(ValueError):
-    """An argument that cannot be used: which one, what is wrong and what to do. Its text is in the words of the library.
+    """An argument that cannot be used: its name, what is wrong and what to do. Its text is in the words of the library.
 
-    Parameters
-    ----------
-    argument : str
-        Its name.
-    problem, remedy : str, or sequence of str and Setting
-        Two halves of a sentence. Where they mention arguments, these are settings, so that :meth:`sentence` can spell them as
-        a command does.
+    Problem and remedy are two halves of a sentence. Where they mention arguments, these are settings, so that :meth:`sentence`
+    can spell them as a command does.
 
     Examples
     --------
@@ -73,6 +68,12 @@ class ArgumentError(ValueError):
         return self.sentence()
 
 
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Complain about a word that is not among those known."""
+    if value not in (choices := tuple(known)):
+        raise ValueError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
+
+
 def check_unmasked(values: Any, name: str) -> Any:
     """The values themselves; masked entries, which would count as whatever is under the mask, are refused."""
     if isinstance(values, np.ma.MaskedArray):
@@ -83,20 +84,10 @@ def check_unmasked(values: Any, name: str) -> Any:
     return values
 
 
-def check_matrix(X: Any, name: str = "X") -> Any:
+def check_matrix(X: Any) -> Any:
     """Features that can be read without harm: nothing masked, and sparse ones whose indices lie inside the matrix.
 
-    Parameters
-    ----------
-    X : array-like or sparse matrix of shape (n, d)
-        As users hand it in; shapes and numbers are for others to check.
-    name : str
-        What messages call it.
-
-    Returns
-    -------
-    array-like or sparse matrix
-        The same; sparse indices of 64 bits become 32 bits wherever they fit.
+    Shapes and numbers are for others to check. Sparse indices of 64 bits become 32 bits wherever they fit.
 
     Examples
     --------
@@ -109,7 +100,7 @@ def check_matrix(X: Any, name: str = "X") -> Any:
     """
     from scipy.sparse import issparse
 
-    X = check_unmasked(X, name)
+    X = check_unmasked(X, "X")
     if not issparse(X):
         return X
     X = copy.copy(X)  # its arrays may be cut to size and replaced
@@ -120,27 +111,26 @@ def check_matrix(X: Any, name: str = "X") -> Any:
         elif X.format == "coo" and any(((at < 0) | (at >= n)).any() for at, n in zip((X.row, X.col), X.shape, strict=True)):
             raise ValueError("indices are out of range")
     except ValueError as error:
-        problem = f"{name} is a broken sparse matrix ({error})"
-        raise ArgumentError(name, problem, "make it anew") from error
+        raise ArgumentError("X", f"X is a broken sparse matrix ({error})", "make it anew") from error
     if compressed and X.indices.dtype == np.int64 and max(*X.shape, X.nnz) <= np.iinfo(np.int32).max:
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X
 
 
-def check_labels(y: Any, name: str = "y") -> Any:
+def check_labels(y: Any) -> Any:
     """Labels of which none is missing: neither masked nor None.
 
     >>> check_labels([1, None])
     Traceback (most recent call last):
     maxmargin._validation.ArgumentError: y has no label for sample 2 (None); leave out samples without one
     """
-    y = check_unmasked(y, name)
+    y = check_unmasked(y, "y")
     labels = np.asarray(y)
     if labels.dtype == object and labels.ndim:  # no labels at all are for others to refuse
         missing = [k for k, label in enumerate(labels.ravel()) if label is None or type(label).__name__ in ("NAType", "NaTType")]
         if missing:
-            problem = f"{name} has no label for sample {missing[0] + 1} ({labels.ravel()[missing[0]]})"
-            raise ArgumentError(name, problem, "leave out samples without one")
+            problem = f"y has no label for sample {missing[0] + 1} ({labels.ravel()[missing[0]]})"
+            raise ArgumentError("y", problem, "leave out samples without one")
     return y
 
 
@@ -155,43 +145,39 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> Reals:
         raise ValueError(f"{name} has {array.size} entries; at most {MAX_SAMPLES} fit into one list")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers, but has dtype {array.dtype}")
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    # The kernels expect the machine's byte order and no gaps; the caller's array is never written to.
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return np.ascontiguousarray(array)
+    # The kernels expect the machine's byte order, which these have, and no gaps; the caller's array is never written to.
+    return np.ascontiguousarray(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
 
 
-def check_relevant(relevant: ArrayLike, n: int, name: str = "relevant") -> Bytes:
+def check_relevant(relevant: ArrayLike, n: int) -> Bytes:
     """A contiguous array of n bytes 0 or 1 from booleans, or from numbers that are all 0 or 1."""
     array = np.asarray(relevant)
     if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, but has shape {array.shape}")
+        raise ValueError(f"relevant must be one-dimensional, but has shape {array.shape}")
     if len(array) != n:
-        raise ValueError(f"{name} has {len(array)} entries, but scores has {n}; they must be of equal length")
+        raise ValueError(f"relevant has {len(array)} entries, but scores has {n}; they must be of equal length")
     if array.dtype != np.bool_:
         if array.dtype.kind not in "fiu":
-            raise TypeError(f"{name} must be booleans or zeros and ones, but has dtype {array.dtype}")
+            raise TypeError(f"relevant must be booleans or zeros and ones, but has dtype {array.dtype}")
         truth = array == 1
         if not np.array_equal(truth, array != 0):
             odd = array[(array != 0) & (array != 1)][0]
             raise ValueError(
-                f"{name} must contain only 0 and 1, but contains {odd}; "
+                f"relevant must contain only 0 and 1, but contains {odd}; "
                 "for graded or -1/+1 labels pass a comparison such as y > 0"
             )
         array = truth
     return np.ascontiguousarray(array).view(np.uint8)
 
 
-def check_both_classes(relevant: Bytes, name: str = "relevant") -> tuple[int, int]:
+def check_both_classes(relevant: Bytes) -> tuple[int, int]:
     """Numbers of positives and negatives, both at least one."""
     n_pos = int(np.count_nonzero(relevant))
     n_neg = relevant.size - n_pos
     if n_pos == 0:
-        raise ValueError(f"{name} marks no sample as positive; rank losses need at least one positive sample")
+        raise ValueError("relevant marks no sample as positive; rank losses need at least one positive sample")
     if n_neg == 0:
-        raise ValueError(f"{name} marks every sample as positive; rank losses need at least one negative sample")
+        raise ValueError("relevant marks every sample as positive; rank losses need at least one negative sample")
     return n_pos, n_neg
 
 

@@ -56,13 +56,8 @@ class Certificate:
 
     def scaled(self, factor: float) -> Certificate:
         """The same for the objective times ``factor``."""
-        return replace(
-            self,
-            primal=factor * self.primal,
-            dual=factor * self.dual,
-            oracle_gap=factor * self.oracle_gap,
-            noise=factor * self.noise,
-        )
+        scaled = {name: factor * getattr(self, name) for name in ("primal", "dual", "oracle_gap", "noise")}
+        return replace(self, **scaled)
 
     def attributes(self) -> dict[str, Any]:
         """The fitted attributes by which estimators show it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,20 +98,12 @@ Capability = Literal["whole passes", "scores", "expectations", "exact steps"]
 
 
 class Audit(NamedTuple):
-    """What became of the claim that an oracle finds the maximum, or bounds it.
+    """What became of the claim that an oracle finds the maximum, or bounds it."""
 
-    Attributes
-    ----------
-    n_blocks : int
-        Blocks that were looked at.
-    n_wrong : int
-        Blocks with an output that is better than what the oracle found, or claimed to be possible: it is not exact.
-    excess : float
-        The largest difference of their hinges.
-    """
-
+    # Blocks that were looked at, and those with an output better than what the oracle found, or claimed to be possible.
     n_blocks: int
     n_wrong: int
+    # The largest difference of their hinges.
     excess: float
 
 
@@ -230,65 +222,34 @@ def vouches(instance: object, name: str) -> bool:
     return not overrides(instance, next(cls for cls in type(instance).__mro__ if name in vars(cls)))
 
 
-@runtime_checkable
-class LinearScores(Protocol):
-    """Scores are opaque: solvers add them, multiply them by numbers, and ask a gradient for its product with them.
-
-    Arrays are such scores; where data are spread over machines a handle is, and the numbers stay where the data are.
-    """
-
-    def __add__(self, other: Any) -> Self:
-        """Scores of the sum of two weight vectors."""
-        ...
-
-    def __sub__(self, other: Any) -> Self:
-        """Scores of the difference."""
-        ...
-
-    def __mul__(self, factor: float) -> Self:
-        """Scores of a multiple."""
-        ...
-
-
 class Tangent(NamedTuple):
-    """The mean hinge as a function of scores, at one point.
+    """The mean hinge as a function of scores, at one point."""
 
-    Attributes
-    ----------
-    hinge : float
-        Its value or, from an oracle that is not exact but bounds what it misses, that of the output found.
-    loss : float
-        Mean loss of the most violating outputs.
-    gradient : opaque
-        Its derivative; ``gradient.ravel() @ scores.ravel()`` is a number, ``-gradient`` has features.
-    bound : float, optional
-        Upper bound of the hinge if it is not the hinge itself.
-    """
-
+    # Its value or, from an oracle that is not exact but bounds what it misses, that of the outputs found; their mean loss.
     hinge: float
     loss: float
+    # The derivative; ``gradient.ravel() @ scores.ravel()`` is a number, ``-gradient`` has features.
     gradient: Any
+    # Upper bound of the hinge if it is not the hinge itself.
     bound: float | None = None
 
 
-@runtime_checkable
 class ScoredProblem(Protocol):
     """A problem whose hinges depend on the weights through few linear scores.
 
-    Along a line in the space of the weights the scores are then known without looking at the features again.
+    Along a line in the space of the weights the scores are then known without looking at the features again. Scores are opaque:
+    solvers add and subtract them, multiply them by numbers, and ask a gradient for its product with them. Arrays are such
+    scores; where data are spread over machines a handle is, and the numbers stay where the data are.
     """
 
     def scores(self, weights: Floats) -> Any:
-        """Linear in the weights; an array or another :class:`LinearScores`."""
-        ...
+        """Linear in the weights."""
 
     def tangent(self, scores: Any) -> Tangent:
         """The mean hinge, by inference in every block."""
-        ...
 
     def features(self, coefficients: Any) -> Floats:
         """The transposed map: ``features(c) . w == sum(c * scores(w))`` for all w."""
-        ...
 
 
 @runtime_checkable
@@ -296,7 +257,8 @@ class ExpectationProblem(Protocol):
     """A problem that can also *average* over outputs.
 
     A distribution over the outputs of a block is represented by whatever the problem likes (log-probabilities of classes,
-    log-marginals of a chain), as long as features and losses of the average can be had from it.
+    log-marginals of a chain), as long as features and losses of the average can be had from it. One with a compiled form, which
+    keeps distributions of its own, is asked for its diameter only.
     """
 
     n_blocks: int
@@ -304,23 +266,18 @@ class ExpectationProblem(Protocol):
 
     def interior(self, block: int, mass: float) -> Any:
         """A distribution with all but ``mass`` on the truth and no output at zero."""
-        ...
 
     def tilt(self, block: int, distribution: Any, weights: Floats, temperature: float) -> Any:
         """The distribution times ``exp(hinge of each output / temperature)``, normalised."""
-        ...
 
     def mix(self, distribution: Any, other: Any, step: float) -> Any:
         """``(1 - step) * distribution + step * other``."""
-        ...
 
     def average(self, block: int, distribution: Any) -> Cut:
         """The average of all cuts of the block under the distribution."""
-        ...
 
     def diameter(self) -> float:
         """An upper bound of ``||psi||`` over all outputs of all blocks."""
-        ...
 
 
 class CheckedProblem:
@@ -338,10 +295,6 @@ class CheckedProblem:
         self.calls = 0
         self.worse_than_truth = 0
         self._scored: Any = problem if "scores" in problem.capabilities else None
-
-    def cut(self, block: int, weights: Floats) -> Cut:
-        """One checked cut."""
-        return self.cuts([block], weights)[0]
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Checked cuts of several blocks."""

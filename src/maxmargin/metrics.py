@@ -65,9 +65,11 @@ class RankedLists:
         order = np.lexsort((grades, -values, ~found, query))
         self.scores = values[order]
         self.grades = grades[order]
+        self.relevant = self.grades > 0
         self.rows = order if rows is None else rows[order]  # where each sample stood in the input
         self.query = query
         self.starts = offsets[:-1]
+        self.sizes = sizes
         self.n_queries = len(sizes)
         self.place = np.arange(1, len(values) + 1) - np.repeat(self.starts, sizes)
         # What was not retrieved stands at no position.
@@ -81,7 +83,7 @@ class RankedLists:
         """Running sum inside each query."""
         running: Floats = np.cumsum(values, dtype=np.float64)
         before = running[self.starts] - values[self.starts]
-        return np.asarray(running - np.repeat(before, np.bincount(self.query, minlength=self.n_queries)))
+        return np.asarray(running - np.repeat(before, self.sizes))
 
 
 def average_precision(relevance: ArrayLike, scores: ArrayLike, *, qid: ArrayLike | None = None) -> float:
@@ -127,7 +129,7 @@ def interpolated_average_precision(
     if points is not None and points < 2:
         raise ValueError(f"points={points} must be at least 2 (recalls 0 and 1), or None for the area under the curve")
     lists = RankedLists(relevance, scores, qid)
-    relevant = lists.grades > 0
+    relevant = lists.relevant
     precisions = lists.seen(relevant) / lists.position
     total = 0.0
     for begin, end in zip(lists.starts, [*lists.starts[1:], len(relevant)], strict=True):
@@ -261,32 +263,29 @@ def metric_named(name: str, gains: Gains) -> Callable[[RankedLists], Floats]:
 
 
 def _average_precision(lists: RankedLists) -> Floats:
-    relevant = lists.grades > 0
-    precision_here = lists.seen(relevant) / lists.position
-    return _ratio(lists.per_query(precision_here * relevant), lists.per_query(relevant))
+    precision_here = lists.seen(lists.relevant) / lists.position
+    return ratio(lists.per_query(precision_here * lists.relevant), lists.per_query(lists.relevant))
 
 
 def _reciprocal_rank(lists: RankedLists) -> Floats:
-    relevant = lists.grades > 0
-    first = relevant & (lists.seen(relevant) == 1)
+    first = lists.relevant & (lists.seen(lists.relevant) == 1)
     return lists.per_query(first / lists.position)
 
 
 def _precision(lists: RankedLists, k: int) -> Floats:
     _check_k(k)
-    return lists.per_query((lists.grades > 0) & (lists.position <= k)) / k
+    return lists.per_query(lists.relevant & (lists.position <= k)) / k
 
 
 def _auc(lists: RankedLists) -> Floats:
-    relevant = lists.grades > 0
+    relevant = lists.relevant
     # Ties stand with the irrelevant first: give back half of what that costs.
     tied = np.concatenate(([False], (lists.scores[1:] == lists.scores[:-1]) & (lists.query[1:] == lists.query[:-1])))
     block = np.cumsum(~tied) - 1
     in_block = np.bincount(block, weights=~relevant)[block]
     irrelevant_above = lists.seen(~relevant) - 0.5 * in_block
-    n_pos, n_neg = lists.per_query(relevant), lists.per_query(~relevant)
-    wrong = lists.per_query(irrelevant_above * relevant)
-    return _ratio(n_pos * n_neg - wrong, n_pos * n_neg)
+    pairs = lists.per_query(relevant) * lists.per_query(~relevant)
+    return ratio(pairs - lists.per_query(irrelevant_above * relevant), pairs)
 
 
 def _ndcg(lists: RankedLists, k: int | None, gains: Gains) -> Floats:
@@ -295,12 +294,17 @@ def _ndcg(lists: RankedLists, k: int | None, gains: Gains) -> Floats:
         raise ValueError(f"gains={gains!r} is unknown; choose 'linear' or 'exponential'")
     grades = np.maximum(lists.grades, 0)
     gain = np.exp2(grades) - 1 if gains == "exponential" else grades
+    return ratio(lists.per_query(gain * discounts(lists.position, k)), ideal_gain(lists, gain, k))
 
-    def weight(position: NDArray[Any]) -> Floats:
-        return np.where(position <= (np.inf if k is None else k), 1 / np.log2(1.0 + position), 0.0)
 
-    ideal = gain[np.lexsort((-gain, lists.query))]
-    return _ratio(lists.per_query(gain * weight(lists.position)), lists.per_query(ideal * weight(lists.place)))
+def discounts(position: NDArray[Any], k: int | None) -> Floats:
+    """Those of DCG; nothing after the first ``k`` positions."""
+    return np.where(position <= (np.inf if k is None else k), 1 / np.log2(1.0 + position), 0.0)
+
+
+def ideal_gain(lists: RankedLists, gain: Floats, k: int | None) -> Floats:
+    """The largest DCG of every query, from the gains of its samples in any order."""
+    return lists.per_query(gain[np.lexsort((-gain, lists.query))] * discounts(lists.place, k))
 
 
 _WHOLE_LIST: dict[str, Callable[[RankedLists], Floats]] = {
@@ -311,7 +315,8 @@ _WHOLE_LIST: dict[str, Callable[[RankedLists], Floats]] = {
 }
 
 
-def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """The quotient, or 0 where there is nothing to divide by."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 

@@ -15,18 +15,14 @@ class StatusLine:
     """Says how far a run is, as often as it is told.
 
     On a terminal every text takes the place of the one before. In a pipe, a file or a notebook a text becomes a line of its own,
-    but only some seconds after the one before; the last one is always printed.
+    but only some seconds after the one before; the last one is always printed. Every text begins with the name, if there is one.
 
     Parameters
     ----------
-    name : str
-        What every text begins with.
+    shown : bool
+        False says nothing at all.
     transient : bool
         Leave nothing behind at the end: the line goes away from a terminal, and elsewhere the last text need not be printed.
-    stream : text file, optional
-        Standard error by default.
-    clock : callable
-        Seconds since some moment.
 
     Examples
     --------
@@ -40,17 +36,20 @@ class StatusLine:
         self,
         name: str = "",
         *,
+        shown: bool = True,
         transient: bool = False,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._prefix, self._transient, self._clock = f"{name}: " if name else "", transient, clock
+        self._prefix, self._shown, self._transient, self._clock = f"{name}: " if name else "", shown, transient, clock
         self._stream = sys.stderr if stream is None else stream
         self._printed = clock()
         self._waiting = ""
 
     def show(self, text: str) -> None:
         """The state of things."""
+        if not self._shown:
+            return
         self._waiting = text = self._prefix + text
         if self._stream.isatty():
             self._write(f"\r\033[K{text}")

@@ -19,13 +19,13 @@ Codes = Ints
 Names = list[int] | list[str]
 
 
-def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], Codes, NDArray[np.intp] | None]:
+def query_offsets(qid: ArrayLike | None, n: int) -> tuple[NDArray[Any], Codes, NDArray[np.intp] | None]:
     """Group rows by query.
 
     Parameters
     ----------
-    qid : array of shape (n,)
-        Numbers or text, in any order.
+    qid : array of shape (n,), or None
+        Numbers or text, in any order; None if all samples are of one query.
     n : int
         Number of samples.
 
@@ -43,15 +43,13 @@ def query_offsets(qid: ArrayLike, n: int) -> tuple[NDArray[Any], Codes, NDArray[
     >>> query_offsets([7, 3, 7], 3)
     (array([7, 3]), array([0, 2, 3]), array([0, 2, 1]))
     """
-    ids = _as_ids(qid)
+    ids = np.zeros(n, dtype=np.int64) if qid is None else _as_ids(qid)
     if ids.shape != (n,):
         raise ValueError(f"qid has shape {ids.shape}, but one query id for each of the {n} samples is needed")
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise ValueError("qid contains NaN; every sample must belong to a query")
     if n == 0:
         return ids, np.zeros(1, dtype=np.int64), None
-    if ids.dtype.kind in "mM" and np.isnat(ids).any():
-        raise ValueError("qid contains NaT; every sample must belong to a query")
+    if ids.dtype.kind in "fmM" and (ids != ids).any():  # what is missing differs from itself
+        raise ValueError(f"qid contains {'NaN' if ids.dtype.kind == 'f' else 'NaT'}; every sample must belong to a query")
     if ids.dtype == object:
         kinds = {next((kind for kind in (str, numbers.Real) if isinstance(entry, kind)), type(entry)) for entry in ids}
         # NaN is what differs from itself; some kinds of missing values cannot even be asked, but have a kind of their own.

@@ -141,18 +141,9 @@ class Archive(NamedTuple):
 
 
 def write_archive(path: Path, kind: str, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an archive in one step.
+    """Write an archive in one step: what JSON can hold, with finite numbers, and arrays of numbers, booleans or text.
 
-    Parameters
-    ----------
-    path : path
-        Any name.
-    kind : str
-        What is in it, say ``"model"``; :func:`read_archive` asks for the same.
-    content : mapping
-        What JSON can hold, with finite numbers.
-    arrays : mapping of str to array
-        Numbers, booleans or text, of any shape.
+    The kind says what is in it; :func:`read_archive` asks for the same.
     """
     header = {
         "format": _FORMAT,

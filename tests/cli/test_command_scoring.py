@@ -16,6 +16,17 @@ from maxmargin.report import report_contents
 # ---- predict ------------------------------------------------------------------------------------------------------------------
 
 
+def test_the_model_knows_its_label(run, tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}_2.csv").write_text((tmp_path / f"{name}.csv").read_text().replace("relevance", "grade", 1))
+    run("train", "train_2.csv", "--label", "grade", "--model", "m")
+    expected = run("evaluate", "m", "test_2.csv", "--label", "grade").stdout
+    assert run("evaluate", "m", "test_2.csv").stdout == expected
+    assert run("evaluate", "m", "test.csv", "--label", "relevance").stdout == expected
+    assert run("predict", "m", "test_2.csv").stdout == run("predict", "m", "test.csv").stdout
+    assert "there is no column 'grade'" in run("evaluate", "m", "test.csv", code=1).stderr
+
+
 def test_predict(run, tmp_path):
     run("train", "train.letor", "--model", "m")
     model, data = load_model("m"), load_svmlight("test.letor")

@@ -44,6 +44,12 @@ def test_text(tmp_path):
         load(tmp_path / "a.tsv")
 
 
+def test_ids_are_no_features():
+    text = b",y,DocID,idle,Unnamed: 0\n0,1,GX-1,0.5,7\n1,0,GX-2,2,8\n"
+    assert load_table(text, "y").feature_names == ["idle"]
+    assert load_table(text, "y", features=["Unnamed: 0", "idle"]).X.tolist() == [[7, 0.5], [8, 2]]
+
+
 @given(st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 3)), min_size=1, max_size=20))
 @settings(max_examples=50, deadline=None)
 def test_text_and_queries(rows):

@@ -359,13 +359,13 @@ def test_a_temperature_too_small_for_the_scores():
 
 
 def test_kernels_refuse_what_would_read_foreign_memory():
-    unary, pairwise, parent = Z((3, 2)), Z((2, 2)), np.array([-1, 0, 1], np.int32)
+    unary, pairwise, parent, whole = Z((3, 2)), Z((2, 2)), np.array([-1, 0, 1], np.int32), np.array([0, 3])
     for bad in ([-1, 0], [-1, 1, 0], [-1, 0, -2], [0, 0, 1]):
         with pytest.raises(ValueError, match="parent"):
-            _core.tree_best(unary, pairwise, np.array(bad, np.int32))
+            _core.forest_best_many(unary, pairwise, whole, np.array(bad, np.int32))
     for bad in (Z((2, 3)), Z((2, 2, 2)), Z(4), Z((3, 2, 1))):
         with pytest.raises(ValueError, match="pairwise must be of shape"):
-            _core.tree_best(unary, bad, parent)
+            _core.forest_best_many(unary, bad, whole, parent)
     for bad in ([], [0], [0, 2], [1, 3], [0, 4, 3], [0, -1, 3]):
         with pytest.raises(ValueError, match="offsets must rise"):
             _core.forest_best_many(unary, pairwise, np.array(bad, np.int64), None)

@@ -4,6 +4,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from reference_averages import averages
 
 from maxmargin.cuts import CheckedProblem
 from maxmargin.problems import ChainProblem, EnumeratedProblem, GraphProblem
@@ -96,17 +97,17 @@ def test_chain_distributions_equal_enumeration(temperature):
     weights = rng.normal(size=problem.n_features)
     for block in range(problem.n_blocks):
         psi, loss = all_chain_outputs(problem, block)
-        start = problem.interior(block, 0.3)
+        start = averages(problem).interior(block, 0.3)
         # Probabilities of all outputs: independent positions, times exp(hinge / temperature).
         outputs = list(product(range(3), repeat=len(start[0])))
         log_p = np.array([sum(start[0][t, label] for t, label in enumerate(y)) for y in outputs])
         log_p = log_p + (loss - psi @ weights) / temperature
         p = np.exp(log_p - log_p.max())
         p /= p.sum()
-        tilted = problem.average(block, problem.tilt(block, start, weights, temperature))
+        tilted = averages(problem).average(block, averages(problem).tilt(block, start, weights, temperature))
         np.testing.assert_allclose(tilted.psi, p @ psi, atol=1e-9)
         assert tilted.loss == pytest.approx(p @ loss, abs=1e-9)
-        cold = problem.average(block, problem.tilt(block, start, weights, 0.0))
+        cold = averages(problem).average(block, averages(problem).tilt(block, start, weights, 0.0))
         assert cold.hinge(weights) == pytest.approx(np.max(loss - psi @ weights), abs=1e-9)
     assert problem.diameter() >= max(np.linalg.norm(all_chain_outputs(problem, b)[0], axis=1).max() for b in range(4))
 

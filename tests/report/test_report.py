@@ -58,19 +58,16 @@ def test_expectation_is_the_mean_over_all_orders(name, grades):
     grades = np.array(grades, dtype=float)
     orders = list(itertools.permutations(range(len(grades))))
     truth = np.mean([metrics.evaluate(grades, np.array(order), metrics=[name])[name] for order in orders])
-    sizes, relevant = np.array([len(grades)]), np.array([np.count_nonzero(grades)])
-    assert expected_metric(name, sizes, relevant, grades, np.array([0])) == pytest.approx(truth, abs=1e-12)
+    assert expected_metric(name, RankedLists(grades, grades, None), grades) == pytest.approx(truth, abs=1e-12)
 
 
 def test_expectation_over_queries_is_a_mean():
     grades = np.array([1.0, 0, 2, 0, 0, 0, 0])
-    sizes, relevant, starts = np.array([2, 3, 2]), np.array([1, 1, 0]), np.array([0, 2, 5])
+    queries = [slice(0, 2), slice(2, 5), slice(5, 7)]
     for name in METRICS:
-        parts = [
-            expected_metric(name, sizes[k : k + 1], relevant[k : k + 1], grades[starts[k] : starts[k] + sizes[k]], np.array([0]))
-            for k in range(3)
-        ]
-        assert expected_metric(name, sizes, relevant, grades, starts) == pytest.approx(np.mean(parts))
+        parts = [expected_metric(name, RankedLists(grades[rows], grades[rows], None), grades[rows]) for rows in queries]
+        lists = RankedLists(grades, grades, np.repeat([7, 5, 6], [2, 3, 2]))
+        assert expected_metric(name, lists, grades) == pytest.approx(np.mean(parts))
 
 
 # ---- curves ------------------------------------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_averages import averages, log_mix, log_normalize, tilt
 from reference_steps import Dual, SoftSteps
 from scipy.optimize import minimize, minimize_scalar
 from solver_cases import BOUNDS, LAM, MODELS, Averaging, chain, engine_of, listed, make_model, outputs_of, primal_of
 
 from maxmargin import _core
 from maxmargin.problems import MulticlassProblem
-from maxmargin.problems.distributions import log_mix, log_normalize, tilt
 from maxmargin.solvers import BCFW, PartialLinearization
 from maxmargin.solvers.base import check_bounds
 
@@ -50,7 +50,7 @@ def log_probabilities(model, block, distribution):
 
 def random_interior(model, block, rng):
     """A distribution in the interior, reached by a tilt from a vertex that is not sharp."""
-    return model.tilt(block, model.interior(block, 0.9), rng.normal(size=model.n_features), 0.7)
+    return averages(model).tilt(block, averages(model).interior(block, 0.9), rng.normal(size=model.n_features), 0.7)
 
 
 def soft(temperature, rule="line_search", seed=0, mass=0.3):
@@ -114,7 +114,7 @@ def test_f2_direction_minimises_the_partly_linear_function(name, temperature):
         hinges = loss - psi @ weights
         before = random_interior(model, block, rng)
         log_alpha = log_probabilities(model, block, before)
-        s = np.exp(log_probabilities(model, block, model.tilt(block, before, weights, temperature)))
+        s = np.exp(log_probabilities(model, block, averages(model).tilt(block, before, weights, temperature)))
 
         def value(a, log_alpha=log_alpha, hinges=hinges):
             a = np.maximum(a, 1e-300)
@@ -142,10 +142,10 @@ def test_f3_slope_is_a_divergence(name, seed, temperature):
     rng = np.random.default_rng(seed)
     weights, block = rng.normal(size=model.n_features), int(rng.integers(model.n_blocks))
     before = random_interior(model, block, rng)
-    after = model.tilt(block, before, weights, temperature)
+    after = averages(model).tilt(block, before, weights, temperature)
     log_alpha, log_s = (log_probabilities(model, block, d) for d in (before, after))
     divergence = np.sum((np.exp(log_s) - np.exp(log_alpha)) * (log_s - log_alpha))
-    slope = model.average(block, after).hinge(weights) - model.average(block, before).hinge(weights)
+    slope = averages(model).average(block, after).hinge(weights) - averages(model).average(block, before).hinge(weights)
     assert slope == pytest.approx(temperature * divergence, rel=1e-9, abs=1e-11) and slope >= -1e-12
 
 
@@ -160,7 +160,7 @@ def test_f4_step_is_that_of_a_line_search(name, bounds, seed, temperature):
     assert engine.dual == pytest.approx(dual.value, abs=1e-12)
     reached = visit(engine)
     (block,) = problem.visited
-    tilted = model.average(block, model.tilt(block, before[block], dual.weights, temperature))
+    tilted = averages(model).average(block, averages(model).tilt(block, before[block], dual.weights, temperature))
     v, loss = dual.corner(tilted.psi, tilted.loss)
     v, loss = v - dual.v_block[block], loss - dual.l_block[block]
 
@@ -357,7 +357,7 @@ def test_c4_direction_of_any_tree_distribution_equals_enumeration(temperature):
             psi, loss = outputs_of(model, block)
             before = random_interior(model, block, rng)
             expected = log_normalize(log_probabilities(model, block, before) + (loss - psi @ weights) / temperature)
-            found = model.tilt(block, before, weights, temperature)
+            found = averages(model).tilt(block, before, weights, temperature)
             np.testing.assert_allclose(np.exp(log_probabilities(model, block, found)), np.exp(expected), atol=1e-12)
             # C2: positions are sums of their pairs.
             nodes, edges = np.exp(found[0]), np.exp(found[1])
@@ -372,10 +372,10 @@ def test_c5_mixtures_are_replaced_by_tree_distributions():
     # A tilt whose pairs are far from independent, mixed with one of the opposite sign.
     psi, loss = outputs_of(model, 0)
     weights = 3 * rng.normal(size=model.n_features)
-    ends = [model.tilt(0, model.interior(0, 0.9), sign * weights, 1.0) for sign in (1, -1)]
-    mixed = model.mix(*ends, 0.5)
+    ends = [averages(model).tilt(0, averages(model).interior(0, 0.9), sign * weights, 1.0) for sign in (1, -1)]
+    mixed = averages(model).mix(*ends, 0.5)
     explicit = log_mix(*(log_probabilities(model, 0, end) for end in ends), 0.5)
-    average = model.average(0, mixed)
+    average = averages(model).average(0, mixed)
     np.testing.assert_allclose(average.psi, np.exp(explicit) @ psi, atol=1e-12)
     assert average.loss == pytest.approx(np.exp(explicit) @ loss, abs=1e-12)
     assert np.abs(np.exp(log_probabilities(model, 0, mixed)) - np.exp(explicit)).max() > 1e-3
@@ -398,18 +398,19 @@ def test_c6_huge_scores_leave_no_nan(scale):
     for block in range(model.n_blocks):
         before = random_interior(model, block, rng)
         best = model.cut(block, weights)
-        for found in (model.tilt(block, before, scale * weights, 1.0), model.tilt(block, before, weights, 1 / scale)):
+        for factor, temperature in ((scale, 1.0), (1.0, 1 / scale)):
+            found = averages(model).tilt(block, before, factor * weights, temperature)
             nodes, edges = found
             assert np.isfinite(nodes).all() and np.isfinite(edges).all()
             np.testing.assert_allclose(np.exp(nodes).sum(axis=1), 1, atol=1e-12)
-            assert np.isfinite(model.average(block, found).psi).all()
+            assert np.isfinite(averages(model).average(block, found).psi).all()
         # C7: this is the most violating labeling, alone.
-        np.testing.assert_allclose(model.average(block, found).psi, best.psi, atol=1e-9)
+        np.testing.assert_allclose(averages(model).average(block, found).psi, best.psi, atol=1e-9)
         # Weights of the first position add a constant to all labels; so do those of all labels' emissions.
         shifted = weights.copy()
         shifted[model.n_labels * model.n_inputs :][: model.n_labels] += 1e3
         for temperature in (0.3, 1e-4):
-            one, two = (model.tilt(block, before, w, temperature) for w in (weights, shifted))
+            one, two = (averages(model).tilt(block, before, w, temperature) for w in (weights, shifted))
             np.testing.assert_allclose(np.exp(one[0]), np.exp(two[0]), atol=1e-8)
 
 

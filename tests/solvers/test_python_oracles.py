@@ -5,17 +5,15 @@ import pickle
 import threading
 import time
 import tracemalloc
-from functools import cache
 
 import numpy as np
 import pytest
 from reference_steps import OutputSteps
-from solver_cases import LAM, MODELS, Averaging, Hidden, engine_of, listed, make_model, optimum, outputs_of, primal_of
+from solver_cases import LAM, NEVER, Averaging, Hidden, engine_of, frank_wolfe, listed, make_model, optimum, primal_of
 
 from maxmargin import _core
 from maxmargin.cuts import Cut, Problem, SparseVector
-from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem
-from maxmargin.problems.arrays import compiled_features
+from maxmargin.problems import EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import (
     BCFW,
     ExponentiatedGradient,
@@ -27,7 +25,6 @@ from maxmargin.solvers import (
     Subgradient,
 )
 
-NEVER = 10**9
 ALL_SOLVERS = {
     "bcfw": BCFW(tol=1e-2),
     "pairwise": BCFW(tol=1e-4, steps="pairwise"),
@@ -40,10 +37,6 @@ ALL_SOLVERS = {
     "eg": ExponentiatedGradient(tol=2e-2, temperature=0.5, max_passes=5000),
 }
 SOLVERS = {name: solver for name, solver in ALL_SOLVERS.items() if name not in ("pl", "eg")}
-
-
-def frank_wolfe(steps="fw", cache=0, sampling="gap", seed=0):
-    return _core.BlockSettings.frank_wolfe(sampling, steps, cache, seed)
 
 
 class Counting(Hidden):
@@ -692,154 +685,6 @@ def test_pickled_solutions_keep_what_they_prove(name):
     if copy.state is not None:
         assert not copy.belongs_to(Marked(samples(0.1))) and not copy.belongs_to(Averaging(samples()))
     assert solver.solve(problem, LAM, start=copy).converged
-
-
-# ---- n-slack --------------------------------------------------------------------------------------------------------------
-
-
-def test_n_slack_converges_at_a_tiny_lambda():
-    """Was left with a gap of 0.87."""
-    rng = np.random.default_rng(0)
-    model = MulticlassProblem(rng.normal(size=(12, 3)), rng.integers(0, 3, 12), 3)
-    solution = NSlackCuttingPlane().solve(model, 1e-5)
-    best = BCFW(steps="pairwise", tol=1e-4, max_passes=1e5).solve(model, 1e-5)
-    assert solution.converged and solution.certified and solution.passes <= 60
-    assert solution.dual <= best.primal and best.dual <= solution.primal
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_n_slack_remembers(name):
-    """A start costs fewer passes than none, at the same lambda and at others; it leaves the earlier result alone."""
-    model, solver = make_model(name), NSlackCuttingPlane(tol=1e-5)
-    first = solver.solve(model, LAM)
-    assert first.converged and first.passes == len(first.history)
-    again = solver.solve(model, LAM, start=first)
-    assert again.converged and again.passes <= 2
-    dual = first.state.engine.dual
-    for lam in (0.3 * LAM, 3 * LAM):
-        cold, warm = (solver.solve(model, lam, start=start) for start in (None, first))
-        assert warm.converged and (warm.passes < cold.passes or cold.passes <= 2)
-        assert warm.primal == pytest.approx(cold.primal, rel=2e-5) and first.state.engine.dual == dual
-
-
-def test_n_slack_never_meets_an_output_twice():
-    """Every answer is remembered, those that are not in use too: what comes again has been solved for."""
-    model = make_model("chain")
-    answers = []
-
-    class Noting(Hidden):
-        def cuts(self, blocks, weights):
-            cuts = super().cuts(blocks, weights)
-            answers.append([(c.loss, c.psi.tobytes(), c.hinge(weights)) for c in cuts])
-            return cuts
-
-    problem = Noting(model)
-    solver = NSlackCuttingPlane(tol=1e-6)
-    cold = solver.solve(problem, LAM)
-    known = [{(loss, psi) for loss, psi, _ in column} for column in zip(*answers, strict=True)]
-    # Over what is known the problem is solved, so the duals of a second run begin where the first ended.
-    answers.clear()
-    warm = solver.solve(problem, 0.9 * LAM, start=cold)
-    assert warm.passes < cold.passes
-    new = sum((loss, psi) not in seen for seen, column in zip(known, zip(*answers, strict=True), strict=True)
-              for loss, psi, _ in column)  # fmt: skip
-    assert new < model.n_blocks
-    engine = engine_of(problem, frank_wolfe("pairwise", 2**31), 0.9 * LAM, None, cold.state.engine)
-    # All outputs that the first run met are still there: their hinges bound the gap among them.
-    before = len(answers)
-    while not engine.settle(1e-9, 1000):
-        pass
-    assert len(answers) == before
-    w = engine.weights()
-    mean = sum(max([0.0, *(loss - np.frombuffer(psi) @ w for loss, psi in seen)]) for seen in known) / model.n_blocks
-    assert engine.dual == pytest.approx(0.9 * LAM / 2 * w @ w + mean, abs=2e-9)
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "chain"])
-def test_labels_settle_among_the_known_ones(name):
-    """Compiled labels remember which ones were targets: after one gap pass, those at zero weights and the truths."""
-    model = make_model(name)
-    engine = engine_of(model, frank_wolfe("pairwise", 2**31), LAM)
-    engine.gap_pass()
-    while not engine.settle(1e-11, 1000):
-        pass
-    met = [model.cut(block, np.zeros(model.n_features)) for block in range(model.n_blocks)]
-    psi = [np.stack([np.zeros(model.n_features), cut.dense(model.n_features)]) for cut in met]
-    known = EnumeratedProblem(psi, [np.array([0.0, cut.loss]) for cut in met])
-    best = BCFW(steps="pairwise", tol=1e-9, max_passes=1e5).solve(known, LAM)
-    assert engine.dual == pytest.approx(best.dual, rel=1e-8)
-    # Two classes have no others; elsewhere more are to be met.
-    assert name == "binary" or engine.dual < optimum(name, "free").dual - 1e-3
-
-
-# ---- samples that count more than once ------------------------------------------------------------------------------------
-
-
-class Scaled(Hidden):
-    """Hinges times a weight each."""
-
-    def __init__(self, model, weights):
-        super().__init__(model)
-        self.weights = weights
-
-    def cut(self, block, weights):
-        cut = self.model.cut(block, weights)
-        return Cut(self.weights[block] * cut.psi, self.weights[block] * cut.loss)
-
-    cuts = Problem.cuts
-
-
-@cache
-def weighted(name):
-    model, counts = make_model(name), np.array([1.0, 2, 3, 1, 2, 4, 1, 1, 2])
-    binary = isinstance(model, BinaryProblem)
-    labels = (model.y > 0).astype(np.int32) if binary else model.y.astype(np.int32)
-    costs = None if binary else model.costs
-    data = _core.ClassData(compiled_features(model.X), labels, costs, 2 if binary else 3, counts)
-    rows = np.repeat(np.arange(9), counts.astype(int))
-    repeated = (
-        BinaryProblem(model.X[rows], model.y[rows]) if binary else MulticlassProblem(model.X[rows], model.y[rows], 3, model.costs)
-    )
-    return model, counts, data, repeated
-
-
-@pytest.mark.parametrize("bounds", [None, (-0.15, 0.3)])
-@pytest.mark.parametrize("steps", ["fw", "pairwise", "away", "all", "exact"])
-@pytest.mark.parametrize("name", ["multiclass", "sparse", "costs", "binary"])
-def test_weights_of_samples(name, steps, bounds):
-    """As if samples came several times, and as if hinges were multiplied."""
-    model, counts, data, repeated = weighted(name)
-    lower, upper = (None, None) if bounds is None else (np.full(model.n_features, b) for b in bounds)
-    engine = _core.BlockEngine(data, LAM, lower, upper, frank_wolfe(steps), None)
-    for _ in range(400):
-        running = engine.dual
-        primal, dual, gap, _ = engine.gap_pass()
-        assert running == pytest.approx(dual, abs=1e-11) and gap == pytest.approx(primal - dual, abs=1e-11)
-        engine.run(2 * model.n_blocks, NEVER, NEVER, 0.0, 0.0)
-    primal, dual, gap, _ = engine.gap_pass()
-    w = engine.weights()
-    hinges = [np.max(loss - psi @ w) for psi, loss in (outputs_of(model, block) for block in range(9))]
-    assert primal == pytest.approx(LAM / 2 * w @ w + counts @ hinges / 9, rel=1e-12)
-    # n times the objective is that of the longer list, at n lambda / N.
-    longer = counts.sum() / 9
-    best = BCFW(steps="pairwise", tol=1e-8, max_passes=1e5).solve(repeated, LAM / longer, bounds=bounds)
-    assert dual <= longer * best.primal + 1e-9 and longer * best.dual <= primal + 1e-9
-    assert gap <= (3e-2 if steps in ("fw", "away") else 1e-7) * primal
-    scaled = BCFW(steps="pairwise", tol=1e-7, max_passes=1e5).solve(Scaled(model, counts), LAM, bounds=bounds)
-    assert dual <= scaled.primal + 1e-9 and scaled.dual <= primal + 1e-9
-    assert scaled.primal == pytest.approx(longer * best.primal, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", ["costs", "binary"])
-def test_weights_of_samples_step_by_step(name):
-    model, counts, data, _ = weighted(name)
-    order = frank_wolfe(sampling="permutation")
-    engines = _core.BlockEngine(data, LAM, None, None, order, None), engine_of(Scaled(model, counts), order, LAM)
-    for _ in range(60):
-        for engine in engines:
-            engine.run(1, NEVER, NEVER, 0.0, 0.0)
-        assert engines[0].dual == pytest.approx(engines[1].dual, rel=1e-9, abs=1e-12)
-        np.testing.assert_allclose(engines[0].weights(), engines[1].weights(), rtol=1e-7, atol=1e-10)
 
 
 # ---- capabilities ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from reference_averages import averages, tilt
 from reference_steps import Dual
 from scipy import sparse
 from scipy.optimize import minimize
@@ -286,20 +287,21 @@ def test_multiclass_equals_crammer_singer():
 
 def test_zero_temperature_is_bcfw_and_full_steps_are_exponentiated_gradients():
     problem = make_model("multiclass")
+    over = averages(problem)
     rng = np.random.default_rng(0)
     weights = rng.normal(size=problem.n_features)
     for block in range(problem.n_blocks):
-        start = problem.interior(block, 0.5)
-        cold = problem.average(block, problem.tilt(block, start, weights, 1e-10))
+        start = over.interior(block, 0.5)
+        cold = over.average(block, over.tilt(block, start, weights, 1e-10))
         corner = problem.cut(block, weights)
         np.testing.assert_allclose(cold.psi, corner.psi, atol=1e-12)
         assert cold.loss == pytest.approx(corner.loss)
-        exact = problem.average(block, problem.tilt(block, start, weights, 0))
+        exact = over.average(block, over.tilt(block, start, weights, 0))
         np.testing.assert_array_equal(exact.psi, corner.psi)
         # alpha exp(H / tau) / Z
         hinges = outputs_of(problem, block)[1] - outputs_of(problem, block)[0] @ weights
         expected = np.exp(start) * np.exp(hinges / 0.3)
-        np.testing.assert_allclose(np.exp(problem.tilt(block, start, weights, 0.3)), expected / expected.sum(), rtol=1e-12)
+        np.testing.assert_allclose(np.exp(over.tilt(block, start, weights, 0.3)), expected / expected.sum(), rtol=1e-12)
     # Warm enough, BCPL takes full steps: the two methods walk together.
     hot = problem.diameter() ** 2 / (4 * LAM * problem.n_blocks) * 1.01
     together = [
@@ -336,8 +338,6 @@ def test_direction_identity_and_worked_example():
         (0.0, [1, 0, 0], 0.31741, 0.23062),
         (1.0, [0.1975, 0.7902, 0.0123], 1.0, 0.76086),
     ]:
-        from maxmargin.problems.distributions import tilt
-
         s = np.exp(tilt(np.log(alpha), hinges, temperature))
         np.testing.assert_allclose(s, expected, atol=1e-4)
         gamma = min(1.0, (s - alpha) @ hinges / np.sum((A @ (s - alpha)) ** 2))
@@ -349,9 +349,9 @@ def test_a_vertex_start_would_freeze():
     problem = make_model("multiclass")
     vertex = np.full(3, -np.inf)
     vertex[problem.y[0]] = 0.0
-    frozen = problem.tilt(0, vertex, np.ones(problem.n_features), 0.1)
+    frozen = averages(problem).tilt(0, vertex, np.ones(problem.n_features), 0.1)
     np.testing.assert_array_equal(frozen, vertex)
-    assert np.isfinite(problem.interior(0, 1e-3)).all()
+    assert np.isfinite(averages(problem).interior(0, 1e-3)).all()
 
 
 def test_heuristic_stop_is_not_certified_and_saves_passes():

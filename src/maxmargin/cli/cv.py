@@ -1,14 +1,12 @@
 """``maxmargin cv``: C by cross-validation.
 
-Folds are made of whole queries or, in a single list, of samples with their share of relevant ones. Inside a fold the values of
-C come in ascending order and each fit starts from the cuts of the one before; every one of them is still solved to the same
-certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs are threads: inference
-and linear algebra leave the interpreter to the others, and threads start at once and need no copies of the data.
+Inside a fold the values of C come in ascending order and each fit starts from the cuts of the one before; every one of them is
+still solved to the same certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs
+are threads: inference and linear algebra leave the interpreter to the others, and threads need no copies of the data.
 """
 
 from __future__ import annotations
 
-import json
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +24,7 @@ from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.cli import train
 from maxmargin.cli.evaluate import format_table, relevance_for
-from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import training_data
 from maxmargin.cli.signals import exit_code
 from maxmargin.data import RankingData
@@ -81,8 +79,7 @@ def run(
     gains: Any,
     jobs: int | None,
     model_file: Path | None,
-    as_json: bool,
-    quiet: bool,
+    printing: Printing,
 ) -> int:
     """Cross-validate, report, perhaps train on everything; the exit code."""
     if model_file is not None:
@@ -91,17 +88,14 @@ def run(
     values = sorted(set(grid)) if grid else default_grid(data)
     parameters, measure = agreed(data, parameters, metric, gains)
     with speaking_of(data_file):
-        table = cross_validate(data, parameters, values, folds, measure, jobs, show=shows_progress(as_json, quiet))
+        table = cross_validate(data, parameters, values, folds, measure, jobs, show=printing.progress)
     name = metric or train.metric_name(parameters["loss"])
     answer = _answer(train.describe(data, data_file), values, table, name, folds)
     trained = None
     if model_file is not None:
-        trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=shows_progress(as_json, quiet))
+        trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=printing.progress)
         answer["final"] = train.save(trained, data, data_file, model_file)
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-    elif not quiet:
-        _report(answer)
+    printing.tell(answer, _words)
     _warn(answer)
     if trained is not None:
         train.warn_unless_converged(trained)
@@ -148,7 +142,7 @@ def cross_validate(
 
 
 def split(data: RankingData, folds: int, seed: int, threshold: float) -> list[Rows]:
-    """Rows that are held out, for every fold."""
+    """Rows that are held out, for every fold: whole queries or, in a single list, samples with their share of relevant ones."""
     if data.qid is None:
         relevant = data.y > threshold
         rarer = int(min(np.count_nonzero(relevant), np.count_nonzero(~relevant)))
@@ -205,16 +199,14 @@ def _answer(about: dict[str, Any], values: list[float], table: list[list[Fit]], 
     return {**about, "metric": metric, "n_folds": folds, "best_C": best["C"], "results": results}
 
 
-def _report(answer: dict[str, Any]) -> None:
-    click.echo(train.data_line(answer))
+def _words(answer: dict[str, Any]) -> str:
+    header = ["C", f"{answer['metric'].upper()}, {answer['n_folds']} folds", "std. error", "largest gap"]
     rows = [
         [f"{row['C']:g}", f"{row['mean']:.4f}", f"{row['standard_error']:.4f}", f"{row['largest_relative_gap']:.1e}"]
         for row in answer["results"]
     ]
-    click.echo(format_table(["C", f"{answer['metric'].upper()}, {answer['n_folds']} folds", "std. error", "largest gap"], rows))
-    click.echo(f"best C: {answer['best_C']:g}")
-    if "final" in answer:
-        click.echo(train.model_lines(answer["final"]))
+    final = [train.model_lines(answer["final"])] if "final" in answer else []
+    return "\n".join([train.data_line(answer), format_table(header, rows), f"best C: {answer['best_C']:g}", *final])
 
 
 def _warn(answer: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.cli.options import DataOptions, check_reading
-from maxmargin.data import DataError, Wanted, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
+from maxmargin.data import DataError, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
 from maxmargin.data.source import lines, number
 from maxmargin.data.table import SVMLIGHT_LINE
 from maxmargin.metrics import DEFAULT_METRICS, per_query
@@ -34,17 +34,23 @@ class Scored(NamedTuple):
 
 
 def run(
-    files: tuple[Path, ...], metrics: tuple[str, ...], gains: Any, columns: dict[str, Any], each_query: bool, as_json: bool
+    files: tuple[Path, ...],
+    reading: DataOptions,
+    score: str | None,
+    metrics: tuple[str, ...],
+    gains: Any,
+    each_query: bool,
+    as_json: bool,
 ) -> str:
     """Metrics of scored samples, or of a model on samples; the text to print."""
-    if len(files) == 2 and columns["score"] is not None:
+    if len(files) == 2 and score is not None:
         raise click.UsageError("--score is for a table with a column of scores; here a model or a file has them")
     if len(files) == 1:
-        scored = _by_column(files[0], columns)
+        scored = _by_column(files[0], reading, score or "score")
     elif is_archive(files[0]) or _has_samples(files[1]):
-        scored = _by_model(files[0], files[1], columns)
+        scored = _by_model(files[0], files[1], reading)
     else:
-        scored = _by_line(files[0], files[1], columns)
+        scored = _by_line(files[0], files[1], reading)
     _warn_if_all_relevant(scored)
     return _text(scored, metrics or DEFAULT_METRICS, gains, each_query, as_json)
 
@@ -86,24 +92,24 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-def _by_column(path: Path, columns: dict[str, Any]) -> Scored:
-    label, query, score = columns["label"] or "relevance", columns["qid"] or "qid", columns["score"] or "score"
+def _by_column(path: Path, reading: DataOptions, score: str) -> Scored:
+    wanted = reading._replace(features=[score]).wanted()
     if is_archive(path):
         raise click.UsageError(f"{path} was saved by maxmargin; name the data that it is to score after it: [MODEL] DATA")
     if not is_table(path) and _has_samples(path):
         raise click.UsageError(f"{path} is a svmlight file, without scores; name a model before it, or a file of scores after it")
-    if label == score:
-        raise click.UsageError(f"--label and --score both name the column {label!r}; name two columns")
-    table = read_table(path, Wanted(label, query, [score], query_needed=columns["qid"] is not None))
+    if wanted.label == score:
+        raise click.UsageError(f"--label and --score both name the column {score!r}; name two columns")
+    table = read_table(path, wanted)
     return Scored(table.y, table.X[:, 0], table.qid, query_names=table.query_names)
 
 
-def _by_line(data: Path, scores_file: Path, columns: dict[str, Any]) -> Scored:
+def _by_line(data: Path, scores_file: Path, reading: DataOptions) -> Scored:
     if is_archive(scores_file):
         raise click.UsageError(f"{scores_file} was saved by maxmargin; a model comes first, and then the data: [MODEL] DATA")
     if is_table(data):
         raise click.UsageError(f"{data} is a table, whose scores are a column (--score); leave out {scores_file}")
-    check_reading(data, _reading(columns))
+    check_reading(data, reading)
     relevance, qid, names = read_labels(data)
     scores = read_scores(scores_file)
     if len(scores) != len(relevance):
@@ -113,19 +119,15 @@ def _by_line(data: Path, scores_file: Path, columns: dict[str, Any]) -> Scored:
     return Scored(relevance, scores, qid, query_names=names)
 
 
-def _by_model(model_file: Path, data_file: Path, columns: dict[str, Any]) -> Scored:
+def _by_model(model_file: Path, data_file: Path, reading: DataOptions) -> Scored:
     from maxmargin.cli.reading import data_for, load_ranker, scores_of
 
     if _has_scores(model_file):
         raise click.UsageError(f"{model_file} has scores, which come after the data: DATA SCORES")
     model = load_ranker(model_file)
-    data = data_for(model, model_file, data_file, _reading(columns), labels=True)
+    data = data_for(model, model_file, data_file, reading, labels=True)
     threshold = float(np.min(model.estimator.relevance_thresholds_))
     return Scored(data.y, scores_of(model.estimator, data.X), data.qid, query_names=data.query_names, threshold=threshold)
-
-
-def _reading(columns: dict[str, Any]) -> DataOptions:
-    return DataOptions(columns["label"], columns["qid"], None, None, "keep")
 
 
 def _warn_if_all_relevant(scored: Scored) -> None:

@@ -9,14 +9,20 @@ import click
 
 from maxmargin import __version__
 from maxmargin.cli.options import (
+    DATA,
     EXISTING,
     GAINS,
+    JSON,
+    MODEL,
     OUTPUT,
     POSITIVE,
     SOLVER,
     TIME_LIMIT,
     DataOptions,
     Number,
+    Printing,
+    check_solver,
+    column_options,
     data_options,
     keep_apart,
     known_metrics,
@@ -70,24 +76,16 @@ def demo(output: Path, seed: int) -> None:
 
 
 @main.command()
-@click.argument("data", type=EXISTING)
-@click.option("--model", type=OUTPUT, required=True, help="Where to write the model.")
+@DATA
+@click.option("--model", "model_file", type=OUTPUT, required=True, help="Where to write the model.")
 @click.option("--C", "C", type=POSITIVE, default=1.0, show_default=True, help="Weight of the hinges.")
 @training_options
 @data_options
 @output_options
-@click.pass_context
 @with_exit_codes
 def train(
-    context: click.Context,
-    data: Path,
-    model: Path,
-    C: float,
-    parameters: dict[str, Any],
-    reading: DataOptions,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+    data_file: Path, model_file: Path, C: float, parameters: dict[str, Any], reading: DataOptions, printing: Printing
+) -> int:
     """Train a ranking model for a metric.
 
     DATA is a svmlight/LETOR file or a table (.csv, .tsv, .parquet) with a header. Samples of a query form a list; without
@@ -105,38 +103,24 @@ def train(
     from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run
 
-    keep_apart({"--model": model}, {"DATA": data})
-    with explaining_memory(data, reading):
-        context.exit(run(data, reading, {**parameters, "C": C}, model, as_json, quiet))
+    keep_apart({"--model": model_file}, {"DATA": data_file})
+    with explaining_memory(data_file, reading):
+        return run(data_file, reading, {**parameters, "C": C}, model_file, printing)
 
 
 @main.command()
-@click.argument("data", type=EXISTING)
+@DATA
 @click.option("--C", "grid", callback=numbers, help="Values to try, 0.1,1,10.  [default: six powers of ten]")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="How many.")
 @click.option("-m", "--metric", callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
 @GAINS
 @click.option("--jobs", type=click.IntRange(1), help="Folds at a time.  [default: one per core]")
-@click.option("--model", type=OUTPUT, help="Train on all data with the best C, and write the model here.")
+@click.option("--model", "model_file", type=OUTPUT, help="Train on all data with the best C, and write the model here.")
 @training_options
 @data_options
 @output_options
-@click.pass_context
 @with_exit_codes
-def cv(
-    context: click.Context,
-    data: Path,
-    grid: list[float] | None,
-    folds: int,
-    metric: str | None,
-    gains: str,
-    jobs: int | None,
-    model: Path | None,
-    parameters: dict[str, Any],
-    reading: DataOptions,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options: Any) -> int:
     """Choose C by cross-validation.
 
     Folds are made of whole queries or, without queries, of samples, with the same share of relevant ones in every fold. The
@@ -151,13 +135,13 @@ def cv(
     from maxmargin.cli.cv import run
     from maxmargin.cli.reading import explaining_memory
 
-    keep_apart({"--model": model}, {"DATA": data})
-    with explaining_memory(data, reading):
-        context.exit(run(data, reading, parameters, grid, folds, metric, gains, jobs, model, as_json, quiet))
+    keep_apart({"--model": model_file}, {"DATA": data_file})
+    with explaining_memory(data_file, reading):
+        return run(data_file, reading, model_file=model_file, **options)
 
 
 @main.command()
-@click.argument("data", type=EXISTING)
+@DATA
 @click.option("--epsilon", type=POSITIVE, default=0.01, show_default=True, help="Largest gap anywhere, absolute (see above).")
 @click.option("--lambda-min", type=POSITIVE, default=1e-4, show_default=True, help="Where to stop.")
 @click.option(
@@ -193,21 +177,16 @@ def cv(
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the folds.")
 @data_options
 @output_options
-@click.pass_context
 @with_exit_codes
 def path(
-    context: click.Context,
-    data: Path,
-    metric: str | None,
-    gains: str,
+    data_file: Path,
+    reading: DataOptions,
+    parameters: dict[str, Any],
     validation: Path | None,
     folds: int | None,
-    parameters: dict[str, Any],
-    reading: DataOptions,
-    as_json: bool,
-    quiet: bool,
+    metric: str | None,
     **options: Any,
-) -> None:
+) -> int:
     """Models for every lambda, and so for every C, from one run; choose the best.
 
     For every lambda from --lambda-min up, the weights are within epsilon of the optimum of lambda/2 ||w||^2 + mean hinge, and
@@ -227,9 +206,10 @@ def path(
       maxmargin path train.letor --validation dev.letor --model ranker.model --report path.html
       maxmargin path train.csv --label grade --folds 5 --epsilon 0.001 --lambda-min 1e-5 --model ranker.model
     """
-    from maxmargin.cli.path import Choosing, run
+    from maxmargin.cli.path import run
     from maxmargin.cli.reading import explaining_memory
 
+    check_solver(options["solver"], parameters["loss"])
     if validation is not None and folds is not None:
         raise click.UsageError("--validation and --folds are two ways to choose lambda; give one of them")
     if validation is None and folds is None and (options["model"] is not None or metric is not None):
@@ -237,21 +217,21 @@ def path(
     written = {f"--{name}": options[name] for name in ("model", "save", "report", "checkpoint")}
     if folds is not None and options["checkpoint"] is not None:
         written |= {f"--checkpoint of fold {k}": Path(f"{options['checkpoint']}.{k}") for k in range(1, folds + 1)}
-    keep_apart(written, {"DATA": data, "--validation": validation})
-    with explaining_memory(data, reading):
-        context.exit(run(data, reading, parameters, Choosing(validation, folds, metric, gains), options, as_json, quiet))
+    keep_apart(written, {"DATA": data_file, "--validation": validation})
+    with explaining_memory(data_file, reading):
+        return run(data_file, reading, parameters, validation, folds, metric, **options)
 
 
 @main.command()
-@click.argument("model", type=EXISTING)
-@click.argument("data", type=EXISTING)
+@MODEL
+@DATA
 @click.option("-o", "--output", type=OUTPUT, help="Write to a file, in one step, and not to standard output.")
 @click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
 @click.option("--tag", callback=one_word, default="maxmargin", show_default=True, help="Last field of a TREC run.")
 @sample_options
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@JSON
 @with_exit_codes
-def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, reading: DataOptions, as_json: bool) -> None:
+def predict(model_file: Path, data_file: Path, output: Path | None, form: str, as_json: bool, **options: Any) -> None:
     """Score samples with a model: one number per line, in the order of DATA.
 
     With --format trec a run: query, Q0, document, rank, score, tag. Documents have the names in LETOR comments (#docid = NAME)
@@ -267,10 +247,10 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
     """
     from maxmargin.cli.predict import run
 
-    keep_apart({"--output": output}, {"MODEL": model, "DATA": data})
+    keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file})
     if form == "trec" and as_json and output is None:
         raise click.UsageError("--json prints scores, not a run; write the run to a file with --output, or leave out --json")
-    run(model, data, reading, form, tag, output, as_json)
+    run(model_file, data_file, output=output, form=form, as_json=as_json, **options)
 
 
 @main.command()
@@ -279,27 +259,22 @@ def predict(model: Path, data: Path, output: Path | None, form: str, tag: str, r
     "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated."
 )
 @GAINS
-@click.option("--relevance", "--label", "label", help="Column of the labels (tables only).  [default: relevance]")
+@column_options
 @click.option("--score", help="Column of the scores (tables only).  [default: score]")
-@click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]")
 @click.option("--qrels", type=EXISTING, help="Judgements: lines 'query 0 document relevance'.")
 @click.option("--run", "run_file", type=EXISTING, help="Results: lines 'query Q0 document rank score tag'.")
 @click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
-@click.option("--per-query", is_flag=True, help="Also one line for every query.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.option("--per-query", "each_query", is_flag=True, help="Also one line for every query.")
+@JSON
 @with_exit_codes
 def evaluate(
     files: tuple[Path, ...],
-    metrics: tuple[str, ...],
-    gains: str,
-    label: str | None,
+    reading: DataOptions,
     score: str | None,
-    qid: str | None,
     qrels: Path | None,
     run_file: Path | None,
     complete: bool,
-    per_query: bool,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Ranking metrics of scored samples, of a model or of a TREC run.
 
@@ -326,21 +301,20 @@ def evaluate(
     if qrels is not None and run_file is not None:
         if files:
             raise click.UsageError("give either files of samples, or --qrels and --run")
-        if (label, score, qid) != (None, None, None):
+        if (reading.label, score, reading.qid) != (None, None, None):
             raise click.UsageError("--label, --score and --qid name columns of tables, which --qrels and --run have not")
-        click.echo(work.run_trec(qrels, run_file, complete, metrics, gains, per_query, as_json))
+        click.echo(work.run_trec(qrels, run_file, complete, **options))
         return
     if complete:
         raise click.UsageError("--complete is for --qrels and --run")
     if len(files) not in (1, 2):
         raise click.UsageError("one or two files are needed: [MODEL] DATA [SCORES]")
-    columns = {"label": label, "score": score, "qid": qid}
-    click.echo(work.run(files, metrics, gains, columns, per_query, as_json))
+    click.echo(work.run(files, reading, score, **options))
 
 
 @main.command()
-@click.argument("model", type=EXISTING)
-@click.argument("data", type=EXISTING)
+@MODEL
+@DATA
 @click.option("-o", "--output", type=OUTPUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
 @click.option("--against", type=EXISTING, multiple=True, help="A model to compare with; may be repeated.")
 @click.option("--train", "training", type=EXISTING, help="Training data: an ordinary SVM is trained on it, to compare with.")
@@ -349,15 +323,7 @@ def evaluate(
 @output_options
 @with_exit_codes
 def report(
-    model: Path,
-    data: Path,
-    output: Path,
-    against: tuple[Path, ...],
-    training: Path | None,
-    title: str | None,
-    reading: DataOptions,
-    as_json: bool,
-    quiet: bool,
+    model_file: Path, data_file: Path, output: Path, against: tuple[Path, ...], training: Path | None, **options: Any
 ) -> None:
     """Write a page about a model, judged on DATA: one HTML file that needs no network.
 
@@ -377,5 +343,5 @@ def report(
     from maxmargin.cli.report import run
 
     compared = {f"--against {path}": path for path in against}
-    keep_apart({"--output": output}, {"MODEL": model, "DATA": data, "--train": training, **compared})
-    run(model, data, output, against, training, title, reading, as_json, quiet)
+    keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file, "--train": training, **compared})
+    run(model_file, data_file, output, against, training, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import json
 import math
 import os
 import sys
@@ -28,6 +29,7 @@ GAINS = click.option(
 _SOLVERS_OF_SAMPLES = ("eg", "pl")
 
 Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 
 
 class Number(click.FloatRange):
@@ -57,9 +59,13 @@ class File(click.Path):
 
 EXISTING = File("/dev/stdin", exists=True)
 OUTPUT = File("/dev/stdout", exists=False)
+MODEL = click.argument("model_file", type=EXISTING, metavar="MODEL")
+DATA = click.argument("data_file", type=EXISTING, metavar="DATA")
 
 
 if TYPE_CHECKING:
+    from maxmargin.data import Wanted
+
     _Word = click.ParamType[str]
 else:
     # In older versions it takes no type.
@@ -93,11 +99,41 @@ class Loss(_Word):
 class DataOptions(NamedTuple):
     """How to read samples; None where nothing was said."""
 
-    label: str | None
-    qid: str | None
-    features: list[str] | None
-    zero_based: bool | None
-    split_queries: Any
+    label: str | None = None
+    qid: str | None = None
+    features: list[str] | None = None
+    zero_based: bool | None = None
+    split_queries: Any = "keep"
+
+    def wanted(self) -> Wanted:
+        """Columns of a table."""
+        from maxmargin.data import Wanted
+
+        return Wanted(self.label or "relevance", self.qid or "qid", self.features, query_needed=self.qid is not None)
+
+    def numbering(self, known: bool | None = None) -> Any:
+        """How the features of a svmlight file are numbered, as its reader takes it; as ``known`` if nothing was said."""
+        said = known if self.zero_based is None else self.zero_based
+        return "auto" if said is None else said
+
+
+class Printing(NamedTuple):
+    """What to print."""
+
+    as_json: bool
+    quiet: bool
+
+    @property
+    def progress(self) -> bool:
+        """Whether somebody is looking."""
+        return not self.quiet and not self.as_json and sys.stderr.isatty()
+
+    def tell(self, answer: dict[str, Any], words: Callable[[dict[str, Any]], str]) -> None:
+        """An answer, for machines or in words for people."""
+        if self.as_json:
+            click.echo(json.dumps(answer, indent=2))
+        elif not self.quiet:
+            click.echo(words(answer))
 
 
 def check_reading(path: Path, reading: DataOptions) -> None:
@@ -178,17 +214,26 @@ def _same(a: Path, b: Path) -> bool:
     return a.exists() and b.exists() and a.samefile(b)
 
 
-def _stacked(command: Command, options: list[Callable[[Command], Command]]) -> Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _packing(command: Command, options: Mapping[str, Decorator], name: str, pack: Callable[..., Any]) -> Command:
+    """The command with these options, which it gets together as one argument of that name."""
+
+    @functools.wraps(command)
+    def packed(*args: Any, **kwargs: Any) -> Any:
+        values = {option: kwargs.pop(option) for option in options}
+        return command(*args, **{name: pack(**values)}, **kwargs)
+
+    stacked: Command = packed
+    for option in reversed(list(options.values())):
+        stacked = option(stacked)
+    return stacked
 
 
+_LABEL = "Column of the labels (tables only).  [default: that of the model if there is one, or else relevance]"
 _READING = {
-    "label": click.option("--label", help="Column of the labels (tables only).  [default: relevance]"),
+    "label": click.option("--label", help=_LABEL),
     "qid": click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
     "features": click.option(
-        "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others]"
+        "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others but ids]"
     ),
     "zero_based": click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
 }
@@ -203,18 +248,18 @@ _SPLIT_QUERIES = click.option(
 
 def sample_options(command: Command) -> Command:
     """Options of reading samples as they come, handed to the command as ``reading``."""
-
-    @functools.wraps(command)
-    def packed(*args: Any, split_queries: str = "keep", **kwargs: Any) -> Any:
-        reading = DataOptions(**{name: kwargs.pop(name) for name in _READING}, split_queries=split_queries)
-        return command(*args, reading=reading, **kwargs)
-
-    return _stacked(packed, list(_READING.values()))
+    return _packing(command, _READING, "reading", DataOptions)
 
 
 def data_options(command: Command) -> Command:
     """The same for samples of which lists are made."""
-    return sample_options(_SPLIT_QUERIES(command))
+    return _packing(command, {**_READING, "split_queries": _SPLIT_QUERIES}, "reading", DataOptions)
+
+
+def column_options(command: Command) -> Command:
+    """The same for samples of which labels and queries alone are read."""
+    label = click.option("--relevance", "--label", "label", help=_LABEL)
+    return _packing(command, {"label": label, "qid": _READING["qid"]}, "reading", DataOptions)
 
 
 POSITIVE = Number(0, min_open=True)
@@ -251,19 +296,15 @@ _TRAINING = {
 }
 
 
-def _parameters(command: Command, options: Mapping[str, Callable[[Command], Command]]) -> Command:
-    @functools.wraps(command)
-    def packed(*args: Any, **kwargs: Any) -> Any:
-        parameters = {name: kwargs.pop(name) for name in options}
-        _check_solver(parameters.get("solver", kwargs.get("solver")), parameters["loss"])
-        # As the estimator has it.
-        parameters["grades"] = {None: False, "mean": True}.get(parameters["grades"], parameters["grades"])
-        return command(*args, parameters=parameters, **kwargs)
-
-    return _stacked(packed, list(options.values()))
+def _parameters(grades: str | None, **others: Any) -> dict[str, Any]:
+    """As the estimator has them."""
+    check_solver(others.get("solver"), others["loss"])
+    gains: Any = {None: False, "mean": True}.get(grades, grades)
+    return {**others, "grades": gains}
 
 
-def _check_solver(solver: Any, loss: str) -> None:
+def check_solver(solver: str | None, loss: str) -> None:
+    """Refuse a solver that cannot train for a loss."""
     if solver in _SOLVERS_OF_SAMPLES and loss != "accuracy":
         others = ", ".join(name for name in SOLVERS if name not in _SOLVERS_OF_SAMPLES)
         raise click.UsageError(f"--solver {solver} cannot train for rankings, only for --loss accuracy; choose one of {others}")
@@ -271,28 +312,21 @@ def _check_solver(solver: Any, loss: str) -> None:
 
 def training_options(command: Command) -> Command:
     """What is learned and how, handed to the command as ``parameters``."""
-    return _parameters(command, _TRAINING)
+    return _packing(command, _TRAINING, "parameters", _parameters)
 
 
 def model_options(command: Command) -> Command:
     """What is learned, handed to the command as ``parameters``."""
-    return _parameters(command, _MODEL)
+    return _packing(command, _MODEL, "parameters", _parameters)
+
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
 
 
 def output_options(command: Command) -> Command:
-    """``--json`` and ``--quiet``."""
-    return _stacked(
-        command,
-        [
-            click.option("--json", "as_json", is_flag=True, help="Machine-readable output."),
-            click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors."),
-        ],
-    )
-
-
-def shows_progress(as_json: bool, quiet: bool) -> bool:
-    """Whether somebody is looking."""
-    return not quiet and not as_json and sys.stderr.isatty()
+    """What to print, handed to the command as ``printing``."""
+    return _packing(command, {"as_json": JSON, "quiet": _QUIET}, "printing", Printing)
 
 
 def _said(command: Command, args: Any, kwargs: Any) -> Any:
@@ -314,7 +348,7 @@ def _said(command: Command, args: Any, kwargs: Any) -> Any:
 
 
 def with_exit_codes(command: Command) -> Command:
-    """Errors of input become messages and exit code 1, Ctrl-C becomes 130, SIGTERM 143."""
+    """Errors of input become messages and exit code 1, Ctrl-C becomes 130, SIGTERM 143; or else what the command returns."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -322,13 +356,14 @@ def with_exit_codes(command: Command) -> Command:
             sys.stdout.reconfigure(errors="surrogateescape")  # names of files are bytes, and not always text
         with noting_signals() as signals:
             try:
-                return _said(command, args, kwargs)
+                code = _said(command, args, kwargs)
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 raise SystemExit(exit_code(signals) or 130) from None
             except MemoryError as error:
                 missing = "there is not enough memory; take fewer samples or features, or allow more (ulimit -v)"
                 raise click.ClickException(str(error) or missing) from None
+        click.get_current_context().exit(code or 0)
 
     return guarded
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from maxmargin.cli import cv, train
 from maxmargin.cli.evaluate import format_table
-from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import more_data, origin, training_data
 from maxmargin.cli.report import feature_names
 from maxmargin.cli.signals import exit_code, noting_signals
@@ -25,15 +24,6 @@ from maxmargin.solvers import ConvergenceWarning
 from maxmargin.storage import check_writable
 
 _ROWS = 20  # of the table
-
-
-class Choosing(NamedTuple):
-    """How to choose lambda, if at all."""
-
-    validation: Path | None
-    folds: int | None
-    metric: str | None
-    gains: Any
 
 
 class Chosen(NamedTuple):
@@ -87,39 +77,35 @@ def run(
     data_file: Path,
     reading: DataOptions,
     parameters: dict[str, Any],
-    choosing: Choosing,
-    options: dict[str, Any],
-    as_json: bool,
-    quiet: bool,
+    validation: Path | None,
+    folds: int | None,
+    metric: str | None,
+    gains: Any,
+    printing: Printing,
+    **options: Any,
 ) -> int:
-    """Trace, choose, write what is asked for, report; the exit code."""
+    """Trace, choose on a file or on folds if at all, write what is asked for, report; the exit code."""
     for name in ("model", "save", "report", "checkpoint"):
         if options[name] is not None:
             check_writable(options[name])
     data = training_data(data_file, reading)
-    held = None if choosing.validation is None else more_data(data, data_file, choosing.validation, reading)
-    parameters, measure = cv.agreed(data, parameters, choosing.metric, choosing.gains)
-    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=shows_progress(as_json, quiet))
-    metric = choosing.metric or train.metric_name(parameters["loss"])
+    held = None if validation is None else more_data(data, data_file, validation, reading)
+    parameters, measure = cv.agreed(data, parameters, metric, gains)
+    tracer = _Tracer(RankingSVM(**parameters), data_file, options, show=printing.progress)
+    metric = metric or train.metric_name(parameters["loss"])
     chosen = None
-    if choosing.folds is None:
+    if folds is None:
         path = tracer.trace(data.X, data.y, _queries(data))
-        if held is not None and choosing.validation is not None:
+        if held is not None and validation is not None:
             selection = path.select(held.X, held.y, scoring=measure.of, **_queries(held))
             at_end = path.ranges()[path.model_at(selection.lam)][1] <= path.lambda_end
-            chosen = Chosen(selection, metric, choosing.validation.name, at_end)
+            chosen = Chosen(selection, metric, validation.name, at_end)
     else:
-        path, selection, at_end = _cross_validate(tracer, data, choosing.folds, measure, options)
-        chosen = Chosen(selection, metric, f"{choosing.folds} held-out folds", at_end)
+        path, selection, at_end = _cross_validate(tracer, data, folds, measure, options)
+        chosen = Chosen(selection, metric, f"{folds} held-out folds", at_end)
     answer = {**train.describe(data, data_file), **_answer(path, chosen, tracer)}
-    answer |= _write(path, chosen, data, data_file, options)
-    if options["report"] is not None:
-        _write_report(path, chosen, measure, data, data_file, options["report"])
-        answer["report"] = str(options["report"])
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-    elif not quiet:
-        _report(answer, chosen)
+    answer |= _write(path, chosen, measure, data, data_file, options)
+    printing.tell(answer, lambda answer: _words(answer, chosen))
     _warn(answer, chosen)
     return exit_code(tracer.signals)
 
@@ -194,29 +180,16 @@ def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) ->
     }
 
 
-def _write_report(
-    path: RegularizationPath, chosen: Chosen | None, measure: cv.Measure, data: RankingData, data_file: Path, file: Path
-) -> None:
-    """The page; last of all, because there may be nothing to draw."""
-    with speaking_of(data_file):
-        write_path_report(
-            path,
-            training=(data.X, data.y, data.qid),
-            file=file,
-            feature_names=feature_names(data),
-            selection=None if chosen is None else chosen.selection,
-            held_out="validation data" if chosen is None else chosen.held_out,
-            scoring=None if measure.metric is None else measure.of,
-            metric=None if measure.metric is None else measure.metric.upper(),
-            notes=[f"Training data: {data_file.name}."],
-        )
-
-
 def _write(
-    path: RegularizationPath, chosen: Chosen | None, data: RankingData, data_file: Path, options: dict[str, Any]
-) -> dict[str, Any]:
-    """The model and the path, if they are asked for; their names."""
-    written = {}
+    path: RegularizationPath,
+    chosen: Chosen | None,
+    measure: cv.Measure,
+    data: RankingData,
+    data_file: Path,
+    options: dict[str, Any],
+) -> dict[str, str]:
+    """The model, the path and the page, if they are asked for; their names."""
+    written = {"model_file": options["model"], "path_file": options["save"], "report": options["report"]}
     # Only in files: the arrays of this command have no names, and scikit-learn would wonder.
     named = copy.copy(path)
     named.template = copy.copy(path.template)
@@ -224,31 +197,38 @@ def _write(
         named.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
     if options["model"] is not None and chosen is not None:
         save_model(named.estimator(chosen.selection.lam), options["model"], about=origin(data_file, data))
-        written["model_file"] = str(options["model"])
     if options["save"] is not None:
         named.save(options["save"])
-        written["path_file"] = str(options["save"])
-    return written
+    if options["report"] is not None:  # last of all, because there may be nothing to draw
+        with speaking_of(data_file):
+            write_path_report(
+                path,
+                training=(data.X, data.y, data.qid),
+                file=options["report"],
+                feature_names=feature_names(data),
+                selection=None if chosen is None else chosen.selection,
+                held_out="validation data" if chosen is None else chosen.held_out,
+                scoring=None if measure.metric is None else measure.of,
+                metric=None if measure.metric is None else measure.metric.upper(),
+                notes=[f"Training data: {data_file.name}."],
+            )
+    return {key: str(file) for key, file in written.items() if file is not None}
 
 
-def _report(answer: dict[str, Any], chosen: Chosen | None) -> None:
-    click.echo(train.data_line(answer))
+def _words(answer: dict[str, Any], chosen: Chosen | None) -> str:
     certified = "certified" if answer["certified"] else "not certified"
     models = f"{len(answer['models'])} model{'s' if len(answer['models']) > 1 else ''}"
     end = f"every lambda down to {answer['lambda_end']:g}" if answer["lambda_end"] > 0 else "every lambda"
-    click.echo(
-        f"{models} for {end}, gap at most {answer['epsilon']:g} ({certified}), "
-        f"{answer['passes']:.0f} passes in {answer['seconds']:.2f} s"
-    )
-    click.echo(_table(answer, chosen))
+    effort = f"{answer['passes']:.0f} passes in {answer['seconds']:.2f} s"
+    found = f"{models} for {end}, gap at most {answer['epsilon']:g} ({certified}), {effort}"
+    lines = [train.data_line(answer), found, _table(answer, chosen)]
     best = answer["best"]
     if best is not None and chosen is not None:
         value = f"{chosen.metric.upper()} {best[chosen.metric]:.4f}"
-        click.echo(f"best lambda: {best['lambda']:.6g}, C: {best['C']:.6g}, {value} on {best['on']}")
+        lines.append(f"best lambda: {best['lambda']:.6g}, C: {best['C']:.6g}, {value} on {best['on']}")
     names = {"model_file": "model", "path_file": "path", "report": "report"}
     files = [f"{name}: {answer[key]}" for key, name in names.items() if key in answer]
-    if files:
-        click.echo(", ".join(files))
+    return "\n".join([*lines, ", ".join(files)] if files else lines)
 
 
 def _table(answer: dict[str, Any], chosen: Chosen | None) -> str:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +17,18 @@ from maxmargin.data.source import format_suffix
 from maxmargin.estimators.model_files import SavedModel, read_model
 from maxmargin.storage import is_special
 
+_TRAIN_AGAIN = "use data with the same features, or train again"
+_SAME = "use the same ones in both"
+
 
 def training_data(path: Path, reading: DataOptions) -> RankingData:
     """Samples with labels."""
     check_reading(path, reading)
     if is_table(path):
-        return load_wanted(path, _wanted(reading), reading.split_queries)
+        return load_wanted(path, reading.wanted(), reading.split_queries)
     if format_suffix(path) in READERS:
         return load(path)
-    zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
-    return load_svmlight(path, zero_based=zero_based, split_queries=reading.split_queries)
+    return load_svmlight(path, zero_based=reading.numbering(), split_queries=reading.split_queries)
 
 
 @contextmanager
@@ -38,9 +40,8 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
         reason = f" ({error})" if str(error) else ""
         what = f"does not fit into memory with what training needs{reason}"
         if not is_table(path) and not is_special(path):
-            zero_based: Any = "auto" if reading.zero_based is None else reading.zero_based
             try:
-                load_svmlight(path, zero_based=zero_based, n_features=0, split_queries="keep")
+                load_svmlight(path, zero_based=reading.numbering(), n_features=0, split_queries="keep")
             except FeatureIndexError as largest:
                 raise DataError(
                     f"{path}: {what}; the largest feature index is {largest.index}, on line {largest.line}, and there is a "
@@ -53,7 +54,8 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
 
 def origin(path: Path, data: RankingData) -> dict[str, Any]:
     """What to write about the data into the model: where they come from and how to read more of them."""
-    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based}}
+    label = {} if data.label_name is None else {"label": data.label_name}
+    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based, **label}}
 
 
 def load_ranker(path: Path) -> SavedModel:
@@ -66,74 +68,84 @@ def load_ranker(path: Path) -> SavedModel:
     return saved
 
 
+class _Known(NamedTuple):
+    """Features that samples must have: those of a model, or of a file of which none is made yet."""
+
+    owner: str
+    names: list[str] | None
+    n_features: int
+    zero_based: bool | None
+    of_model: bool
+
+
 def data_for(
     model: SavedModel, model_path: Path, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False
 ) -> RankingData:
     """Samples with the features of the model, in the order of the file."""
+    names = getattr(model.estimator, "feature_names_in_", None)
+    about = model.about.get("data")
+    about = about if isinstance(about, dict) else {}
+    if is_table(path) and reading.label is None and isinstance(about.get("label"), str):
+        reading = reading._replace(label=about["label"])
+    # As in the training data: a file that happens to lack feature 0 must not be shifted.
+    numbering = about.get("zero_based")
+    known = _Known(
+        f"the model {model_path}",
+        None if names is None else list(names),
+        int(model.estimator.n_features_in_),
+        numbering if isinstance(numbering, bool) else None,
+        of_model=True,
+    )
+    return _like(known, path, reading, labels=labels, comments=comments)
+
+
+def more_data(data: RankingData, data_file: Path, path: Path, reading: DataOptions) -> RankingData:
+    """Samples with labels and with the features of ``data``."""
+    known = _Known(f"{data_file}", data.feature_names, data.X.shape[1], data.zero_based, of_model=False)
+    return _like(known, path, reading, labels=True)
+
+
+def _like(known: _Known, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False) -> RankingData:
     check_reading(path, reading)
-    n_features = int(model.estimator.n_features_in_)
     if is_table(path):
-        data = load_wanted(path, _wanted_by(model, model_path, path, reading, labels), "keep")
+        data = load_wanted(path, _wanted(known, path, reading, labels), "keep")
     else:
-        remedy = "use data with the same features, or train again (--zero-based and --one-based shift indices)"
-        data = _svmlight_like(path, reading, _numbering(model), n_features, f"the model {model_path}", remedy, comments=comments)
-    if data.X.shape[1] != n_features:
-        raise DataError(
-            f"{path}: has {data.X.shape[1]} features, but the model {model_path} was trained with {n_features}; use data with "
-            "the same features, or train again"
-        )
+        data = _svmlight(known, path, reading, comments)
+    if data.X.shape[1] != known.n_features:
+        has, remedy = ("was trained with", _TRAIN_AGAIN) if known.of_model else ("has", _SAME)
+        raise DataError(f"{path}: has {data.X.shape[1]} features, but {known.owner} {has} {known.n_features}; {remedy}")
     return data
 
 
-def _svmlight_like(
-    path: Path,
-    reading: DataOptions,
-    zero_based: bool | None,
-    n_features: int,
-    whose: str,
-    remedy: str,
-    *,
-    comments: bool = False,
-    shifting: bool = True,
-) -> RankingData:
-    """Samples with features that something else has. Lines may end early, because zeros are not written.
+def _wanted(known: _Known, path: Path, reading: DataOptions, labels: bool) -> Wanted:
+    wanted = reading.wanted()
+    wanted = wanted._replace(label=wanted.label if labels else None, ignored=wanted.labels)
+    if known.names is None:
+        return wanted
+    if reading.features is not None and reading.features != known.names:
+        pairs = zip([*reading.features, "no more"], [*known.names, "no more"], strict=False)
+        ours, theirs = next((a, b) for a, b in pairs if a != b)
+        raise DataError(f"{path}: --features has {ours!r} where {known.owner} has {theirs!r}; leave --features out")
+    return wanted._replace(features=known.names, asked_by=known.owner)
 
-    ``shifting`` says that the options are for this file alone, so that they can mend indices that start elsewhere.
-    """
-    numbering: Any = zero_based if reading.zero_based is None else reading.zero_based
+
+def _svmlight(known: _Known, path: Path, reading: DataOptions, comments: bool) -> RankingData:
+    """Lines may end early, because zeros are not written."""
+    n, numbering = known.n_features, reading.numbering(known.zero_based)
     try:
-        return load_svmlight(
-            path,
-            zero_based="auto" if numbering is None else numbering,
-            n_features=n_features,
-            split_queries="keep",
-            comments=comments,
-        )
+        return load_svmlight(path, zero_based=numbering, n_features=n, split_queries="keep", comments=comments)
     except FeatureIndexError as error:
+        # Options for one file alone can mend indices that start elsewhere.
+        remedy = f"{_TRAIN_AGAIN} (--zero-based and --one-based shift indices)" if known.of_model else _SAME
         raise DataError(
-            f"{path}, line {error.line}: feature index {error.index} is beyond the {n_features} features of {whose} (indices "
+            f"{path}, line {error.line}: feature index {error.index} is beyond the {n} features of {known.owner} (indices "
             f"start at {error.start}); {remedy}"
         ) from None
     except DataError as error:
         if reading.zero_based is not None or error.argument != "zero_based":
             raise
-        problem = [part if isinstance(part, str) else whose for part in error.problem]
-        raise DataError(problem, error.remedy if shifting else "renumber one of them") from None
-
-
-def more_data(known: RankingData, known_file: Path, path: Path, reading: DataOptions) -> RankingData:
-    """Samples with labels and with the features of ``known``, which nobody has trained a model on yet."""
-    check_reading(path, reading)
-    if is_table(path):
-        wanted = _wanted(reading)._replace(features=known.feature_names or reading.features, asked_by=f"{known_file}")
-        data = load_wanted(path, wanted, "keep")
-    else:
-        same = "use the same ones in both"
-        data = _svmlight_like(path, reading, known.zero_based, known.X.shape[1], f"{known_file}", same, shifting=False)
-    ours, theirs = data.X.shape[1], known.X.shape[1]
-    if ours != theirs:
-        raise DataError(f"{path}: has {ours} features, but {known_file} has {theirs}; use the same ones in both")
-    return data
+        problem = [part if isinstance(part, str) else known.owner for part in error.problem]
+        raise DataError(problem, error.remedy if known.of_model else "renumber one of them") from None
 
 
 def scores_of(estimator: Any, X: Any) -> Floats:
@@ -141,31 +153,3 @@ def scores_of(estimator: Any, X: Any) -> Floats:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return np.asarray(estimator.decision_function(X))
-
-
-def _wanted(reading: DataOptions) -> Wanted:
-    return Wanted(reading.label or "relevance", reading.qid or "qid", reading.features, query_needed=reading.qid is not None)
-
-
-def _wanted_by(model: SavedModel, model_path: Path, path: Path, reading: DataOptions, labels: bool) -> Wanted:
-    names: Any = getattr(model.estimator, "feature_names_in_", None)
-    features = reading.features if names is None else list(names)
-    if names is not None and reading.features is not None and reading.features != list(names):
-        pairs = zip([*reading.features, "no more"], [*names, "no more"], strict=False)
-        ours, theirs = next((a, b) for a, b in pairs if a != b)
-        raise DataError(f"{path}: --features has {ours!r} where the model {model_path} has {theirs!r}; leave --features out")
-    return Wanted(
-        label=(reading.label or "relevance") if labels else None,
-        query=reading.qid or "qid",
-        features=features,
-        query_needed=reading.qid is not None,
-        ignored=[reading.label or "relevance"],
-        asked_by=f"the model {model_path}" if names is not None else "",
-    )
-
-
-def _numbering(model: SavedModel) -> bool | None:
-    """As in the training data: a file that happens to lack feature 0 must not be shifted."""
-    origin = model.about.get("data")
-    known = origin.get("zero_based") if isinstance(origin, dict) else None
-    return known if isinstance(known, bool) else None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cli import cv, train
-from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
 from maxmargin.data import RankingData
 from maxmargin.estimators.model_files import SavedModel
@@ -26,8 +24,6 @@ _GRID = [10.0**k for k in range(-4, 3)]
 _SECONDS = 60.0  # for one fit
 _ORDINARY = "ordinary SVM"
 
-Scores = Floats
-
 
 def run(
     model_file: Path,
@@ -37,8 +33,7 @@ def run(
     training: Path | None,
     title: str | None,
     reading: DataOptions,
-    as_json: bool,
-    quiet: bool,
+    printing: Printing,
 ) -> None:
     """Score, compare, write the page; say where it is and what it says first."""
     check_writable(output)
@@ -48,13 +43,13 @@ def run(
     origin = saved.about.get("data")
     if isinstance(origin, dict) and origin.get("file") == data_file.name:
         notes.append("The model was trained on a file of that name; on its own training data a model looks better than it is.")
-    baselines: dict[str, Scores] = {}
+    baselines: dict[str, Floats] = {}
     for path in against:
         other = load_ranker(path)
         name = path.stem if path.stem not in (model_file.stem, *baselines) else str(path)
         baselines[name] = scores_of(other.estimator, data_for(other, path, data_file, reading, labels=True).X)
     if training is not None:
-        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=shows_progress(as_json, quiet))
+        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=printing.progress)
         baselines[_ORDINARY] = scores
         notes.append(note)
     with speaking_of(data_file):
@@ -72,14 +67,11 @@ def run(
             scores=scores_of(saved.estimator, data.X),
         )
     save_page(found, output)
-    headline = found["headline"]
-    if as_json:
-        numbers = {key: headline[key] for key in ("metric", "value", "baselines", "random")}
-        sizes = {key: found["data"][key] for key in ("samples", "relevant", "queries")}
-        proof = {key: found["certificate"][key] for key in ("relative_gap", "certified")}
-        click.echo(json.dumps({"report": str(output), **sizes, **numbers, **proof}, indent=2))
-    elif not quiet:
-        click.echo("\n".join([*headline["sentences"], f"report: {output}"]))
+    numbers = {key: found["headline"][key] for key in ("metric", "value", "baselines", "random")}
+    sizes = {key: found["data"][key] for key in ("samples", "relevant", "queries")}
+    proof = {key: found["certificate"][key] for key in ("relative_gap", "certified")}
+    answer = {"report": str(output), **sizes, **numbers, **proof}
+    printing.tell(answer, lambda answer: "\n".join([*found["headline"]["sentences"], f"report: {output}"]))
 
 
 def feature_names(data: RankingData) -> list[str]:
@@ -92,7 +84,7 @@ def feature_names(data: RankingData) -> list[str]:
 
 def _ordinary_svm(
     saved: SavedModel, model_file: Path, training: Path, data: RankingData, reading: DataOptions, *, show: bool
-) -> tuple[Scores, str]:
+) -> tuple[Floats, str]:
     """Scores of an ordinary SVM with the features of the model, and how it was trained."""
     known = data_for(saved, model_file, training, reading, labels=True)
     metric, _ = reported_metric(saved.estimator)
@@ -108,9 +100,9 @@ def _ordinary_svm(
     trained = train.fit(known, training, {**parameters, "C": C}, show=show)
     if trained.signals:
         raise KeyboardInterrupt
-    gap = trained.model.dual_gap_ / max(abs(trained.model.primal_objective_), 1e-300)
+    gap = percent(trained.relative_gap)
     note = (
-        f"Ordinary SVM: RankingSVM(loss='accuracy', C={C:g}) trained on {training.name} to within {percent(gap)} % of the best. "
+        f"Ordinary SVM: RankingSVM(loss='accuracy', C={C:g}) trained on {training.name} to within {gap} % of the best. "
         f"C was chosen among {', '.join(f'{c:g}' for c in _GRID)} by a {_FOLDS}-fold cross-validation of {metric.upper()} there."
     )
     return scores_of(trained.model, data.X), note

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import warnings
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin.cli.options import DataOptions, shows_progress, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.data import RankingData
@@ -33,18 +32,19 @@ class Trained(NamedTuple):
         """Whether the gap reached the tolerance."""
         return bool(self.model.dual_gap_ <= self.model.tol * abs(self.model.primal_objective_))
 
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a part of the objective."""
+        return float(self.model.dual_gap_ / max(abs(self.model.primal_objective_), 1e-300))
 
-def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model_file: Path, as_json: bool, quiet: bool) -> int:
+
+def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model_file: Path, printing: Printing) -> int:
     """Train, save, report; the exit code."""
     check_writable(model_file)
     data = training_data(data_file, reading)
-    trained = fit(data, data_file, parameters, show=shows_progress(as_json, quiet))
+    trained = fit(data, data_file, parameters, show=printing.progress)
     answer = {**describe(data, data_file), **save(trained, data, data_file, model_file)}
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-    elif not quiet:
-        click.echo(data_line(answer))
-        click.echo(model_lines(answer))
+    printing.tell(answer, lambda answer: f"{data_line(answer)}\n{model_lines(answer)}")
     warn_unless_converged(trained)
     return exit_code(trained.signals)
 
@@ -74,7 +74,7 @@ def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path)
         "primal": model.primal_objective_,
         "dual": model.dual_objective_,
         "gap": model.dual_gap_,
-        "relative_gap": model.dual_gap_ / max(abs(model.primal_objective_), 1e-300),
+        "relative_gap": trained.relative_gap,
         "certified": model.certified_,
         "converged": trained.converged,
         "interrupted": bool(trained.signals),

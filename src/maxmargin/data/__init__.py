@@ -8,8 +8,7 @@ from typing import Any
 
 from maxmargin.data.columns import Wanted
 from maxmargin.data.ranking_data import RankingData
-from maxmargin.data.scores import read_scores
-from maxmargin.data.source import DataError, format_suffix
+from maxmargin.data.source import DataError, format_suffix, read_scores
 from maxmargin.data.svmlight import FeatureIndexError, load_svmlight, read_labels
 from maxmargin.data.table import load_table, load_wanted, read_table
 from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines

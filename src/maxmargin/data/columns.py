@@ -10,9 +10,12 @@ from maxmargin._validation import Setting
 from maxmargin.data.source import DataError
 from maxmargin.queries import Codes, Names
 
+# In lower case; the last three are what pandas calls an index without a name.
+_IDS = ("id", "docid", "doc_id", "document_id", "sample_id", "row_id", "unnamed: 0", "__index_level_0__", "")
+
 
 class Wanted(NamedTuple):
-    """Names of columns; ``features`` None stands for all others. Without ``label`` the labels are not read and become NaN."""
+    """Names of columns; ``features`` None stands for all others but ids. Without ``label`` labels are not read and become NaN."""
 
     label: str | None
     query: str | None
@@ -47,7 +50,8 @@ def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str
     """Columns of the features and of the query; every column that is used must be there once."""
     query = wanted.query if wanted.query_needed or wanted.query in names else None
     others = (wanted.label, query, *wanted.ignored)
-    features = [name for name in names if name not in others] if wanted.features is None else list(wanted.features)
+    possible = [name for name in names if name not in others and name.strip().lower() not in _IDS]
+    features = possible if wanted.features is None else list(wanted.features)
     if wanted.label in features:
         raise DataError(f"{place}: column {wanted.label!r} is named as the label and as a feature; name another for one of them")
     if wanted.features is not None and len(set(features)) < len(features):

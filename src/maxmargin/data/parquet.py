@@ -84,17 +84,16 @@ def _numbers(batch: Any, column: str, name: str, row: int) -> Floats:
 
 
 def _queries(column: Any, name: str, row: int) -> list[int] | list[str]:
-    if column.null_count:
-        missing = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"{name}, row {row + missing + 1}: the query is missing; every row needs one")
+    def refuse(bad: Any, what: str) -> None:
+        if np.any(bad):
+            raise DataError(f"{name}, row {row + int(np.argmax(bad)) + 1}: the query is {what}; every row needs one")
+
+    refuse(column.is_null().to_numpy(zero_copy_only=False), "missing")
     ids: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        missing = int(np.flatnonzero(np.isnan(ids))[0])
-        raise DataError(f"{name}, row {row + missing + 1}: the query is NaN; every row needs one")
     if ids.dtype.kind in "iub":
         return [int(value) for value in ids.tolist()]
+    if ids.dtype.kind == "f":
+        refuse(np.isnan(ids), "NaN")
     names = [str(value) for value in ids.tolist()]
-    blank = next((k for k, text in enumerate(names) if not text.strip()), None)
-    if blank is not None:
-        raise DataError(f"{name}, row {row + blank + 1}: the query is blank; every row needs one")
+    refuse([not text.strip() for text in names], "blank")
     return names

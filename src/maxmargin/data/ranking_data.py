@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from maxmargin._types import Floats
-from maxmargin._validation import Setting
+from maxmargin._validation import Setting, Words
 from maxmargin.data.source import DataError
 from maxmargin.queries import Codes, Names, query_offsets
 
@@ -34,6 +34,8 @@ class RankingData:
         Columns of a table.
     zero_based : bool, or None
         Whether the features of a svmlight file are numbered from 0; None for tables.
+    label_name : str, or None
+        Column of the labels in a table.
     """
 
     X: Any
@@ -43,6 +45,7 @@ class RankingData:
     comments: list[str] | None = None
     feature_names: list[str] | None = None
     zero_based: bool | None = None
+    label_name: str | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -66,10 +69,8 @@ def check_split_queries(split_queries: str) -> None:
 
 def grouped(data: RankingData) -> RankingData:
     """Rows of a query together, queries by first appearance, rows inside a query in their order."""
-    if data.qid is None:
-        return data
-    order = query_offsets(data.qid, len(data))[2]
-    if order is None:
+    order = None if data.qid is None else query_offsets(data.qid, len(data))[2]
+    if data.qid is None or order is None:
         return data
     comments = None if data.comments is None else [data.comments[row] for row in order]
     return replace(data, X=data.X[order], y=data.y[order], qid=data.qid[order], comments=comments)
@@ -77,12 +78,6 @@ def grouped(data: RankingData) -> RankingData:
 
 def split_query(place: str) -> DataError:
     """Complain about a query that appears again."""
-    return DataError(
-        place,
-        [
-            "put the samples of a query together, or pass ",
-            Setting("split_queries", "group"),
-            " to have them sorted by the first appearance of their query",
-        ],
-        "split_queries",
-    )
+    sorted_by = " to have them sorted by the first appearance of their query"
+    remedy: Words = ["put the samples of a query together, or pass ", Setting("split_queries", "group"), sorted_by]
+    return DataError(place, remedy, "split_queries")

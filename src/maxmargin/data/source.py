@@ -5,14 +5,18 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import math
 import os
 import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
+from maxmargin._types import Floats
 from maxmargin._validation import ArgumentError, Words
 
 Source = str | os.PathLike[str] | bytes | IO[bytes]
@@ -39,6 +43,17 @@ def number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a decimal number")
     return float(text)
+
+
+def finite_score(text: str, place: str, not_a_number: str, not_finite: str) -> float:
+    """The score that a file has at a place, or what to do about it."""
+    try:
+        score = number(text)
+    except ValueError:
+        raise DataError(f"{place}: score {text[:40]!r} is not a number; {not_a_number}") from None
+    if not math.isfinite(score):
+        raise DataError(f"{place}: score {text[:40]!r} is not finite; {not_finite}")
+    return score
 
 
 def name_of(source: Source) -> str:
@@ -96,12 +111,12 @@ def _refuse_compressed(start: bytes, name: str) -> None:
             )
 
 
-def blocks(source: Source, read_ahead: bool) -> Generator[bytes]:
+def blocks(source: Source, read_ahead: bool, size: int = _BLOCK_BYTES) -> Generator[bytes]:
     """The content in blocks of some megabytes, the next one fetched and unpacked meanwhile if ``read_ahead``."""
     with open_binary(source) as file:
 
         def read() -> bytes:
-            block = file.read(_BLOCK_BYTES)
+            block = file.read(size)
             if not isinstance(block, bytes | bytearray | memoryview):
                 raise TypeError(f"{name_of(source)}: the file gives {type(block).__name__} and not bytes; open it in binary mode")
             return block
@@ -122,15 +137,10 @@ def blocks(source: Source, read_ahead: bool) -> Generator[bytes]:
 
 def lines(source: Source) -> Generator[str]:
     """Lines of UTF-8 text with their ends; a byte order mark is passed over."""
-    with open_binary(source) as file:
-        start = file.read(6)
-        if not isinstance(start, bytes):
-            raise TypeError(f"{name_of(source)}: the file gives {type(start).__name__} and not bytes; open it in binary mode")
-        _refuse_compressed(start, name_of(source))
-        text = io.TextIOWrapper(io.BufferedReader(_Rejoined(start, file)), encoding="utf-8-sig", newline="")
+    with closing(blocks(source, False, io.DEFAULT_BUFFER_SIZE)) as content:
+        text = io.TextIOWrapper(io.BufferedReader(_Stream(content)), encoding="utf-8-sig", newline="")
         count = 0
         try:
-            # No 'yield from': it closes the file when a caller stops early.
             while line := text.readline():
                 count += 1
                 yield line
@@ -141,21 +151,31 @@ def lines(source: Source) -> Generator[str]:
                 f"{name_of(source)}, line {count + ahead}: not a text file in UTF-8 ({error.reason}); save or convert it in "
                 "that encoding"
             ) from error
-        finally:
-            text.detach()
 
 
-class _Rejoined(io.RawIOBase):
-    """A file some of whose first bytes have been read already; closing it leaves the file open."""
+def read_scores(path: Source) -> Floats:
+    """One number per line, as ``svm_rank_classify`` and others write their predictions."""
+    scores = []
+    for line, text in enumerate(map(str.strip, lines(path)), start=1):
+        if text:
+            place = f"{name_of(path)}, line {line}"
+            scores.append(finite_score(text, place, "write one per line", "write a number for every sample"))
+    if not scores:
+        raise DataError(f"{name_of(path)}: holds no scores; one number per line is needed")
+    return np.array(scores)
 
-    def __init__(self, start: bytes, file: IO[bytes]) -> None:
-        self._start, self._file = start, file
+
+class _Stream(io.RawIOBase):
+    """Blocks as a file."""
+
+    def __init__(self, content: Iterator[bytes]) -> None:
+        self._content, self._rest = content, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._start or self._file.read(len(buffer))
-        data, self._start = data[: len(buffer)], data[len(buffer) :] if self._start else b""
+        data = self._rest or next(self._content, b"")
+        data, self._rest = data[: len(buffer)], data[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)

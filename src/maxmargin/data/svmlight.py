@@ -14,8 +14,7 @@ from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import Setting, Words, thread_count
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
-from maxmargin.data.scores import read_scores
-from maxmargin.data.source import DataError, Source, blocks, name_of
+from maxmargin.data.source import DataError, Source, blocks, name_of, read_scores
 from maxmargin.queries import Codes, Names, as_integers
 
 _PIECE_BYTES = 1 << 18

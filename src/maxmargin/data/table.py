@@ -46,7 +46,8 @@ def load_table(
     query : str, optional
         Column of the queries, numbers or text.
     features : sequence of str, optional
-        Columns of the features in the order wanted; by default all others, in the order of the table.
+        Columns of the features in the order wanted; by default all others, in the order of the table, but for numbers of rows
+        and documents (``id``, ``docid``, ``doc_id``, ``document_id``, ``sample_id``, ``row_id``, the index that pandas writes).
     split_queries : "refuse", "group" or "keep"
         As in :func:`load_svmlight`.
 
@@ -71,18 +72,22 @@ def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "ref
     """As :func:`load_table`, with everything that can be said about columns."""
     check_split_queries(split_queries)
     table = read_table(path, wanted)
-    names = table.query_names or []
-    if split_queries == "refuse" and table.qid is not None and (row := first_split(table.qid)) is not None:
+    names = table.query_names
+    if split_queries == "refuse" and table.qid is not None and names is not None and (row := first_split(table.qid)) is not None:
         place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
         query_name = str(names[table.qid[row]])[:60]
         raise split_query(f"{name_of(path)}, {place}: query {query_name} has appeared before, with others in between")
-    data = RankingData(table.X, table.y, table.qid, table.query_names, feature_names=table.features)
+    data = RankingData(table.X, table.y, table.qid, names, feature_names=table.features, label_name=wanted.label)
     return grouped(data) if split_queries == "group" else data
 
 
 def read_table(path: Source, wanted: Wanted) -> Table:
     """The columns wanted, rows as they stand."""
-    table = read_parquet(path, wanted) if _is_parquet(path) else _read_text(path, wanted)
+    if _is_parquet(path):
+        table = read_parquet(path, wanted)
+    else:
+        with closing(lines(path)) as text:
+            table = _read_rows(text, name_of(path), wanted)
     if len(table.y) == 0:
         raise DataError(f"{name_of(path)}: has {'columns' if _is_parquet(path) else 'a header'} but no rows; samples are needed")
     return table
@@ -111,11 +116,6 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
         return next(reader), reader
     except (csv.Error, StopIteration) as error:
         raise DataError(f"{name}, line 1: not a header ({error}); close quotes, and write two for one inside a field") from None
-
-
-def _read_text(path: Source, wanted: Wanted) -> Table:
-    with closing(lines(path)) as text:
-        return _read_rows(text, name_of(path), wanted)
 
 
 def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
@@ -152,10 +152,8 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
                     raise DataError(f"{name}, line {reader.line_num}: the query is blank; every row needs one")
     except csv.Error as error:
         raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
-    X = np.frombuffer(numbers, dtype=np.float64) if numbers else np.empty(0)
-    y = np.frombuffer(labels, dtype=np.float64) if labels else np.empty(0)
+    X, y = np.asarray(numbers).reshape(len(labels), len(features)), np.asarray(labels)
     qid, asked = queries.finish()
-    X = X.reshape(len(y), len(features))
     return Table(X, y, None, None, features, ends) if query is None else Table(X, y, qid, as_integers(asked), features, ends)
 
 

@@ -6,7 +6,6 @@ have them: query, document, relevance or score.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Booleans, Floats
-from maxmargin.data.source import DataError, Source, lines, name_of, number
+from maxmargin.data.source import DataError, Source, finite_score, lines, name_of
 from maxmargin.queries import Codes, query_offsets
 
 Qrels = dict[str, dict[str, int]]
@@ -64,12 +63,7 @@ def read_run(path: Source) -> Run:
     """
     run: Run = {}
     for (query, _, document, _, text, _), place in _rows(path, 6, "a line of a run is 'query Q0 document rank score tag'"):
-        try:
-            score = number(text)
-        except ValueError:
-            raise DataError(f"{place}: score {text[:40]!r} is not a number; the fifth field is the score") from None
-        if not math.isfinite(score):
-            raise DataError(f"{place}: score {text[:40]!r} is not finite; leave the document out, or give it a low score")
+        score = finite_score(text, place, "the fifth field is the score", "leave the document out, or give it a low score")
         _put(run, query, document, score, place)
     if not run:
         raise DataError(f"{name_of(path)}: holds no results; lines such as '301 Q0 FR940202-2-00150 1 2.5 mine' are needed")
@@ -167,11 +161,7 @@ def judged_run(
     >>> values["map"], queries
     (array([0.25]), ['q'])
     """
-    relevance: list[float] = []
-    positions: list[float] = []
-    codes: list[int] = []
-    names: list[str] = []
-    retrieved: list[bool] = []
+    relevance, positions, codes, names, retrieved = list[float](), list[float](), list[int](), list[str](), list[bool]()
     for query, judged in qrels.items():
         found = run.get(query, {})
         if not found and not complete:

@@ -3,6 +3,7 @@
 from maxmargin.estimators.approximate import ApproximateRankingSVM
 from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.direct import DirectLossMinimizer
+from maxmargin.estimators.labelings import ChainSVM, TreeSVM
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
 from maxmargin.estimators.model_files import load_model, save_model
@@ -10,9 +11,7 @@ from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.path import RegularizationPath, Selection, regularization_path
 from maxmargin.estimators.path_search import PathSearchCV
 from maxmargin.estimators.ranking import RankingSVM
-from maxmargin.estimators.sequences import ChainSVM
 from maxmargin.estimators.structured import GraphSVM, StructuredSVM
-from maxmargin.estimators.trees import TreeSVM
 
 __all__ = [
     "ApproximateRankingSVM",

@@ -30,9 +30,8 @@ class ApproximateRankingSVM(LinearRanker):
         ``1/2 ||w||^2 + C * sum over queries of J_q(w)``  subject to  ``y_i (x_i . w) >= 1`` for all easy samples
 
     is minimised, where ``J_q`` is the hinge of :class:`maxmargin.RankingSVM` of the difficult samples of a query, ``y_i`` is 1
-    or -1, and both stages have a constant among the features, whose weight is regularised like the others. The second problem is
-    convex, solved with exact inference, and comes with a duality gap. It is another problem than that of ``RankingSVM``: the
-    gap says nothing about the latter.
+    or -1, and both stages have a constant among the features, whose weight is regularised like the others. The duality gap is
+    that of this problem and says nothing about that of ``RankingSVM``.
 
     Parameters
     ----------
@@ -48,17 +47,15 @@ class ApproximateRankingSVM(LinearRanker):
     relevance_threshold, n_jobs
         As in :class:`maxmargin.RankingSVM`.
     tol, max_iter, time_limit, warm_start, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`: ``tol`` and ``time_limit`` of both stages, the others of the second. A warm
-        start needs the same ``easy_fraction`` and ``binary_C`` too.
+        As in :class:`maxmargin.estimators.Estimator`: ``tol`` and ``time_limit`` of both stages, the others and the certificate
+        of the second. A warm start needs the same ``easy_fraction`` and ``binary_C`` too.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
-        Weights; the score of a sample is ``x . coef_ + intercept_``.
+        Weights; the score of a sample is ``x . coef_ + intercept_``. All constraints hold there.
     intercept_ : float
         Weight of the constant. It does not change a ranking, but the margins need it.
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        The certificate of the second stage; see :class:`maxmargin.estimators.Estimator`. All constraints hold at ``coef_``.
     largest_violation_ : float
         By how much the margin of an easy sample falls short of 1: zero up to rounding.
     easy_ : bool array of shape (n,)
@@ -116,16 +113,13 @@ class ApproximateRankingSVM(LinearRanker):
     def _prepare(
         self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> tuple[RankingProblem, NDArray[np.intp] | None]:
-        X, y = self._check_samples(X, y)
-        return self._lists(X, y, qid, sample_weight)
+        return self._lists(*self._check_samples(X, y), qid, sample_weight)
 
     def _train(self, problem: tuple[RankingProblem, NDArray[np.intp] | None]) -> Floats:
         lists, order = problem
         earlier = self._recalled(lists, self.easy_fraction, self.binary_C)
         rows, signs = with_constant(lists.X), np.where(lists.relevant[0] > 0, 1.0, -1.0)
         counts = np.repeat(lists.weights[0] > 0, np.diff(lists.offsets))
-        if not counts.any():
-            raise ValueError("sample_weight is zero for every query with relevant and irrelevant samples; one must count")
         binary = self._binary_weights(rows[counts], signs[counts]) if earlier is None else earlier[0]
         easy = self._easy_samples(signs * np.asarray(rows @ binary).ravel(), counts)
         margins = Margins(rows[easy], signs[easy])

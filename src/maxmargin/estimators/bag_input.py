@@ -123,8 +123,7 @@ def check_annotations(annotations: ArrayLike | None, offsets: Ints) -> Ints | No
             f"{known.dtype}"
         )
     known = known.astype(np.int64)
-    wrong = np.flatnonzero((known < -1) | (known >= np.maximum(sizes, 0)))
-    wrong = wrong[known[wrong] != -1]
+    wrong = np.flatnonzero((known < -1) | (known >= sizes))
     if len(wrong):
         k = int(wrong[0])
         raise ValueError(

@@ -11,38 +11,27 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from maxmargin import solvers
 from maxmargin._types import Floats
 from maxmargin._validation import check_labels, check_matrix
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
 from maxmargin.progress import StatusLine
-from maxmargin.solvers import (
-    BCFW,
-    ConvergenceWarning,
-    ExponentiatedGradient,
-    FrankWolfe,
-    History,
-    KnownCuts,
-    NSlackCuttingPlane,
-    OneSlackCuttingPlane,
-    PartialLinearization,
-    Solution,
-    Solver,
-    Subgradient,
-)
+from maxmargin.solvers import BCFW, ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution, Solver
 from maxmargin.solvers.base import check_bounds
 
 SOLVERS: dict[str, type[Solver]] = {
-    "bcfw": BCFW,
-    "eg": ExponentiatedGradient,
-    "fw": FrankWolfe,
-    "n_slack": NSlackCuttingPlane,
-    "one_slack": OneSlackCuttingPlane,
-    "pl": PartialLinearization,
-    "subgradient": Subgradient,
+    "bcfw": solvers.BCFW,
+    "eg": solvers.ExponentiatedGradient,
+    "fw": solvers.FrankWolfe,
+    "n_slack": solvers.NSlackCuttingPlane,
+    "one_slack": solvers.OneSlackCuttingPlane,
+    "pl": solvers.PartialLinearization,
+    "subgradient": solvers.Subgradient,
 }
 
 # What an estimator has, unless it says in `lacks` why not:
@@ -54,12 +43,12 @@ Facility = Literal[
     "time_limit", "certificate",
 ]  # fmt: skip
 
-# What estimators of blocks lack, and what rankers lack.
-BLOCKWISE: dict[Facility, str] = {
+# What estimators of samples, of blocks and of rankings lack.
+SAMPLEWISE: dict[Facility, str] = {
     "report": "the page is about rankings",
-    "class_weight": "what is in a block shares a hinge, and is not of one class",
     "n_jobs": "blocks are visited one after the other",
 }
+BLOCKWISE: dict[Facility, str] = {**SAMPLEWISE, "class_weight": "what is in a block shares a hinge, and is not of one class"}
 LISTWISE: dict[Facility, str] = {"class_weight": "relevant and irrelevant samples of a list share a hinge"}
 
 # What files hold of a certificate; see `Estimator.holds`.
@@ -95,11 +84,15 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
         raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
 
 
-def within(bounds: Bounds | None, own: Bounds | None) -> Bounds | None:
-    """Bounds of the user and of the problem, both."""
-    if bounds is None or own is None:
-        return bounds if own is None else own
-    return check_bounds((np.maximum(bounds[0], own[0]), np.minimum(bounds[1], own[1])), len(bounds[0]))
+def limits_of(problem: Problem, *given: tuple[ArrayLike, ArrayLike] | None) -> Bounds | None:
+    """The problem's own bounds of its weights and those of users, all at once."""
+    found = problem.bounds
+    for bounds in given:
+        own = check_bounds(bounds, problem.n_features)
+        if found is not None and own is not None:
+            own = check_bounds((np.maximum(own[0], found[0]), np.minimum(own[1], found[1])), problem.n_features)
+        found = found if own is None else own
+    return found
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -206,15 +199,11 @@ class Estimator(BaseEstimator, ABC):
 
     def _solve(self, problem: Problem, solver: Solver, start: Solution | KnownCuts | None = None) -> Solution:
         """Minimise ``1/2 ||w||^2 + C * sum of hinges``; a warning if that did not succeed."""
-        bounds = within(check_bounds(getattr(self, "bounds", None), problem.n_features), problem.bounds)
-        line = StatusLine(type(self).__name__) if self.verbose else None
-        if line is not None:
-            solver = dataclasses.replace(solver, callback=_Shown(line, solver.callback))
-        try:
+        bounds = limits_of(problem, getattr(self, "bounds", None))
+        with self._status_line() as line:
+            if self.verbose:
+                solver = dataclasses.replace(solver, callback=_shown_on(line, solver.callback))
             solution = solver.solve(problem, 1.0 / (self.C * problem.n_blocks), bounds=bounds, start=start)
-        finally:
-            if line is not None:
-                line.close()
         if not solution.converged:
             budget = "max_iter" if solution.status == "max_passes" else solution.status
             self._warn(
@@ -222,6 +211,9 @@ class Estimator(BaseEstimator, ABC):
                 f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, lower C, or scale the features"
             )
         return solution
+
+    def _status_line(self) -> StatusLine:
+        return StatusLine(type(self).__name__, shown=bool(self.verbose))
 
     def _warn(self, text: str) -> None:
         # Three calls above this one is `fit`, and above that the user.
@@ -258,6 +250,20 @@ class Estimator(BaseEstimator, ABC):
             value = getattr(self, name)
             if not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a positive integer")
+
+    def _check_start(self, *words: str) -> None:
+        if isinstance(self.start, str) and self.start not in words:
+            raise ValueError(f"start={self.start!r} is unknown; use {', '.join(map(repr, words))} or an array of weights")
+
+    def _given_start(self, d: int, words: str) -> Floats:
+        weights = np.array(self.start, dtype=np.float64)
+        if weights.shape != (d,) or not np.isfinite(weights).all():
+            raise ValueError(f"start must be {d} finite weights, one per feature of X, or {words}")
+        return weights
+
+    def _check_width(self, n_features: int) -> None:
+        if n_features != self.n_features_in_:
+            raise ValueError(f"X has {n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}")
 
     def _check_matrix(self, X: Any, y: Any = "no_validation", *, fitting: bool = False, **options: Any) -> Any:
         """Samples as a float64 array or CSR matrix; with labels, both. The one door through which matrices come in."""
@@ -296,13 +302,29 @@ class Estimator(BaseEstimator, ABC):
         return tags
 
 
-class _Shown:
+@dataclass(eq=False, repr=False, kw_only=True)
+class SampleEstimator(Estimator):
+    """Base of estimators with a hinge for every sample, whatever that is: a row, a graph, a sequence."""
+
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    solver: str | Solver = "auto"
+
+    lacks: ClassVar[Mapping[Facility, str]] = SAMPLEWISE
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on samples X with true outputs y.
+
+        Hinges are multiplied by ``sample_weight``, of shape (n,): a weight of 2 is that of a sample that is there twice.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+
+def _shown_on(line: StatusLine, callback: Callable[[History], bool | None] | None) -> Callable[[History], bool | None]:
     """A callback that shows how far a solver is, and passes on what another one says."""
 
-    def __init__(self, line: StatusLine, callback: Callable[[History], bool | None] | None) -> None:
-        self.line, self.callback = line, callback
-
-    def __call__(self, history: History) -> bool | None:
+    def tell(history: History) -> bool | None:
         gap = history.gap[-1] / max(history.primal[-1], 1e-300)
-        self.line.show(f"pass {history.passes[-1]:.0f}, relative gap {gap:.2e}")
-        return None if self.callback is None else self.callback(history)
+        line.show(f"pass {history.passes[-1]:.0f}, relative gap {gap:.2e}")
+        return None if callback is None else callback(history)
+
+    return tell

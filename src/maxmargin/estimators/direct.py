@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin._types import Floats
 from maxmargin.estimators.base import LISTWISE, Facility
@@ -20,6 +20,7 @@ from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.solvers.solution import Rows
 from maxmargin.structures.rows import is_sparse
 
 _PASSES_OF_THE_START = 1000
@@ -28,21 +29,9 @@ _PATIENCE = 10
 
 
 @dataclass
-class DirectHistory:
-    """One row per step; columns are equally long lists.
-
-    Attributes
-    ----------
-    loss : list of float
-        Mean loss of the rankings at the step's weights.
-    best_loss : list of float
-        The smallest so far; it never rises.
-    value : list of float
-        Direct loss there, for the ``epsilon`` of the row.
-    epsilon, step : list of float
-        Perturbation, and length of the next step in radians.
-    seconds : list of float
-        Since the beginning of ``fit``.
+class DirectHistory(Rows):
+    """One row per step: mean loss of the rankings at its weights, and the smallest so far; direct loss there for the perturbation
+    ``epsilon``; length of the next step in radians; seconds since the beginning of ``fit``.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -51,14 +40,6 @@ class DirectHistory:
     epsilon: list[float] = field(default_factory=list)
     step: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-
-    def record(self, *row: float) -> None:
-        """Append a row."""
-        for column, number in zip(dataclasses.fields(self), row, strict=True):
-            getattr(self, column.name).append(number)
-
-    def __len__(self) -> int:
-        return len(self.loss)
 
 
 @dataclass
@@ -80,29 +61,26 @@ class DirectLossMinimizer(LinearRanker):
     """Rank samples by a linear score, minimising the mean rank loss itself.
 
     A hinge grows with every sample that is far on the wrong side; the loss does not, and a few mislabelled samples cannot drag
-    it along. But it is piecewise constant, and not convex: it is descended along the gradient of the *direct loss*, the
-    difference of two rankings (see Notes), from the solution of the hinge. Nothing is proved about the minimum
-    (``certified_`` is False), except that the result is never worse on the training data than the start.
+    it along. But it is piecewise constant, and not convex: it is descended along the gradient of the *direct loss* (see Notes).
+    Nothing is proved about the minimum, except that the result is never worse on the training data than the start.
 
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
         As in :class:`maxmargin.RankingSVM`, but for ``"accuracy"``, which is no rank loss.
     C : float, default=1.0
-        Weight of the hinges in the convex problem of ``start="hinge"``, whose features are divided by their standard deviation
-        (unless ``standardize=False``).
-        Descent itself has no regulariser: a ranking knows no length of the weights.
+        Weight of the hinges in the convex problem of ``start="hinge"``. Descent itself has no regulariser: a ranking knows no
+        length of the weights.
     epsilon : float, default=1.0
-        First perturbation: weight of the loss in the perturbed inference, for weights of length 1 (see Notes). A large one looks
-        far, a small one sees only samples that are close in score.
+        First perturbation (see Notes). A large one looks far, a small one sees only samples that are close in score.
     sign : {1, -1}, default=1
         Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and PN bits per query.
     start : {"hinge", "zeros"} or array of shape (d,), default="hinge"
         Where descent begins: the weights of a :class:`maxmargin.RankingSVM`, zeros (from which the first step leads to the
         difference of the class means), or these weights.
     standardize : bool, default=True
-        Measure weights in standard deviations of the features. False is for features that share a scale, such as pixels, where
-        those that hardly vary should hardly count.
+        Measure weights in standard deviations of the features, also at the start. False is for features that share a scale, such
+        as pixels, where those that hardly vary should hardly count.
     step : float, default=0.3
         Length of the first steps, in radians; at most a right angle.
     n_starts : int, default=1
@@ -133,11 +111,9 @@ class DirectLossMinimizer(LinearRanker):
         Perturbation of the step that found ``coef_``.
     certified_ : bool
         False: no bound is proved.
-    n_iter_ : int
-        Steps of the best descent.
     training_losses_ : list of float
         Training loss at the end of every descent.
-    history_ : DirectHistory
+    n_iter_, history_ : int and DirectHistory
         Steps of the best descent.
     n_skipped_queries_, relevance_thresholds_, n_features_in_, feature_names_in_
         As in :class:`maxmargin.RankingSVM`.
@@ -150,12 +126,10 @@ class DirectLossMinimizer(LinearRanker):
     Notes
     -----
     The direct loss of a list is ``sign / epsilon * (max_R [F(R) + sign * epsilon * delta(R)] - max_R F(R))``, with ``F`` the mean
-    over (positive, negative) pairs of the score differences. It depends on ``w / epsilon`` alone, so the length of ``w`` is a
-    second name of ``epsilon``, and descent takes place among weights of length 1, measured in standard deviations of the
-    features if ``standardize``: a step has a length in radians and means the same for features of any scale. After ten steps
-    without a smaller loss, descent goes back to the best weights and halves both the step and epsilon, in whose limit the direct
-    loss is the loss. So an epsilon that is far too large, as may happen (useful ones differ by orders of magnitude between
-    losses), costs some steps and no more.
+    over (positive, negative) pairs of the score differences. It depends on ``w / epsilon`` alone, so descent takes place among
+    weights of length 1, and a step has a length in radians. After ten steps without a smaller loss, descent goes back to the best
+    weights and halves both the step and epsilon, in whose limit the direct loss is the loss. So an epsilon that is far too large
+    (useful ones differ by orders of magnitude between losses) costs some steps and no more.
 
     Long descents fit training data more closely than is good for few samples of many features. There ``max_iter`` is what
     regularizes: a few short steps (``step=0.01, epsilon=0.01``) from a good start, say the weights of a logistic regression.
@@ -205,8 +179,7 @@ class DirectLossMinimizer(LinearRanker):
             raise ValueError(f"step={self.step!r} must be at most a right angle, {np.pi / 2:.4g}")
         if self.sign not in (1, -1):
             raise ValueError(f"sign={self.sign!r} must be 1 or -1")
-        if isinstance(self.start, str) and self.start not in ("hinge", "zeros"):
-            raise ValueError(f"start={self.start!r} is unknown; use 'hinge', 'zeros' or an array of weights")
+        self._check_start("hinge", "zeros")
 
     def _prepare(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> RankingProblem:
         return self._lists(*self._check_samples(X, y), qid, sample_weight)[0]
@@ -218,12 +191,10 @@ class DirectLossMinimizer(LinearRanker):
         rng = np.random.default_rng(self.random_state)
         earlier = self._recalled(model)
         first = self._first_weights(model, scale) if earlier is None else earlier
-        line = StatusLine(type(self).__name__) if self.verbose else None
-        runs = [self._descend(problem, first, scale, began, line)]
-        while len(runs) < self.n_starts and not runs[-1].stopped and not self._out_of_time(began):
-            runs.append(self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began, line))
-        if line is not None:
-            line.close()
+        with self._status_line() as line:
+            runs = [self._descend(problem, first, scale, began, line)]
+            while len(runs) < self.n_starts and not runs[-1].stopped and not self._out_of_time(began):
+                runs.append(self._descend(problem, rng.normal(size=len(scale)) / scale, scale, began, line))
         best = min(runs, key=lambda run: run.loss)
         if not best.converged:
             self._warn(
@@ -240,23 +211,20 @@ class DirectLossMinimizer(LinearRanker):
         return best.weights
 
     def _first_weights(self, model: RankingProblem, scale: Floats) -> Floats:
-        if isinstance(self.start, str):
-            if self.start == "zeros":
-                return np.zeros(len(scale))
-            scaled = copy.copy(model)
-            scaled.X = divided(model.X, scale)
-            # Only a start: if a budget ends it, it is a start all the same.
-            solver = OneSlackCuttingPlane(max_passes=_PASSES_OF_THE_START, time_limit=self.time_limit)
-            return solver.solve(scaled, 1.0 / (self.C * scaled.n_blocks)).weights / scale
-        weights = np.array(self.start, dtype=np.float64)
-        if weights.shape != scale.shape or not np.isfinite(weights).all():
-            raise ValueError(f"start must be {len(scale)} finite weights, one per feature of X, or 'hinge' or 'zeros'")
-        return weights
+        if not isinstance(self.start, str):
+            return self._given_start(len(scale), "'hinge' or 'zeros'")
+        if self.start == "zeros":
+            return np.zeros(len(scale))
+        scaled = copy.copy(model)
+        scaled.X = divided(model.X, scale)
+        # Only a start: if a budget ends it, it is a start all the same.
+        solver = OneSlackCuttingPlane(max_passes=_PASSES_OF_THE_START, time_limit=self.time_limit)
+        return solver.solve(scaled, 1.0 / (self.C * scaled.n_blocks)).weights / scale
 
     def _out_of_time(self, began: float) -> bool:
         return self.time_limit is not None and time.perf_counter() - began >= self.time_limit
 
-    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine | None) -> _Descent:
+    def _descend(self, problem: DirectRanking, first: Floats, scale: Floats, began: float, line: StatusLine) -> _Descent:
         """Normalised gradient steps on the unit sphere; the best weights seen are kept, the first ones as they are."""
         step, epsilon, idle = float(self.step), float(self.epsilon), 0
         start_loss = problem.loss(first)
@@ -273,8 +241,7 @@ class DirectLossMinimizer(LinearRanker):
                 else:
                     idle += 1
                 run.history.record(point.loss, run.loss, point.value, epsilon, step, time.perf_counter() - began)
-                if line is not None:
-                    line.show(f"step {len(run.history)}, loss {run.loss:.6f}, step length {step:.1e}")
+                line.show(f"step {len(run.history)}, loss {run.loss:.6f}, step length {step:.1e}")
                 run.stopped = self.callback is not None and bool(self.callback(run.history))
                 slope = point.gradient / scale
                 slope -= float(slope @ unit) * unit
@@ -302,14 +269,7 @@ def feature_scale(X: Any) -> Floats:
     peak = np.asarray(largest.toarray() if is_sparse(largest) else largest, dtype=np.float64).ravel()
     peak[peak == 0] = 1.0
     # Squares of entries of any size would not be numbers.
-    scaled: Any = divided(X, peak)
-    mean = np.asarray(scaled.mean(axis=0), dtype=np.float64).ravel()
-    if is_sparse(scaled):
-        stored = np.bincount(scaled.indices, minlength=X.shape[1])
-        squares = np.bincount(scaled.indices, (scaled.data - mean[scaled.indices]) ** 2, X.shape[1])
-        variance = (squares + (X.shape[0] - stored) * mean**2) / X.shape[0]
-    else:
-        variance = np.mean((scaled - mean) ** 2, axis=0)
+    variance = StandardScaler(with_mean=False).fit(divided(X, peak)).var_
     # Rounding gives constant columns some variance.
     return np.asarray(peak * np.where(variance > 1e-24, np.sqrt(variance), 1.0))
 

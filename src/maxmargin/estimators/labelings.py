@@ -1,11 +1,11 @@
-"""What estimators of sequences and trees have in common: lists of blocks in, one stack of rows inside, lists of labels out."""
+"""Labeling of sequences and of the nodes of trees: lists of blocks in, one stack of rows inside, lists of labels out."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
 from maxmargin.problems import TreeProblem
 from maxmargin.problems.weighted import weighted
-from maxmargin.solvers import Solver
 from maxmargin.structures import TreeWeights
-from maxmargin.structures.forest import Forests, Words, best_labels, label_scores
+from maxmargin.structures.forest import CHAINS, TREES, Forests, Words, best_labels, label_scores
 from maxmargin.structures.rows import bad_row, is_sparse, stack
 
 # What files hold, besides the weights of the ends.
@@ -44,10 +43,32 @@ class Stack(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class LabelingSVM(Estimator):
-    """Labels of nodes that depend on the labels of their parents; a subclass says what a block looks like.
+class LabelingSVM(SampleEstimator):
+    """Labels of nodes that depend on the labels of their parents; Hamming loss per node. A subclass says what a block is.
 
-    Features of a block are an array or a sparse matrix of shape (L, p), or a list of L dictionaries.
+    Features of a block are an array or a sparse matrix of shape (L, p), or a list of L dictionaries as CRF packages take them;
+    sparse matrices and dictionaries stay sparse. Labels are a list of sequences of length L, of numbers or strings.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinges, one per block.
+    normalize : bool, default=True
+        Divide the loss of a block by its number of nodes.
+    fit_intercept : bool, default=True
+        Add a constant feature to every node.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+    coef_ : array of shape (K, p)
+    intercept_ : array of shape (K,)
+    transition_ : array of shape (K, K)
+        Score of the row's label at the parent and the column's at the child: one and the next of a sequence.
+    n_features_in_, feature_names_in_
+        Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
     """
 
     words: ClassVar[Words]
@@ -58,8 +79,6 @@ class LabelingSVM(Estimator):
     _: KW_ONLY
     normalize: bool = True
     fit_intercept: bool = True
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    solver: str | Solver = "auto"
     max_iter: int = 10_000
     warm_start: bool = False
 
@@ -69,13 +88,6 @@ class LabelingSVM(Estimator):
     @abstractmethod
     def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
         """Features and parents of every block; no parents if blocks are chains."""
-
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Self:
-        """Train on blocks X with labels y, a sequence of numbers or strings for each block.
-
-        The hinges of blocks are multiplied by ``sample_weight``.
-        """
-        return self._fit(X, y, sample_weight=sample_weight)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Problem:
         stack = self._stack(X, fitting=True)
@@ -127,9 +139,7 @@ class LabelingSVM(Estimator):
     def _scores(self, X: Sequence[Any]) -> tuple[Floats, Forests]:
         check_is_fitted(self)
         stack = self._stack(X, fitting=False)
-        n_features = stack.X.shape[1] - self.fit_intercept
-        if n_features != self.n_features_in_:
-            raise ValueError(f"X has {n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}")
+        self._check_width(stack.X.shape[1] - self.fit_intercept)
         forests = Forests(stack.offsets, stack.parent, self.words)
         return label_scores(self._weights, stack.X, forests.is_root, forests.is_leaf), forests
 
@@ -142,13 +152,12 @@ class LabelingSVM(Estimator):
         if len(X) == 0:
             raise ValueError(f"X is empty; at least one {block} is needed")
         features, parents = self._blocks(X)
-        for k, rows in enumerate(features):
-            if _length(rows) == 0:
-                raise ValueError(f"{block} {k} of X is empty; drop {block}s without {node}s")
         if fitting:
             # Most names are absent from most nodes, so rows of dictionaries are sparse, and stay so.
             self._vectorizer = DictVectorizer(sparse=True) if _are_dictionaries(features[0]) else None
         for k, rows in enumerate(features):
+            if _length(rows) == 0:
+                raise ValueError(f"{block} {k} of X is empty; drop {block}s without {node}s")
             if _are_dictionaries(rows) != (self._vectorizer is not None):
                 kinds = ("arrays", "dictionaries") if self._vectorizer is not None else ("dictionaries", "arrays")
                 raise ValueError(
@@ -214,3 +223,65 @@ def _length(rows: Any) -> int:
 def _are_dictionaries(rows: Any) -> bool:
     is_list = isinstance(rows, Sequence) or (isinstance(rows, np.ndarray) and rows.dtype == object)
     return is_list and all(isinstance(entry, Mapping) for entry in rows)
+
+
+class ChainSVM(LabelingSVM):
+    """Structured SVM for sequences: emissions, first and last labels, transitions.
+
+    A data set is a list with the features of every sequence; all else is described in
+    :class:`maxmargin.estimators.labelings.LabelingSVM`. The weights of the ends are ``first_`` and ``last_``, of shape (K,).
+
+    Examples
+    --------
+    Labels that repeat the sign of the input, unless it is unclear:
+
+    >>> X = [np.array([[1.0], [0.9], [-0.1], [-1.0]]), np.array([[-1.0], [0.1], [1.0]])]
+    >>> y = [["up", "up", "down", "down"], ["down", "up", "up"]]
+    >>> model = ChainSVM(C=10).fit(X, y)
+    >>> [list(map(str, labels)) for labels in model.predict([np.array([[0.8], [-0.9]])])]
+    [['up', 'down']]
+    """
+
+    words = CHAINS
+    ends = ("first_", "last_")
+    holds: ClassVar[Mapping[str, Any]] = {**LABELING, **dict.fromkeys(ends, ("classes",))}
+
+    def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
+        return list(X), None
+
+
+class TreeSVM(LabelingSVM):
+    """Structured SVM for trees: emissions, labels of roots and leaves, pairs of parent and child.
+
+    A data set is a list of :class:`maxmargin.structures.Tree`, or of pairs ``(features, parent)``, where ``parent`` has for every
+    node the number of its parent, which comes before it, or -1 for a root; there may be several roots. All else is described in
+    :class:`maxmargin.estimators.labelings.LabelingSVM`. The weights of the ends are ``root_`` and ``leaf_``, of shape (K,); a
+    node that is a root and a leaf gets both.
+
+    Examples
+    --------
+    Children that agree with their parent, unless the input says otherwise:
+
+    >>> from maxmargin.structures import Tree
+    >>> X = [Tree(np.array([[1.0], [0.8], [-0.1]]), [-1, 0, 0]), Tree(np.array([[-1.0], [0.1], [1.0], [-0.9]]), [-1, 0, 0, 1])]
+    >>> y = [["yes", "yes", "yes"], ["no", "no", "yes", "no"]]
+    >>> model = TreeSVM(C=10).fit(X, y)
+    >>> [list(map(str, labels)) for labels in model.predict([Tree(np.array([[0.7], [-0.05], [-1.0]]), [-1, 0, 0])])]
+    [['yes', 'yes', 'no']]
+    """
+
+    words = TREES
+    ends = ("root_", "leaf_")
+    holds: ClassVar[Mapping[str, Any]] = {**LABELING, **dict.fromkeys(ends, ("classes",))}
+
+    def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
+        features, parents = [], []
+        for k, tree in enumerate(X):
+            if not isinstance(tree, tuple | list) or len(tree) != 2:
+                raise ValueError(f"tree {k} of X must be a pair (features, parent), such as maxmargin.structures.Tree")
+            parent = np.asarray(tree[1])
+            if parent.size and parent.dtype.kind not in "iu":
+                raise TypeError(f"parents of tree {k} of X must be integers, -1 for a root, but have dtype {parent.dtype}")
+            features.append(tree[0])
+            parents.append(parent)
+        return features, parents

@@ -5,19 +5,18 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, SampleEstimator
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
 from maxmargin.problems.weighted import check_weights
-from maxmargin.progress import StatusLine
 from maxmargin.solvers import KnownCuts, Solution, Solver
 from maxmargin.structures import LatentStructure
 
@@ -31,7 +30,24 @@ class LatentEstimator(Estimator):
     n_starts : int, default=1
         Runs from different first guesses; the lowest objective wins.
     max_rounds : int
-        Most rounds of imputation.
+        Most rounds of imputation; they end when the objective falls by less than ``tol`` of itself.
+    bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`, of the convex problems; ``time_limit`` is for all of them.
+
+    Attributes
+    ----------
+    objective_ : float
+        The objective that is not convex, at ``coef_``.
+    objectives_ : list of float
+        After every round of the best start; one that did not fall is not kept.
+    start_objectives_ : list of float
+        At the end of every start.
+    n_rounds_ : int
+        Rounds of the best start.
+    histories_ : list of History
+        Of their convex problems.
+    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
+        The certificate of the convex problem that gave ``coef_``: never that of ``objective_``.
     """
 
     n_starts: int = 1
@@ -51,29 +67,26 @@ class LatentEstimator(Estimator):
 
     def _train(self, problem: Any) -> Floats:
         factor = self.C * problem.n_blocks
-        line = StatusLine(type(self).__name__) if self.verbose else None
 
         def solve(convex: LatentProblem, known: KnownCuts, seconds: float | None) -> Solution:
             return self._solve(convex, self._limited(convex, seconds), known)
 
         def tell(start: int, run: Descent) -> None:
-            if line is not None:
-                line.show(f"start {start + 1}, round {len(run.objectives)}, objective {run.objective:.6g}")
+            line.show(f"start {start + 1}, round {len(run.objectives)}, objective {run.objective:.6g}")
 
-        best, self.start_objectives_ = concave_convex(
-            problem,
-            factor,
-            solve,
-            lambda start, rng: self._first_weights(problem, start, rng),
-            n_starts=self.n_starts,
-            max_rounds=self.max_rounds,
-            tol=self.tol,
-            time_limit=self.time_limit,
-            seed=self.random_state,
-            tell=tell,
-        )
-        if line is not None:
-            line.close()
+        with self._status_line() as line:
+            best, self.start_objectives_ = concave_convex(
+                problem,
+                factor,
+                solve,
+                lambda start, rng: self._first_weights(problem, start, rng),
+                n_starts=self.n_starts,
+                max_rounds=self.max_rounds,
+                tol=self.tol,
+                time_limit=self.time_limit,
+                seed=self.random_state,
+                tell=tell,
+            )
         if not best.settled:
             rounds = len(best.objectives)
             self._warn(f"stopped after {rounds} rounds while the objective was still falling; raise max_rounds or time_limit")
@@ -91,9 +104,10 @@ class LatentEstimator(Estimator):
 
 
 @dataclass(eq=False, repr=False)
-class LatentStructuredSVM(LatentEstimator):
+class LatentStructuredSVM(LatentEstimator, SampleEstimator):
     """Train a :class:`maxmargin.structures.LatentStructure`: guess the hidden parts, solve the convex problem, guess again.
 
+    What is given are inputs and the visible parts of the true outputs.
     The objective ``1/2 ||w||^2 + C * sum_i [max over (y, h) of loss + score - max over h of the true y's score]`` is not
     convex. It falls from round to round; the result depends on the start and is certified only for the last convex problem.
 
@@ -107,28 +121,14 @@ class LatentStructuredSVM(LatentEstimator):
         Runs from different first guesses; the lowest objective wins. The first begins with the weights that are best for
         coarse inputs, if the structure knows any (the means of bags, say), the others with those for the same inputs under
         random sample weights. Without coarse inputs all are random.
-    max_rounds : int, default=50
-        Most rounds of guessing; they end when the objective falls by less than ``tol`` of itself.
-    bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`, of the convex problems; ``time_limit`` is for all of them.
+    max_rounds, bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.latent.LatentEstimator`, which also tells the attributes of rounds and certificate.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
     hidden_ : list
         The hidden parts of the training data, at ``coef_``. Files do not keep them.
-    objective_ : float
-        The non-convex objective at ``coef_``.
-    objectives_ : list of float
-        After every round of the best start; one that did not fall is not kept.
-    start_objectives_ : list of float
-        At the end of every start.
-    n_rounds_ : int
-        Rounds of the best start.
-    histories_ : list of History
-        Of their convex problems.
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        Of the convex problem that gave ``coef_``; see :class:`maxmargin.estimators.Estimator`.
 
     Examples
     --------
@@ -146,9 +146,6 @@ class LatentStructuredSVM(LatentEstimator):
 
     structure: LatentStructure
     C: float = 1.0
-    _: KW_ONLY
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    solver: str | Solver = "auto"
 
     lacks: ClassVar[Mapping[Facility, str]] = {
         **BLOCKWISE,
@@ -157,10 +154,6 @@ class LatentStructuredSVM(LatentEstimator):
     }
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",), "objective_": float}
     not_saved = frozenset({"hidden_"})
-
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Self:
-        """Train on inputs X with the visible parts y of the true outputs; hinges are multiplied by ``sample_weight``."""
-        return self._fit(X, y, sample_weight=sample_weight)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> LatentStructuredProblem:
         return LatentStructuredProblem(self.structure, X, y, check_weights(sample_weight, len(X)))

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._validation import check_choice
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
@@ -67,12 +68,8 @@ class LatentRankingSVM(LatentEstimator):
         hinge of ``"standard"`` does not bound the loss of the ranking by best candidates.
     inference : {"greedy", "exact"}, default="greedy"
         Latent structured SVM: ``"exact"`` tries all patterns, for a handful of bags.
-    tol : float, default=1e-3
-        Convex problems stop at ``gap <= tol * primal``, rounds when ``F`` falls by less than ``tol * F``.
-    max_iter : int, default=1000
-        Most inference calls per convex problem.
-    time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`; ``time_limit`` is for all of it.
+    tol, max_iter, time_limit, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.latent.LatentEstimator`, which also tells the attributes of rounds and certificate.
 
     Attributes
     ----------
@@ -82,18 +79,8 @@ class LatentRankingSVM(LatentEstimator):
         0 except for the latent SVM.
     objective_ : float
         ``F(coef_)``, with greedy inference a lower bound of it.
-    objectives_ : list of float
-        ``F`` after every round of the best start, one that did not fall excepted; the last one is ``objective_``.
-    start_objectives_ : list of float
-        ``F`` at the end of every start.
-    n_rounds_ : int
-        Rounds of the best start.
     candidates_ : int array of shape (n,)
         Best candidate of every training bag, counted inside the bag; the annotated one where there is one.
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        Of the convex problem that gave ``coef_``; ``certified_`` says that *its* gap is proved, never that ``F`` is minimal.
-    histories_ : list of History
-        Of all convex problems of the best start.
     relevance_threshold_ : float
         Labels above it count as relevant.
     n_features_in_ : int
@@ -217,21 +204,15 @@ class LatentRankingSVM(LatentEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_positive("positive_weight")
-        choices = {
-            "formulation": ("latent_ap", "latent_svm", "latent_ssvm"),
-            "variant": ("A1", "standard"),
-            "inference": ("greedy", "exact"),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; choose one of {', '.join(map(repr, known))}")
+        check_choice("formulation", self.formulation, ("latent_ap", "latent_svm", "latent_ssvm"))
+        check_choice("variant", self.variant, ("A1", "standard"))
+        check_choice("inference", self.inference, ("greedy", "exact"))
         share = self.outlier_fraction
         if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
             raise ValueError(f"outlier_fraction={share!r} must be at least 0 and less than 1")
         if share and self.formulation != "latent_svm":
             raise ValueError(f"outlier_fraction={share!r} is for formulation='latent_svm' only; leave it at 0")
-        if isinstance(self.start, str) and self.start not in ("means", "random"):
-            raise ValueError(f"start={self.start!r} is unknown; use 'means', 'random' or an array of weights")
+        self._check_start("means", "random")
 
     def _problem(self, bags: Bags, relevant: Booleans) -> ImputedBags:
         loss = ranking_loss(self.loss)
@@ -246,12 +227,8 @@ class LatentRankingSVM(LatentEstimator):
         d = problem.bags.n_features
         if start > 0 or (isinstance(self.start, str) and self.start == "random"):
             return None
-        if isinstance(self.start, str):
-            weights = problem.bags.mean_difference(problem.relevant)
-        else:
-            weights = np.asarray(self.start, dtype=np.float64)
-            if weights.shape != (d,) or not np.isfinite(weights).all():
-                raise ValueError(f"start must be {d} finite weights, one per feature of X, or 'means' or 'random'")
+        means = isinstance(self.start, str)
+        weights = problem.bags.mean_difference(problem.relevant) if means else self._given_start(d, "'means' or 'random'")
         return np.append(weights, np.zeros(problem.n_features - d))
 
     def _keep(self, weights: Floats) -> None:
@@ -263,10 +240,7 @@ class LatentRankingSVM(LatentEstimator):
         rows, bounds = as_rows(X, offsets)
         check_filled(bounds)
         bags = Bags(rows, bounds)
-        if bags.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {bags.n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}"
-            )
+        self._check_width(bags.n_features)
         check_finite(bags)
         scores, best = bags.highest(self.coef_)
         return scores + self.intercept_, best - bounds[:-1]

@@ -7,14 +7,14 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from maxmargin import metrics
-from maxmargin._types import Booleans, Floats
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator
 from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
@@ -40,13 +40,7 @@ RANKING: dict[str, Any] = {
 class LinearRanker(Estimator):
     """Base of the estimators that score a sample by ``x . coef_ + intercept_`` and are trained for a rank loss.
 
-    Parameters
-    ----------
-    relevance_threshold : float, optional
-        Labels above it are relevant. By default a sample is relevant if its label is greater than zero or, where no label is
-        zero or less, greater than the smallest (so 0/1, -1/+1, 1/2 and grades all work).
-    n_jobs : int, optional
-        Threads for the inference of many queries; all cores by default.
+    Parameters are described in :class:`maxmargin.RankingSVM`.
     """
 
     relevance_threshold: float | None = None
@@ -82,29 +76,26 @@ class LinearRanker(Estimator):
         return X, y
 
     def _keep(self, weights: Floats) -> None:
-        has_constant = len(weights) > self.n_features_in_
         self.coef_ = weights[: self.n_features_in_].copy()
-        self.intercept_ = float(weights[-1]) if has_constant else 0.0
+        self.intercept_ = float(weights[-1]) if len(weights) > self.n_features_in_ else 0.0
+
+    @property
+    def _grades(self) -> Any:
+        """The parameter, where there is one."""
+        return getattr(self, "grades", False)
 
     def _thresholds(self, y: Floats) -> Floats:
         """Labels above each of them are relevant in turn."""
-        grades = getattr(self, "grades", False)
+        grades = self._grades
         if grades not in (False, True, "linear", "exponential"):
             raise ValueError(f"grades={grades!r} must be True, False, 'linear' or 'exponential'")
         if grades:
             if self.relevance_threshold is not None:
-                raise ArgumentError(
-                    "grades",
-                    [Setting("grades", grades), " uses every grade as a threshold"],
-                    ["leave ", Setting("relevance_threshold"), " out"],
-                )
+                raise _unfit(grades, " uses every grade as a threshold", "leave ", Setting("relevance_threshold"), " out")
             levels = np.unique(y)
             if len(levels) > _MOST_GRADES:
-                raise ArgumentError(
-                    "grades",
-                    [Setting("grades", grades), f" trains for every distinct label, and y has {len(levels)}"],
-                    ["round y to a few grades, or give ", Setting("relevance_threshold")],
-                )
+                why = f" trains for every distinct label, and y has {len(levels)}"
+                raise _unfit(grades, why, "round y to a few grades, or give ", Setting("relevance_threshold"))
             return levels[:-1] if len(levels) > 1 else levels
         if self.relevance_threshold is not None:
             if not isinstance(self.relevance_threshold, numbers.Real) or not np.isfinite(float(self.relevance_threshold)):
@@ -116,28 +107,18 @@ class LinearRanker(Estimator):
         self, X: Any, y: Floats, qid: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> tuple[RankingProblem, NDArray[np.intp] | None]:
         """The lists of checked samples, one per query, and the order of the samples in them (None if it is that of X)."""
-        relevant = y > self.relevance_thresholds_[:, None]
         loss = ranking_loss(self.loss)
-        offsets = order = None
-        weights = check_list_weights(sample_weight, np.zeros(len(y), dtype=np.int64) if qid is None else qid)
-        if qid is not None:
-            _, offsets, order = query_offsets(qid, len(y))
-            if order is not None:
-                X, relevant = X[order], relevant[:, order]
-        shares, grades = None, getattr(self, "grades", False)
-        if isinstance(grades, str):
+        _, offsets, order = query_offsets(qid, len(y))
+        weights = check_list_weights(sample_weight, offsets, order)
+        if order is not None:
+            X, y = X[order], y[order]
+        relevant = y > self.relevance_thresholds_[:, None]
+        shares, grades = None, self._grades
+        if grades in get_args(metrics.Gains):
             if loss.native_name() != "ndcg":
-                raise ArgumentError(
-                    "grades",
-                    [Setting("grades", grades), " are the gains of NDCG"],
-                    ["use them with ", Setting("loss", "ndcg"), ", or pass ", Setting("grades", True)],
-                )
-            shares = gain_shares(
-                y if order is None else y[order],
-                np.array([0, len(y)], dtype=np.int64) if offsets is None else offsets,
-                self.relevance_thresholds_,
-                "linear" if grades == "linear" else "exponential",
-            )
+                remedy = ("use them with ", Setting("loss", "ndcg"), ", or pass ", Setting("grades", True))
+                raise _unfit(grades, " are the gains of NDCG", *remedy)
+            shares = gain_shares(y, offsets, self.relevance_thresholds_, grades)
         model = RankingProblem(X, relevant, loss, offsets, weights, shares)
         model.n_jobs = thread_count(self.n_jobs)
         if model.n_blocks == 0:
@@ -183,13 +164,12 @@ class LinearRanker(Estimator):
         check_consistent_length(scores, labels)
         if np.isnan(labels).any():
             raise ValueError("y contains NaN; every sample needs a label")
-        weights = check_list_weights(sample_weight, np.zeros(len(labels), dtype=np.int64) if qid is None else qid)
-        grades = getattr(self, "grades", False)
-        if isinstance(grades, str):
-            gains: metrics.Gains = "linear" if grades == "linear" else "exponential"
-            found = metrics.per_query(labels, scores, qid=qid, metrics=["ndcg"], gains=gains)[0]["ndcg"]
-            return float(np.average(found, weights=weights))
-        values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
+        _, offsets, order = query_offsets(qid, len(labels))
+        weights = check_list_weights(sample_weight, offsets, order)
+        if self._grades in get_args(metrics.Gains):
+            values = [metrics.per_query(labels, scores, qid=qid, metrics=["ndcg"], gains=self._grades)[0]["ndcg"]]
+        else:
+            values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
         return float(np.mean([np.average(value, weights=weights) for value in values]))
 
     def _metric(self, relevant: Booleans, scores: Floats, qid: ArrayLike | None) -> Floats:
@@ -201,7 +181,7 @@ class LinearRanker(Estimator):
         name = "ndcg" if loss.native_name() == "ndcg" else known.get(type(loss))
         if name is not None:
             return metrics.per_query(relevant, scores, qid=qid, metrics=[name])[0][name]
-        _, offsets, order = query_offsets(np.zeros(len(scores), dtype=np.int64) if qid is None else qid, len(scores))
+        _, offsets, order = query_offsets(qid, len(scores))
         if order is not None:
             relevant, scores = relevant[order], scores[order]
         lists = [slice(begin, end) for begin, end in pairwise(offsets)]
@@ -220,15 +200,16 @@ class LinearRanker(Estimator):
         return write_report(self, X, y, qid, path=path, **options)
 
 
-def check_list_weights(sample_weight: ArrayLike | None, qid: ArrayLike) -> Floats | None:
+def _unfit(grades: Any, why: str, *remedy: str | Setting) -> ArgumentError:
+    return ArgumentError("grades", [Setting("grades", grades), why], remedy)
+
+
+def check_list_weights(sample_weight: ArrayLike | None, offsets: Ints, order: NDArray[np.intp] | None) -> Floats | None:
     """One weight per query, in order of first appearance, from one per sample."""
-    if sample_weight is None:
-        return None
-    _, offsets, order = query_offsets(qid, len(np.asarray(qid)))
     weights = check_weights(sample_weight, int(offsets[-1]))
-    assert weights is not None
-    if order is not None:
-        weights = weights[order]
+    if weights is None:
+        return None
+    weights = weights if order is None else weights[order]
     first = weights[offsets[:-1]]
     if (weights != np.repeat(first, np.diff(offsets))).any():
         raise ValueError("sample_weight is the weight of a query, so all samples of a query must have the same; they differ")

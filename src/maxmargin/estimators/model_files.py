@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,10 +130,7 @@ def read_model(path: Path, **objects: Any) -> SavedModel:
     """The estimator, the notes saved with it, and the version that wrote it; arguments as in :func:`load_model`."""
     archive = read_archive(path, "model")
     file = os.fspath(path)
-    try:
-        estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
-    except RecursionError:
-        raise SavedFileError(f"{file}: its header is nested too deeply; {_AGAIN}") from None
+    estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
     _check(estimator, file)
     estimator._restore()
     return SavedModel(estimator, _Unpacker(file, archive.arrays).mapping(archive.content, "about"), archive.version)
@@ -186,10 +183,7 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
     values = {name: objects[name] if name in objects else unpack.value(name, value) for name, value in packed.items()}
     loss: Any = values.get("loss")
     if "loss" in known and not (isinstance(loss, str) and loss == "accuracy"):
-        try:
-            ranking_loss(loss)
-        except (ValueError, TypeError) as error:
-            raise SavedFileError(f"{unpack.file}: {error}") from error
+        unpack.loss(loss)
     for name, words in (("fit_intercept", ()), ("grades", ("linear", "exponential"))):
         if name in values and not isinstance(values[name], bool | int) and values[name] not in words:
             raise SavedFileError(f"{unpack.file}: {name}={values[name]!r} is neither true nor false; {_AGAIN}")
@@ -197,10 +191,6 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
 
 
 # ---- values to JSON and arrays, and back --------------------------------------------------------------------------------------
-
-
-def _columns(history: type[Any]) -> list[str]:
-    return [field.name for field in dataclasses.fields(history)]
 
 
 class _Packer:
@@ -223,17 +213,15 @@ class _Packer:
 
     def value(self, name: str, value: Any) -> Any:
         """A value by its type; a TypeError if files cannot hold it."""
-        if value is None or isinstance(value, str):
-            return str(value) if isinstance(value, str) else None
-        if isinstance(value, bool | np.bool_):
-            return bool(value)
-        if isinstance(value, int | np.integer):
-            return int(value)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | str):
+            return value
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
         for kind, history in _HISTORIES.items():
             if type(value) is history:
-                self.arrays[name] = np.array([getattr(value, column) for column in _columns(history)], dtype=np.float64)
+                self.arrays[name] = np.array(list(vars(value).values()), dtype=np.float64)
                 return {kind: name}
         if isinstance(value, np.ndarray):
             # What scikit-learn makes of names of columns, and of labels from a table.
@@ -254,14 +242,6 @@ class _Unpacker:
     def __init__(self, file: str, arrays: dict[str, NDArray[Any]]) -> None:
         self.file = file
         self.arrays = arrays
-        self._ways: dict[str, Callable[[str, dict[str, Any]], Any]] = {
-            "float": self._float,
-            **dict.fromkeys(_HISTORIES, self._history),
-            "array": lambda name, packed: self._array(name, packed["array"]),
-            "texts": self._texts,
-            "loss": self._loss,
-            "solver": self._solver,
-        }
 
     def mapping(self, content: dict[str, Any], key: str) -> dict[str, Any]:
         found = content.get(key)
@@ -270,58 +250,49 @@ class _Unpacker:
         return found
 
     def value(self, name: str, packed: Any) -> Any:
-        if isinstance(packed, list):
-            return [self.value(name, entry) for entry in packed]
-        if not isinstance(packed, dict):
-            return packed
-        way = next((way for key, way in self._ways.items() if key in packed), None)
-        if way is None:
-            raise self._wrong(name)
-        return way(name, packed)
+        match packed:
+            case list():
+                return [self.value(name, entry) for entry in packed]
+            case {"float": "inf" | "-inf" | "nan" as text}:
+                return float(text)
+            case {"array": key}:
+                return self._array(name, key)
+            case {"texts": list(texts)} if all(isinstance(text, str) for text in texts):
+                found = np.empty(len(texts), dtype=object)
+                found[:] = texts
+                return found
+            case {"history": key}:
+                return self._history(name, "history", key)
+            case {"direct history": key}:
+                return self._history(name, "direct history", key)
+            case {"loss": str(loss)}:
+                return self.loss(loss)
+            case {"solver": str(kind), "settings": dict(settings)} if kind in _SOLVERS:
+                try:
+                    return _SOLVERS[kind](**{key: self.value(key, value) for key, value in settings.items()})
+                except (TypeError, ValueError) as error:
+                    text = f"{self.file}: {name} cannot be made ({error}); upgrade maxmargin, or train again"
+                    raise SavedFileError(text) from error
+            case dict():
+                raise SavedFileError(f"{self.file}: {name[:60]} is not of a form that maxmargin writes; {_AGAIN}")
+        return packed
 
-    def _wrong(self, name: str) -> SavedFileError:
-        return SavedFileError(f"{self.file}: {name[:60]} is not of a form that maxmargin writes; {_AGAIN}")
+    def loss(self, loss: Any) -> RankingLoss:
+        try:
+            return ranking_loss(loss)
+        except (ValueError, TypeError) as error:
+            raise SavedFileError(f"{self.file}: {error}") from error
 
     def _array(self, name: str, key: Any) -> NDArray[Any]:
         if not isinstance(key, str) or key not in self.arrays:
             raise SavedFileError(f"{self.file}: the array of {name[:60]} is missing; {_AGAIN}")
         return self.arrays[key]
 
-    def _float(self, name: str, packed: dict[str, Any]) -> float:
-        if packed["float"] not in ("inf", "-inf", "nan"):
-            raise self._wrong(name)
-        return float(packed["float"])
-
-    def _history(self, name: str, packed: dict[str, Any]) -> Any:
-        kind = next(key for key in _HISTORIES if key in packed)
-        columns, wanted = self._array(name, packed[kind]), len(_columns(_HISTORIES[kind]))
+    def _history(self, name: str, kind: str, key: Any) -> Any:
+        columns, wanted = self._array(name, key), len(dataclasses.fields(_HISTORIES[kind]))
         if columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != wanted:
             raise SavedFileError(f"{self.file}: {name} has shape {columns.shape}, but a {kind} has {wanted} rows; {_AGAIN}")
         return _HISTORIES[kind](*columns.tolist())
-
-    def _texts(self, name: str, packed: dict[str, Any]) -> NDArray[Any]:
-        if not isinstance(packed["texts"], list) or not all(isinstance(text, str) for text in packed["texts"]):
-            raise self._wrong(name)
-        texts = np.empty(len(packed["texts"]), dtype=object)
-        texts[:] = packed["texts"]
-        return texts
-
-    def _loss(self, name: str, packed: dict[str, Any]) -> RankingLoss:
-        if not isinstance(packed["loss"], str):
-            raise self._wrong(name)
-        try:
-            return ranking_loss(packed["loss"])
-        except ValueError as error:
-            raise SavedFileError(f"{self.file}: {error}") from error
-
-    def _solver(self, name: str, packed: dict[str, Any]) -> Solver:
-        kind, settings = packed["solver"], packed.get("settings")
-        if not isinstance(kind, str) or kind not in _SOLVERS or not isinstance(settings, dict):
-            raise self._wrong(name)
-        try:
-            return _SOLVERS[kind](**{key: self.value(key, value) for key, value in settings.items()})
-        except (TypeError, ValueError) as error:
-            raise SavedFileError(f"{self.file}: {name} cannot be made ({error}); upgrade maxmargin, or train again") from error
 
 
 # ---- what must be there ------------------------------------------------------------------------------------------------------

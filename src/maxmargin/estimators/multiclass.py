@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
 from maxmargin._validation import with_constant
-from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility
+from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
 from maxmargin.problems import MulticlassProblem
 from maxmargin.problems.weighted import check_weights
-from maxmargin.solvers import Solver
 
 
 @dataclass(eq=False, repr=False)
-class MulticlassSVM(ClassifierMixin, Estimator):
+class MulticlassSVM(ClassifierMixin, SampleEstimator):
     """Linear classifier that minimises ``1/2 ||W||^2 + C * sum_i max_k (cost[y_i, k] + (W_k - W_{y_i}) . x_i)``.
+
+    Samples are a matrix of shape (n, p), dense or sparse; labels have the shape (n,).
 
     Parameters
     ----------
@@ -36,16 +37,14 @@ class MulticlassSVM(ClassifierMixin, Estimator):
     class_weight : "balanced" or mapping of class to number, optional
         What the hinges of a class are multiplied by, besides ``sample_weight``; as in scikit-learn.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`. Bounds are those of the (K, p) weights of all classes, row by row, each
-        with that of the constant at the end.
+        As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
+        the (K, p) weights of all classes, row by row, each with that of the constant at the end.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
     coef_ : array of shape (K, p), or (1, p) for two classes
     intercept_ : array of shape (K,) or (1,)
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.estimators.Estimator`.
 
     Examples
     --------
@@ -61,15 +60,9 @@ class MulticlassSVM(ClassifierMixin, Estimator):
     costs: ArrayLike | None = None
     fit_intercept: bool = True
     class_weight: Mapping[Any, float] | str | None = None
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    solver: str | Solver = "auto"
     max_iter: int = 10_000
     warm_start: bool = False
 
-    lacks: ClassVar[Mapping[Facility, str]] = {
-        "report": "the page is about rankings",
-        "n_jobs": "blocks are visited one after the other",
-    }
     holds: ClassVar[Mapping[str, Any]] = {
         **CERTIFICATE,
         "n_features_in_": int,
@@ -77,13 +70,6 @@ class MulticlassSVM(ClassifierMixin, Estimator):
         "coef_": ("rows", "n_features_in_"),
         "intercept_": ("rows",),
     }
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on samples X of shape (n, p), dense or sparse, with labels y of shape (n,).
-
-        The hinge of a sample is multiplied by its ``sample_weight``: a weight of 2 is that of a sample that is there twice.
-        """
-        return self._fit(X, y, sample_weight=sample_weight)
 
     def _prepare(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MulticlassProblem:
         X, y = self._check_matrix(X, y, fitting=True)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import Estimator, choose_solver, within
+from maxmargin.estimators.base import Estimator, choose_solver, limits_of
 from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
 from maxmargin.estimators.scoring import best_of, scorer_of
 from maxmargin.estimators.structured import StructuredSVM
@@ -29,26 +29,19 @@ from maxmargin.path.tracing import PathProgress, Rule, check_settings
 from maxmargin.path.weights import WeightStore
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import ConvergenceWarning, History, Solver
-from maxmargin.solvers.base import check_bounds
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 from maxmargin.structures import Structure
 
 _KIND = "path"
+# What files hold of a path, besides its estimator, weights and segments.
+_COLUMNS = ("lambdas", "hinges", "squared_norms", "duals", "passes")
+_SCALARS: dict[str, type] = {"epsilon": float, "kappa": float, "start_gap": float, "n_blocks": int, "rule": str}
+_SCALARS |= dict.fromkeys(("certified", "complete", "closed_form"), bool)
 
 
 class Selection(NamedTuple):
-    """The best weights of a path on some data.
-
-    Attributes
-    ----------
-    lam : float
-        A lambda in the middle (of its logarithm) of the range in which they are used.
-    score : float
-        Theirs.
-    scores : array of shape (m,)
-        Of all weights of the path.
-    lambdas : array of shape (m,)
-        Where these were found.
+    """The best weights of a path on some data: a lambda in the middle (of its logarithm) of the range in which they are used, and
+    their score; then the scores of all m weights of the path, and the lambdas where these were found, both of shape (m,).
     """
 
     lam: float
@@ -150,23 +143,9 @@ class RegularizationPath(TracedPath):
         file: str | os.PathLike[str] = "path.html",
         **options: Any,
     ) -> Path:
-        """Write one HTML page with a slider over lambda; see :func:`maxmargin.report.write_path_report`.
+        """Write one HTML page with a slider over lambda; see :func:`maxmargin.report.write_path_report` for what is passed on.
 
-        Parameters
-        ----------
-        X, y, qid : optional
-            Validation data.
-        training : tuple (X, y) or (X, y, qid), optional
-            What the path was traced on.
-        file : path, default="path.html"
-            Where to write.
-        **options
-            ``scoring``, ``metric``, ``feature_names``, ``title``, ``notes``, ``selection``, ``held_out``.
-
-        Returns
-        -------
-        pathlib.Path
-            Where the page is.
+        Options are ``scoring``, ``metric``, ``feature_names``, ``title``, ``notes``, ``selection`` and ``held_out``.
         """
         from maxmargin.report import write_path_report
 
@@ -180,13 +159,9 @@ class RegularizationPath(TracedPath):
         """Write the path with its estimator to a file, in one step; see :func:`maxmargin.save_model` for what files can hold."""
         content, arrays = pack_estimator(self.template) if self.template is not None else (None, {})
         arrays = {f"estimator.{name}": array for name, array in arrays.items()}
-        for name in ("lambdas", "hinges", "squared_norms", "duals", "passes"):
-            arrays[name] = getattr(self, name)
+        arrays |= {name: getattr(self, name) for name in _COLUMNS}
         arrays["segments"] = np.array(self.segments, dtype=np.float64).reshape(len(self.segments), len(Segment._fields))
-        scalars = {
-            name: getattr(self, name)
-            for name in ("epsilon", "kappa", "rule", "n_blocks", "certified", "complete", "closed_form", "start_gap")
-        }
+        scalars = {name: getattr(self, name) for name in _SCALARS}
         header = {**scalars, "estimator": content, "n_features": self.store.n_features}
         write_archive(file, _KIND, header, {**arrays, **self.store.arrays()})
 
@@ -196,24 +171,21 @@ class RegularizationPath(TracedPath):
         name = os.fspath(file)
         content, arrays, version = read_archive(file, _KIND)
         try:
-            template = None
-            if content["estimator"] is not None:
-                own = {key.removeprefix("estimator."): value for key, value in arrays.items() if key.startswith("estimator.")}
-                if not isinstance(content["estimator"], dict):
-                    raise TypeError("its estimator is not described")
-                template = unpack_estimator(name, content["estimator"], own, objects, version)
-        except KeyError as error:
-            raise SavedFileError(f"{name}: is not a sound path ({error} is missing); copy or write it again") from error
-        except TypeError as error:
-            raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
-        try:
-            return cls(**_fields_in(content, arrays), template=template)
+            described = content["estimator"]
+            if not isinstance(described, dict | None):
+                raise TypeError("its estimator is not described")
+            path = cls(**_fields_in(content, arrays))
         except (KeyError, TypeError, ValueError) as error:
-            raise SavedFileError(f"{name}: is not a sound path ({error}); copy or write it again") from error
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise SavedFileError(f"{name}: is not a sound path ({what}); copy or write it again") from error
+        if described is not None:
+            own = {key.removeprefix("estimator."): value for key, value in arrays.items() if key.startswith("estimator.")}
+            path.template = unpack_estimator(name, described, own, objects, version)
+        return path
 
 
 def _fields_in(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    columns = {name: arrays[name] for name in ("lambdas", "hinges", "squared_norms", "duals", "passes")}
+    columns = {name: arrays[name] for name in _COLUMNS}
     store = WeightStore.of(int(content["n_features"]), arrays)
     rows = arrays["segments"]
     if any(column.shape != (len(store),) or column.dtype != np.float64 for column in columns.values()) or len(store) == 0:
@@ -227,10 +199,8 @@ def _fields_in(content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict
         raise ValueError("its segments are not in order")
     if segments and (segments[0].hi != columns["lambdas"][0] or any(a.lo != b.hi for a, b in pairwise(segments))):
         raise ValueError("its segments leave holes")
-    kinds = {"epsilon": float, "kappa": float, "start_gap": float, "n_blocks": int, "rule": str}
-    kinds |= {"certified": bool, "complete": bool, "closed_form": bool}
-    scalars = {name: content[name] for name in kinds}
-    wrong = [name for name, kind in kinds.items() if type(scalars[name]) is not kind]
+    scalars = {name: content[name] for name in _SCALARS}
+    wrong = [name for name, kind in _SCALARS.items() if type(scalars[name]) is not kind]
     if wrong or not scalars["epsilon"] > 0 or scalars["n_blocks"] < 1 or scalars["start_gap"] < 0:
         raise ValueError(f"its header has no sound {wrong[0] if wrong else 'numbers'}")
     return {"store": store, "segments": segments, **columns, **scalars}
@@ -318,34 +288,37 @@ def regularization_path(
     """
     check_settings(epsilon, lambda_min, lambda_max, kappa, rule, dtype, time_limit, callback)
     problem, template = _problem_of(model, X, y, fit_params)
-    limits = within(check_bounds(bounds, problem.n_features), problem.bounds)
-    limits = within(limits, check_bounds(getattr(template, "bounds", None), problem.n_features))
+    limits = limits_of(problem, bounds, getattr(template, "bounds", None))
     file = None if checkpoint is None else Checkpoint(checkpoint, problem, epsilon, kappa, rule, limits)
-    shown = _Shown(lambda_min) if verbose else None
+    line, first = StatusLine("path", shown=bool(verbose)), lambda_min
 
     def tell(progress: PathProgress) -> None:
-        for listener in (shown, callback):
-            if listener is not None:
-                listener(progress)
+        nonlocal first
+        first = max(progress.lam, first)
+        if progress.lam > 0:
+            share = min(1.0, np.log(first / progress.lam) / (np.log(first / lambda_min) or 1.0))
+            reached = f"{share:4.0%} of log lambda, lambda {progress.lam:.3g}"
+            line.show(f"{reached}, {progress.n_solved} breakpoints, {progress.passes:.0f} passes")
+        if callback is not None:
+            callback(progress)
 
-    traced = trace_path(
-        problem,
-        epsilon=epsilon,
-        lambda_min=lambda_min,
-        kappa=kappa,
-        lambda_max=lambda_max,
-        solver=choose_solver(solver, problem),
-        bounds=limits,
-        rule=rule,
-        certified=certified,
-        dtype=dtype,
-        time_limit=time_limit,
-        callback=tell,
-        known=None if file is None else file.points(),
-        keep=None if file is None else file.keep,
-    )
-    if shown is not None:
-        shown.line.close()
+    with line:
+        traced = trace_path(
+            problem,
+            epsilon=epsilon,
+            lambda_min=lambda_min,
+            kappa=kappa,
+            lambda_max=lambda_max,
+            solver=choose_solver(solver, problem),
+            bounds=limits,
+            rule=rule,
+            certified=certified,
+            dtype=dtype,
+            time_limit=time_limit,
+            callback=tell,
+            known=None if file is None else file.points(),
+            keep=None if file is None else file.keep,
+        )
     if not traced.complete:
         warnings.warn(
             f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "
@@ -381,21 +354,3 @@ def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple
         f"{name} has no regularization path{why}; pass one of RankingSVM, MulticlassSVM, ChainSVM, TreeSVM, GraphSVM, "
         "StructuredSVM, a Structure, or a problem that hands out cuts"
     )
-
-
-class _Shown:
-    """How far, on the scale of log lambda, and how many solves."""
-
-    def __init__(self, lambda_min: float) -> None:
-        self.lambda_min = lambda_min
-        self.first: float | None = None
-        self.line = StatusLine("path")
-
-    def __call__(self, progress: PathProgress) -> None:
-        self.first = max(progress.lam, self.first or 0.0)
-        if not progress.lam > 0:
-            return
-        whole = np.log(self.first / self.lambda_min) if self.first > self.lambda_min else 1.0
-        share = min(1.0, np.log(self.first / progress.lam) / whole)
-        reached = f"{share:4.0%} of log lambda, lambda {progress.lam:.3g}"
-        self.line.show(f"{reached}, {progress.n_solved} breakpoints, {progress.passes:.0f} passes")

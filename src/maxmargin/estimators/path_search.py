@@ -138,20 +138,9 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _trace(self, X: Any, y: Any, fit_params: dict[str, Any]) -> RegularizationPath:
-        path = regularization_path(
-            clone(self.estimator),
-            X,
-            y,
-            epsilon=self.epsilon,
-            lambda_min=self.lambda_min,
-            kappa=self.kappa,
-            rule=self.rule,
-            solver=self.solver,
-            bounds=self.bounds,
-            certified=self.certified,
-            time_limit=self.time_limit,
-            **fit_params,
-        )
+        names = ("epsilon", "lambda_min", "kappa", "rule", "solver", "bounds", "certified", "time_limit")
+        settings = {name: getattr(self, name) for name in names}
+        path = regularization_path(clone(self.estimator), X, y, **settings, **fit_params)
         # A path goes on with what it has; of a search nothing is left.
         if path.interrupted:
             raise KeyboardInterrupt

@@ -42,7 +42,7 @@ class RankingSVM(LinearRanker):
         relevant and irrelevant samples, and bounds the mean of these losses. For ``loss="ndcg"`` the name of gains weighs the
         grades so that the hinge bounds 1 - NDCG with these gains exactly. All of this stays certified.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`.
+        As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
     n_jobs : int, optional
         Threads for the inference of many queries; all cores by default.
 
@@ -52,12 +52,8 @@ class RankingSVM(LinearRanker):
         Weights; the score of a sample is ``x . coef_``.
     intercept_ : float
         0, because a constant does not change a ranking; that of the ordinary SVM for ``loss="accuracy"``.
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.estimators.Estimator`.
     n_skipped_queries_ : int
         Queries without relevant or without irrelevant samples: every ranking of them is right.
-    history_ : History
-        Primal, dual and seconds after each check; ``history_.plot()`` draws it.
     relevance_thresholds_ : array of shape (levels,)
         Labels above it count as relevant; several with ``grades=True``.
     n_features_in_, feature_names_in_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,16 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
 from maxmargin.problems import GraphProblem, make_problem
 from maxmargin.problems.weighted import weighted
-from maxmargin.solvers import Solver
 from maxmargin.structures import GraphStructure, Structure, predict
 from maxmargin.structures.base import encoded
 
 
 @dataclass(eq=False, repr=False)
-class GraphSVM(Estimator):
+class GraphSVM(SampleEstimator):
     """Two labels on the nodes of graphs, with learned attraction between neighbours; exact by minimum cuts.
 
     A data set is a list of ``(features (L, p), edges (E, 2))`` or ``(features, edges, edge_features (E, q))`` with edge
@@ -32,7 +31,8 @@ class GraphSVM(Estimator):
     C : float, default=1.0
         Weight of the hinges, one per graph.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`. Bounds are those of ``coef_``, row by row, and of ``edge_coef_``.
+        As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
+        ``coef_``, row by row, and of ``edge_coef_``.
 
     Attributes
     ----------
@@ -42,23 +42,15 @@ class GraphSVM(Estimator):
         p.
     edge_coef_ : array of shape (q,)
         Penalties for different labels on an edge; never negative.
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.estimators.Estimator`.
     """
 
     C: float = 1.0
     _: KW_ONLY
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    solver: str | Solver = "auto"
     warm_start: bool = False
 
     of_blocks = True
     lacks: ClassVar[Mapping[Facility, str]] = BLOCKWISE
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": (2, "features"), "edge_coef_": ("edge features",)}
-
-    def fit(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Self:
-        """Train on graphs X with labels y; the hinges of graphs are multiplied by ``sample_weight``."""
-        return self._fit(X, y, sample_weight=sample_weight)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         problem = GraphProblem(X, y)
@@ -81,8 +73,8 @@ class GraphSVM(Estimator):
 
 
 @dataclass(eq=False, repr=False)
-class StructuredSVM(Estimator):
-    """Train any :class:`maxmargin.structures.Structure` by any solver.
+class StructuredSVM(SampleEstimator):
+    """Train any :class:`maxmargin.structures.Structure` by any solver; inputs and outputs are what the structure understands.
 
     Parameters
     ----------
@@ -91,31 +83,19 @@ class StructuredSVM(Estimator):
     C : float, default=1.0
         Weight of the hinges, one per sample.
     bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.Estimator`.
+        As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
-    primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
-        The certificate; see :class:`maxmargin.estimators.Estimator`.
     """
 
     structure: Structure
     C: float = 1.0
-    _: KW_ONLY
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    solver: str | Solver = "auto"
 
     of_blocks = True
     lacks: ClassVar[Mapping[Facility, str]] = {**BLOCKWISE, "warm_start": "users' inputs cannot be told apart"}
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",)}
-
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Self:
-        """Train on inputs X with true outputs y, both as the structure understands them.
-
-        The hinges of samples are multiplied by ``sample_weight``.
-        """
-        return self._fit(X, y, sample_weight=sample_weight)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Problem:
         return weighted(make_problem(self.structure, X, y), sample_weight)

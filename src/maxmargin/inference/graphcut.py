@@ -65,10 +65,6 @@ def minimum_cut(
     reverse_capacities : array of shape (E,), optional
         Capacities from b to a; 0 by default. Pass ``capacities`` again for undirected edges.
 
-    Returns
-    -------
-    MinimumCut
-
     Examples
     --------
     >>> cut = minimum_cut(3, [(0, 1), (1, 2)], [5.0, 2.0], source=[4, 0, 0], sink=[0, 1, 9])
@@ -126,10 +122,6 @@ def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     pairwise : array of shape (E,) or (E, 2, 2)
         Penalties ``p >= 0``, which stand for the score ``-p`` where ``y_a != y_b``, or tables ``t`` of scores with
         ``t[0, 0] + t[1, 1] >= t[0, 1] + t[1, 0]`` (up to rounding).
-
-    Returns
-    -------
-    BinaryLabeling
 
     Notes
     -----

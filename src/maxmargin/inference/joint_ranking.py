@@ -26,22 +26,11 @@ MAX_PATTERNS = 20_000
 
 @dataclass(frozen=True)
 class JointRanking:
-    """A ranking with a candidate for every sample.
-
-    Attributes
-    ----------
-    loss : float
-        Of the ranking.
-    value : float
-        Loss plus score, the sum of ``coefficients`` times the chosen scores.
-    coefficients : array of shape (n,)
-        (Samples of the other class below minus those above) / (P N). Where it is negative the sample takes its worst
-        candidate, elsewhere its best.
-    """
+    """A ranking with a candidate for every sample: the worst where its coefficient is negative, elsewhere the best."""
 
     loss: float
-    value: float
-    coefficients: Floats
+    value: float  # loss plus score, the sum of coefficients times the chosen scores
+    coefficients: Floats  # (samples of the other class below minus those above) / (P N)
 
 
 class _Patterns:
@@ -52,27 +41,20 @@ class _Patterns:
         self.n_pos, self.n_neg = map(len, self.sides)
         self.highest, self.lowest, self.loss = highest, lowest, loss
 
-    def _assign(self, members: NDArray[np.intp], coefficients: Floats) -> tuple[float, Floats]:
-        """The best assignment of positions to the samples of one class, and each sample's coefficient."""
-        gain = np.outer(self.highest[members], np.maximum(coefficients, 0)) + np.outer(
-            self.lowest[members], np.minimum(coefficients, 0)
-        )
-        samples, positions = linear_sum_assignment(gain, maximize=True)
-        return float(gain[samples, positions].sum()), coefficients[positions]
-
     def evaluate(self, positives_above: Ints) -> JointRanking:
         """The best candidates and orders for one pattern."""
         negatives_above = np.searchsorted(positives_above, np.arange(1, self.n_pos + 1), side="left")
         pairs = self.n_pos * self.n_neg
         loss = self.loss.value(negatives_above, self.n_neg)
-        coefficients = np.empty(self.n_pos + self.n_neg)
-        total = 0.0
-        for members, others, above in (
-            (self.sides[0], self.n_neg, negatives_above),
-            (self.sides[1], self.n_pos, positives_above),
-        ):
-            value, coefficients[members] = self._assign(members, (others - 2.0 * above) / pairs)
-            total += value
+        coefficients, total = np.empty(self.n_pos + self.n_neg), 0.0
+        for members, others, above in zip(self.sides, (self.n_neg, self.n_pos), (negatives_above, positives_above), strict=True):
+            # The best assignment of positions to the samples of one class.
+            places = (others - 2.0 * above) / pairs
+            high, low = self.highest[members], self.lowest[members]
+            gain = np.outer(high, np.maximum(places, 0)) + np.outer(low, np.minimum(places, 0))
+            samples, positions = linear_sum_assignment(gain, maximize=True)
+            total += float(gain[samples, positions].sum())
+            coefficients[members] = places[positions]
         return JointRanking(loss, loss + total, coefficients)
 
 
@@ -97,10 +79,6 @@ def most_violating_joint_ranking(
     method : {"greedy", "exact"}
         ``"greedy"`` places one negative after the other, with two assignment problems for each place, and may miss the
         maximum; ``"exact"`` tries every pattern and is for a handful of samples.
-
-    Returns
-    -------
-    JointRanking
 
     Examples
     --------

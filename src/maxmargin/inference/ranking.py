@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,9 +22,10 @@ from maxmargin._types import Bytes, Floats, Int32s, Ints, Reals
 from maxmargin._validation import check_both_classes, check_relevant, check_scores, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
-from maxmargin.losses.checked import CheckedLoss, checked_loss
+from maxmargin.losses.checked import checked_loss
 from maxmargin.queries import query_offsets
 
+T = TypeVar("T", bound=np.generic)
 Method = Literal["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 _METHODS = get_args(Method)
 
@@ -102,10 +103,6 @@ def most_violating_ranking(
         The loss counts so many times in the maximum: the hinge is that of ``loss_scale * delta + F(R) - F(R*)``. With 0 the
         answer is the ranking by score; negative scales take O(PN) time.
 
-    Returns
-    -------
-    ViolatingRanking
-
     Notes
     -----
     Where several places of a negative are equally good it takes the lowest; tied negatives are interchangeable.
@@ -127,13 +124,13 @@ def most_violating_ranking(
         raise ValueError(f"method={method!r} is unknown; choose one of {', '.join(map(repr, _METHODS))}")
     if not math.isfinite(loss_scale):
         raise ValueError(f"loss_scale={loss_scale} must be finite")
-    checked = checked_loss(ranking_loss(loss))
+    loss = ranking_loss(loss)
     values = check_scores(scores)
     truth = check_relevant(relevant, len(values))
     if method == "exhaustive":
         check_both_classes(truth)
-        return ViolatingRanking(*solve_exhaustively(values, truth, checked, loss_scale))
-    delta, hinge, gradient, positives, above = _solve_list(values, truth, checked, method, loss_scale)
+        return ViolatingRanking(*solve_exhaustively(values, truth, checked_loss(loss), loss_scale))
+    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale)
     if len(positives) in (0, len(values)):
         check_both_classes(truth)  # raises; the kernel has counted the positives already
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
@@ -144,18 +141,19 @@ _FEW_PAIRS = 2**13
 
 
 def _solve_list(
-    values: Reals, truth: Bytes, loss: CheckedLoss, method: Method, loss_scale: float
+    values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float
 ) -> tuple[float, float, Reals, Int32s, Ints]:
     """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
-    name, how = loss.native_name(), str(method)
+    name = loss.native_name()
     if name is not None and loss_scale >= 0 and how != "table":
         return _core.solve_list(values, truth, name, how, loss_scale)[:5]
+    loss = checked_loss(loss)
     n_pos = int(np.count_nonzero(truth))
     n_neg = len(truth) - n_pos
     if n_pos > 0 and n_neg > 0:
         if how in ("quicksort", "sort", "greedy") and not (loss_scale >= 0 and loss.is_suitable(n_pos, n_neg)):
             why = "with a loss that counts negatively" if loss_scale < 0 else f"for loss={loss!r}, which is not QS-suitable"
-            raise ValueError(f"method={method!r} does not find the maximum {why}; use 'auto' or 'table'")
+            raise ValueError(f"method={how!r} does not find the maximum {why}; use 'auto' or 'table'")
         if loss_scale == 0:
             name = "auc"  # no loss has a say
         elif how == "auto" and (loss_scale < 0 or n_pos * n_neg <= _FEW_PAIRS or not loss.is_suitable(n_pos, n_neg)):
@@ -212,7 +210,7 @@ class ViolatingRankings:
     def interleaving(self) -> Ints:
         """One plus the number of samples of the other class above each sample of its query, shape (n,)."""
         sizes = np.diff(self._offsets)
-        n_pos, n_neg = (_in_input_order(np.repeat(count, sizes), self._order) for count in (self._n_pos, self._n_neg))
+        n_pos, n_neg = (in_input_order(np.repeat(count, sizes), self._order) for count in (self._n_pos, self._n_neg))
         pairs = np.rint(self.gradient.astype(np.float64) * (0.5 * n_pos * n_neg)).astype(np.int64)
         return np.asarray(np.where(self._relevant == 1, 1 - pairs, n_pos + 1 - pairs), dtype=np.int64)
 
@@ -239,10 +237,6 @@ def most_violating_rankings(
     n_jobs : int, optional
         Threads; all available cores by default (also for -1).
 
-    Returns
-    -------
-    ViolatingRankings
-
     Examples
     --------
     >>> found = most_violating_rankings([2.0, 1.0, 0.5, 3.0], [1, 0, 1, 1], ["a", "a", "a", "b"])
@@ -260,7 +254,7 @@ def most_violating_rankings(
         values = values.astype(np.float64)
     ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
     delta, hinge, gradient = solve_lists(ordered, ordered_truth, offsets, loss, 1.0, thread_count(n_jobs))
-    return ViolatingRankings(ids, delta, hinge, _in_input_order(gradient, order), truth, offsets, order)
+    return ViolatingRankings(ids, delta, hinge, in_input_order(gradient, order), truth, offsets, order)
 
 
 # Below that a thread costs more than it brings.
@@ -277,24 +271,24 @@ def solve_lists(
     :class:`~maxmargin.losses.checked.CheckedLoss`, which remembers what was proved of the loss.
     """
     n_lists = len(offsets) - 1
-    checked = checked_loss(loss)
-    name = checked.native_name()
+    name = loss.native_name()
     if name is not None:
         if loss_scale < 0 and n_lists:
             n_pos = np.diff(np.concatenate(([0], np.cumsum(truth, dtype=np.int64)))[offsets])
             n_neg = np.diff(offsets) - n_pos
             most = int(np.argmax(n_pos * n_neg))
-            checked.refuse_too_many(int(n_pos[most]), int(n_neg[most]))
+            checked_loss(loss).refuse_too_many(int(n_pos[most]), int(n_neg[most]))
         threads = max(1, min(n_threads, n_lists, len(values) // _SAMPLES_PER_THREAD))
         return _core.solve_lists(values, truth, offsets, name, loss_scale, threads)
+    loss = checked_loss(loss)
     delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)
     for k, (begin, end) in enumerate(pairwise(offsets)):
         part = slice(begin, end)
-        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], checked, "auto", loss_scale)
+        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], loss, "auto", loss_scale)
     return delta, hinge, gradient
 
 
-def _in_input_order(values: NDArray[Any], order: NDArray[np.intp] | None) -> NDArray[Any]:
+def in_input_order(values: NDArray[T], order: NDArray[np.intp] | None) -> NDArray[T]:
     """Undo an ordering of the rows."""
     if order is None:
         return values

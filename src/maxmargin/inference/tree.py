@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Int32s
 from maxmargin.inference.graphcut import check_edges, real_array
-
-T = TypeVar("T", bound=np.generic)
+from maxmargin.inference.ranking import in_input_order
 
 # Sums of scores stay below this, divided by the temperature too, so that nothing overflows.
 _LARGEST = 1e300
@@ -90,10 +88,6 @@ def best_labeling(unary: ArrayLike, pairwise: ArrayLike, *, edges: ArrayLike | N
     edges : int array of shape (E, 2), optional
         Pairs of nodes without cycles: a tree or a forest, nodes and edges in any order. By default the nodes form a chain.
 
-    Returns
-    -------
-    BestLabeling
-
     Notes
     -----
     Of equally good labelings of a chain it is the first in lexicographic order. On a forest every component starts with
@@ -110,8 +104,9 @@ def best_labeling(unary: ArrayLike, pairwise: ArrayLike, *, edges: ArrayLike | N
     BestLabeling(labels=array([1, 1, 0], dtype=int32), score=2.5)
     """
     problem = _Problem(unary, pairwise, edges)
-    labels, score = _core.tree_best(problem.unary, problem.tables, problem.parent)
-    return BestLabeling(problem.in_input_order(labels), score)
+    whole = np.array([0, len(problem.unary)], dtype=np.int64)
+    labels, scores = _core.forest_best_many(problem.unary, problem.tables, whole, problem.parent)
+    return BestLabeling(in_input_order(labels, problem.order), float(scores[0]))
 
 
 def label_marginals(
@@ -121,18 +116,10 @@ def label_marginals(
 
     Parameters
     ----------
-    unary : array of shape (L, K)
-        Finite score of every label at every node.
-    pairwise : array of shape (K, K) or (E, K, K)
-        Finite scores of pairs of labels, as in :func:`best_labeling`.
-    edges : int array of shape (E, 2), optional
-        A tree or a forest, as in :func:`best_labeling`; a chain by default.
+    unary, pairwise, edges : arrays of shape (L, K), (K, K) or (E, K, K), and (E, 2)
+        As in :func:`best_labeling`.
     temperature : float
         Not negative. At 0 all probability is on the best labeling, the one that :func:`best_labeling` returns.
-
-    Returns
-    -------
-    LabelMarginals
 
     Examples
     --------
@@ -157,7 +144,7 @@ def label_marginals(
     if temperature > 0 and not problem.bound < _LARGEST * min(1.0, temperature):
         raise ValueError(f"temperature={temperature} is too small for scores of this size; use 0 for the best labeling alone")
     log_nodes, blocks, total = _core.tree_marginals(problem.unary, problem.tables, problem.parent, float(temperature))
-    return LabelMarginals(problem.in_input_order(log_nodes), problem.of_edges(blocks), total)
+    return LabelMarginals(in_input_order(log_nodes, problem.order), problem.of_edges(blocks), total)
 
 
 class _Problem:
@@ -217,14 +204,6 @@ class _Problem:
         result = np.empty((self.n_edges, *blocks.shape[1:]))
         inner = self.upper >= 0
         result[self.upper[inner]] = blocks[inner]
-        return result
-
-    def in_input_order(self, rows: NDArray[T]) -> NDArray[T]:
-        """Rows of the nodes, back in the order of ``unary``."""
-        if self.order is None:
-            return rows
-        result = np.empty_like(rows)
-        result[self.order] = rows
         return result
 
 

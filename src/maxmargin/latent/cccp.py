@@ -15,31 +15,21 @@ from maxmargin.solvers import History, KnownCuts, Solution
 # Where the objective changes from round to round it need not settle.
 _MOST_ROUNDS_WITHOUT_DESCENT = 20
 
-# Solves the convex problem as imputed, within some seconds, from cuts that are known.
 Solve = Callable[[LatentProblem, KnownCuts, float | None], Solution]
-# Weights for which a start imputes, by its number; None if it is random.
 First = Callable[[int, np.random.Generator], Floats | None]
 
 
 @dataclass
 class Descent:
-    """Rounds from one start; only those that were kept, which is all but a last one that got worse.
+    """Rounds from one start; only those that were kept, which is all but a last one that got worse."""
 
-    Attributes
-    ----------
-    solution : Solution
-        The convex problem that gave the weights.
-    objectives : list of float
-        ``1/2 ||w||^2 + factor * hinge`` at the weights of every round, imputed anew: the objective that is not convex.
-    histories : list of History
-        Of the convex problems.
-    settled : bool
-        Whether there was nothing more to gain.
-    """
-
+    # Of the convex problem that gave the weights.
     solution: Solution | None = None
+    # ``1/2 ||w||^2 + factor * hinge`` at the weights of every round, imputed anew: the objective that is not convex.
     objectives: list[float] = field(default_factory=list)
+    # Of the convex problems.
     histories: list[History] = field(default_factory=list)
+    # Whether there was nothing more to gain.
     settled: bool = False
 
     @property
@@ -70,7 +60,7 @@ def concave_convex(
     factor : float
         Weight of the mean hinge.
     solve : callable
-        Solves the convex problem; an interruption ends all rounds.
+        Solves the convex problem as imputed, from cuts that are known, within some seconds; an interruption ends all rounds.
     first : callable
         Gives the weights for which a start, numbered from 0, imputes; None for one that is random.
     n_starts, max_rounds : int

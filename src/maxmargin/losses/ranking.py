@@ -216,6 +216,7 @@ def logarithmic_discount(position: ArrayLike) -> Floats:
 
 # Losses that have names; the first one is that by which the command knows them.
 NAMED: tuple[type[RankingLoss], ...] = (AveragePrecision, NDCG, AUC, ReciprocalRank)
+_BY_NAME = {name: kind for kind in NAMED for name in kind.names}
 
 
 def ranking_loss(loss: str | RankingLoss) -> RankingLoss:
@@ -228,9 +229,9 @@ def ranking_loss(loss: str | RankingLoss) -> RankingLoss:
         return loss
     if isinstance(loss, str):
         try:
-            return next(kind for kind in NAMED if loss.lower() in kind.names)()
-        except StopIteration:
-            known = ", ".join(sorted(repr(name) for kind in NAMED for name in kind.names))
+            return _BY_NAME[loss.lower()]()
+        except KeyError:
+            known = ", ".join(map(repr, sorted(_BY_NAME)))
             raise ValueError(f"loss={loss!r} is unknown; choose one of {known}, or pass a RankingLoss object") from None
     if isinstance(loss, type) and issubclass(loss, RankingLoss):
         raise TypeError(f"loss={loss.__name__} is a class; pass an object, {loss.__name__}()")

@@ -12,8 +12,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("maxmargin.nn needs torch; install it with: pip install 'maxmargin[nn]'") from error
 
-from maxmargin.nn.direct import DirectLoss
-from maxmargin.nn.hinge import APLoss, AUCLoss, NDCGLoss, RankingHinge
 from maxmargin.nn.layerwise import LayerStep, LayerwiseSVM
+from maxmargin.nn.rank_losses import APLoss, AUCLoss, DirectLoss, NDCGLoss, RankingHinge
 
 __all__ = ["APLoss", "AUCLoss", "DirectLoss", "LayerStep", "LayerwiseSVM", "NDCGLoss", "RankingHinge"]

@@ -42,23 +42,10 @@ def as_table(scores: Tensor) -> Tensor:
 
 
 class LayerProblem(Problem):
-    """``hinge(v)``: a convex upper bound of the hinge of the network with one layer's weights at ``centre + v``.
+    """``hinge(v)``: a convex upper bound of the hinge of the network with the weights of ``layer``, whose input is ``x`` of shape
+    (n, ...), at ``centre + v``; tight at its weights of now. ``centre`` has shape (d,) and is zero by default.
 
-    It is a convex function with one block for the solvers. It equals the hinge of the network at the layer's weights of now, and
-    bounds it from above everywhere else.
-
-    Parameters
-    ----------
-    layer : Affine
-        The layer; its weights of now are where the bound is tight.
-    following : list of Layer
-        What comes after it.
-    x : tensor of shape (n, ...)
-        The layer's input.
-    hinge : ScoreHinge
-        The hinge of the scores.
-    centre : array of shape (d,), optional
-        Where ``v`` is zero, in the space of the weights; its origin by default.
+    For the solvers it is a convex function with one block.
     """
 
     n_blocks = 1

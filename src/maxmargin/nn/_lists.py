@@ -13,21 +13,11 @@ from maxmargin._validation import MAX_SAMPLES, check_relevant
 
 @dataclass(frozen=True)
 class Lists:
-    """The queries of a batch, one after the other and without padding.
+    """The queries of a batch, one after the other and without padding."""
 
-    Attributes
-    ----------
-    values : float32 or float64 array of shape (n,)
-        Finite scores of the documents that count.
-    truth : uint8 array of shape (n,)
-        1 for positives.
-    offsets : int64 array of shape (q + 1,)
-        Query k is ``offsets[k]:offsets[k + 1]``.
-    """
-
-    values: Reals
-    truth: Bytes
-    offsets: Ints
+    values: Reals  # finite scores of the documents that count, shape (n,)
+    truth: Bytes  # 1 for positives, shape (n,)
+    offsets: Ints  # query k is offsets[k]:offsets[k + 1], shape (q + 1,)
     _scores: torch.Tensor
     _mask: torch.Tensor | None
 
@@ -56,14 +46,7 @@ class Lists:
 
 
 def as_lists(scores: torch.Tensor, relevant: torch.Tensor, mask: torch.Tensor | None) -> Lists:
-    """Check a batch and take the padding out.
-
-    Parameters
-    ----------
-    scores, relevant : tensors of shape (n,) or (queries, documents)
-    mask : boolean tensor of the same shape, optional
-        True for documents, False for padding, where scores and relevance may hold anything.
-    """
+    """Check a batch, tensors of shape (n,) or (queries, documents), and take out the padding, where ``mask`` is False."""
     if not isinstance(scores, torch.Tensor):
         raise TypeError(f"scores must be a tensor, not {type(scores).__name__}")
     if scores.dtype not in (torch.float32, torch.float64):

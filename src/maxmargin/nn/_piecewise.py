@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,12 +24,14 @@ Pair = tuple[Tensor, Tensor]
 class Layer(ABC):
     """One layer of the network, in double precision and on the processor; the batch comes first in all shapes."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, module: torch.nn.Module) -> None:
         self.name = name
+        self.module = module
 
-    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
         """The layer's output."""
+        output: Tensor = self.module(x)
+        return output
 
     def pattern(self, x: Tensor) -> Tensor | None:
         """Which linear piece is active at ``x``, one row per sample; None for a linear layer."""
@@ -40,20 +43,21 @@ class Layer(ABC):
 
 
 class Affine(Layer):
-    """Linear or Conv2d.
+    """Linear or Conv2d, where the weights come from and go to; those with ``requires_grad=False`` stay as they are."""
 
-    Parameters
-    ----------
-    module : torch.nn.Linear or torch.nn.Conv2d
-        Where the weights come from and go to. Those with ``requires_grad=False`` stay as they are.
-    """
+    module: torch.nn.Linear | torch.nn.Conv2d
 
     def __init__(self, name: str, module: torch.nn.Linear | torch.nn.Conv2d) -> None:
-        super().__init__(name)
-        self.module = module
+        super().__init__(name, module)
+        if isinstance(module, torch.nn.Conv2d) and module.padding_mode != "zeros":
+            raise ValueError(f"network layer {name} has padding_mode={module.padding_mode!r}; only 'zeros' is supported")
+        for key, parameter in module.named_parameters():
+            if not parameter.dtype.is_floating_point:
+                raise TypeError(f"network layer {name} has a {key} of type {parameter.dtype}; only real weights can be trained")
+            if not torch.isfinite(parameter).all():
+                raise ValueError(f"network layer {name} has NaN or infinity in its {key}; start from finite weights")
         self._own = {key: p for key, p in module.named_parameters() if p.requires_grad}
         self._values = {key: p.detach().to("cpu", torch.float64, copy=True) for key, p in module.named_parameters()}
-        self._apply = _applied(module)
 
     @property
     def trained(self) -> bool:
@@ -85,6 +89,12 @@ class Affine(Layer):
         for (key, parameter), part in zip(self._own.items(), parts, strict=True):
             yield key, part.reshape(parameter.shape)
 
+    def _apply(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        module = self.module
+        if isinstance(module, torch.nn.Linear):
+            return F.linear(x, weight, bias)
+        return F.conv2d(x, weight, bias, module.stride, module.padding, module.dilation, module.groups)
+
     def forward(self, x: Tensor) -> Tensor:
         return self._apply(x, self._values["weight"], self._values.get("bias"))
 
@@ -101,22 +111,11 @@ class Affine(Layer):
         return middle + half, middle - half
 
 
-def _applied(module: torch.nn.Linear | torch.nn.Conv2d) -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
-    """The layer as a function of input, weight and bias."""
-    if isinstance(module, torch.nn.Linear):
-        return F.linear
-
-    def convolve(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.conv2d(x, weight, bias, module.stride, module.padding, module.dilation, module.groups)
-
-    return convolve
-
-
 class Rectifier(Layer):
     """ReLU: ``max(z, 0)``, which is at least ``z`` and at least 0."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(x)
+        return torch.relu(x)  # the module may work in place
 
     def pattern(self, x: Tensor) -> Tensor:
         return x > 0
@@ -130,14 +129,12 @@ class MaxPool(Layer):
     """MaxPool2d: the maximum of a window is at least any of its entries, the one that is largest now among them."""
 
     def __init__(self, name: str, module: torch.nn.MaxPool2d) -> None:
-        super().__init__(name)
+        super().__init__(name, module)
+        if module.return_indices:
+            raise ValueError(f"network layer {name} returns indices; use MaxPool2d with return_indices=False")
         self._pool = torch.nn.MaxPool2d(
             module.kernel_size, module.stride, module.padding, module.dilation, return_indices=True, ceil_mode=module.ceil_mode
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        largest: Tensor = self._pool(x)[0]
-        return largest
 
     def pattern(self, x: Tensor) -> Tensor:
         place: Tensor = self._pool(x)[1]
@@ -152,14 +149,6 @@ class MaxPool(Layer):
 class Monotone(Layer):
     """A linear layer without weights that is monotone (averages, reshapes): bounds go through as they are."""
 
-    def __init__(self, name: str, module: torch.nn.AvgPool2d | torch.nn.Flatten) -> None:
-        super().__init__(name)
-        self.module = module
-
-    def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.module(x)
-        return output
-
     def bounds(self, upper: Tensor, lower: Tensor, pattern: Tensor | None) -> Pair:
         return self.forward(upper), self.forward(lower)
 
@@ -173,7 +162,7 @@ def read_network(network: torch.nn.Module) -> list[Layer]:
     layers = [_layer(name, module) for name, module in modules if not _is_sequence(module)]
     seen: dict[int, str] = {}
     for layer in layers:
-        for parameter in layer.module.parameters() if isinstance(layer, Affine) else ():
+        for parameter in layer.module.parameters():
             if id(parameter) in seen:
                 raise ValueError(
                     f"network shares weights between layers {seen[id(parameter)]} and {layer.name}, and is not piecewise linear "
@@ -189,30 +178,21 @@ def _is_sequence(module: torch.nn.Module) -> bool:
     return isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward
 
 
+# By exact type: a subclass may compute something else.
+_LAYERS: dict[type[torch.nn.Module], Callable[[str, Any], Layer]] = {
+    torch.nn.Linear: Affine,
+    torch.nn.Conv2d: Affine,
+    torch.nn.ReLU: Rectifier,
+    torch.nn.MaxPool2d: MaxPool,
+    torch.nn.AvgPool2d: Monotone,
+    torch.nn.Flatten: Monotone,
+}
+
+
 def _layer(name: str, module: torch.nn.Module) -> Layer:
-    # Exact types: a subclass may compute something else.
-    if type(module) is torch.nn.Linear or type(module) is torch.nn.Conv2d:
-        _check_affine(name, module)
-        return Affine(name, module)
-    if type(module) is torch.nn.ReLU:
-        return Rectifier(name)
-    if type(module) is torch.nn.MaxPool2d:
-        if module.return_indices:
-            raise ValueError(f"network layer {name} returns indices; use MaxPool2d with return_indices=False")
-        return MaxPool(name, module)
-    if type(module) is torch.nn.AvgPool2d or type(module) is torch.nn.Flatten:
-        return Monotone(name, module)
-    raise TypeError(
-        f"network layer {name} is a {type(module).__name__}, which layer-wise training does not know; use Linear, Conv2d, ReLU, "
-        "MaxPool2d, AvgPool2d and Flatten in a Sequential"
-    )
-
-
-def _check_affine(name: str, module: torch.nn.Linear | torch.nn.Conv2d) -> None:
-    if isinstance(module, torch.nn.Conv2d) and module.padding_mode != "zeros":
-        raise ValueError(f"network layer {name} has padding_mode={module.padding_mode!r}; only 'zeros' is supported")
-    for key, parameter in module.named_parameters():
-        if not parameter.dtype.is_floating_point:
-            raise TypeError(f"network layer {name} has a {key} of type {parameter.dtype}; only real weights can be trained")
-        if not torch.isfinite(parameter).all():
-            raise ValueError(f"network layer {name} has NaN or infinity in its {key}; start from finite weights")
+    if type(module) not in _LAYERS:
+        raise TypeError(
+            f"network layer {name} is a {type(module).__name__}, which layer-wise training does not know; use Linear, Conv2d, "
+            "ReLU, MaxPool2d, AvgPool2d and Flatten in a Sequential"
+        )
+    return _LAYERS[type(module)](name, module)

@@ -18,13 +18,7 @@ from maxmargin.losses.checked import checked_loss
 
 
 class ScoreHinge(ABC):
-    """A hinge for a given truth.
-
-    Parameters
-    ----------
-    relevant : bool array of shape (n, k)
-        What should score high.
-    """
+    """A hinge for a given truth: ``relevant``, booleans of shape (n, k), is what should score high."""
 
     def __init__(self, relevant: Booleans) -> None:
         self.relevant = relevant

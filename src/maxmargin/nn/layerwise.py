@@ -2,23 +2,20 @@
 
 All layers but one are fixed, and the objective ``F = 1/2 ||W||^2 + C * hinge`` is made convex in the weights w of that one:
 
-1. Its output is linear in w. Every unit after it gets two bounds that meet at the current weights: a convex function above
-   and a concave one below (``_piecewise``). Affine layers, ReLU and max-pooling keep that property.
-2. The hinge is convex in the scores, never falls as the score of an irrelevant entry rises and never rises as that of a relevant
-   one does, since only inverted pairs (or wrong answers) count. So the hinge of the *upper* bounds of irrelevant and the
-   *lower* bounds of relevant scores is convex in w, lies above the hinge of the network everywhere, and touches it at the
-   current weights.
+1. Its output is linear in w, and every unit after it gets a convex bound above and a concave one below that meet at the current
+   weights (``_piecewise``).
+2. The hinge (``_score_hinges``) of the *upper* bounds of irrelevant and the *lower* bounds of relevant scores is convex in w,
+   lies above the hinge of the network everywhere, and touches it at the current weights (``_layer_problem``).
 3. With 1/2 ||w||^2 and a proximal term ``p/2 ||w - current||^2`` it is a structured SVM; exact loss-augmented inference gives its
    cuts, a solver its minimum to a duality gap.
 
 A solution that is better than the current weights in 3 has a lower F: ``F(new) <= bound(new) < bound(current) = F(current)``.
 Whatever the solver returns is taken only if F itself is lower, so that F never rises, not even by rounding.
 
-The paper writes the score as a difference of convex functions g - h, by splitting weights into positive and negative parts, and
-linearises the concave side. The bounds here linearise unit by unit instead; they are never looser and at times tighter: with
-``h_lin <= h`` the linearised h, the paper's upper bound of a ReLU is ``max(g, h) - h_lin = max(g - h_lin, h - h_lin)``, here it
-is ``max(g - h_lin, 0)``. The published method takes mini-batches and block-coordinate Frank-Wolfe; here a ranking is one of all
-samples, and a step uses all of them.
+The paper writes the score as a difference of convex functions g - h and linearises h. The bounds here linearise unit by unit;
+they are never looser and at times tighter: with ``h_lin <= h`` the linearised h, the paper's upper bound of a ReLU is
+``max(g, h) - h_lin = max(g - h_lin, h - h_lin)``, here it is ``max(g - h_lin, 0)``. The published method takes mini-batches and
+block-coordinate Frank-Wolfe; here a ranking is one of all samples, and a step uses all of them.
 """
 
 from __future__ import annotations
@@ -56,10 +53,10 @@ class LayerStep:
         Name of the layer in the network, as in ``named_modules``.
     objective, hinge : float
         ``F`` of the network after the step, and the hinge in it.
-    primal, dual, gap : float
-        Of the convex problem of the layer: the value of the best weights found, a lower bound of its minimum, and their
-        difference. They include the proximal term and the regulariser of all layers: ``objective <= primal`` for a step that
-        was taken, up to the rounding of the network's weights.
+    primal, dual : float
+        Of the convex problem of the layer, with the proximal term and the regulariser of all layers: the value of the best
+        weights found, and a lower bound of its minimum. ``objective <= primal`` for a step that was taken, up to the rounding
+        of the network's weights.
     certified : bool
         Whether the gap is proved, which needs exact inference.
     taken : bool
@@ -93,6 +90,7 @@ class LayerStep:
         return self.primal - self.dual
 
 
+@dataclasses.dataclass(eq=False)
 class LayerwiseSVM:
     """Train a piecewise-linear network for a rank loss, one layer at a time and without a learning rate.
 
@@ -171,36 +169,20 @@ class LayerwiseSVM:
     True
     """
 
-    def __init__(
-        self,
-        network: torch.nn.Sequential,
-        loss: str | RankingLoss = "ap",
-        C: float = 100.0,
-        *,
-        proximal: float = 10.0,
-        max_epochs: int = 10,
-        order: Order = "backward",
-        tol: float = 1e-3,
-        step_tol: float = 0.1,
-        max_iter: int = 50,
-        solver: Solver | None = None,
-        time_limit: float | None = None,
-        random_state: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.network = network
-        self.loss = loss
-        self.C = C
-        self.proximal = proximal
-        self.max_epochs = max_epochs
-        self.order = order
-        self.tol = tol
-        self.step_tol = step_tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+    network: torch.nn.Sequential
+    loss: str | RankingLoss = "ap"
+    C: float = 100.0
+    _: dataclasses.KW_ONLY
+    proximal: float = 10.0
+    max_epochs: int = 10
+    order: Order = "backward"
+    tol: float = 1e-3
+    step_tol: float = 0.1
+    max_iter: int = 50
+    solver: Solver | None = None
+    time_limit: float | None = None
+    random_state: int | None = None
+    verbose: int = 0
 
     def fit(self, X: torch.Tensor, relevant: Any) -> Self:
         """Train the network in place.
@@ -222,7 +204,7 @@ class LayerwiseSVM:
         x = _check_input(X)
         hinge = score_hinge(self.loss, _check_relevant(relevant, len(x)))
         _check_network(layers, x, hinge.relevant.shape[1])
-        run = _Run(layers, x, hinge, self.C, dict.fromkeys((layer.name for layer in layers), float(self.proximal)))
+        run = _Run(layers, x, hinge, self.C, float(self.proximal))
         self.initial_objective_ = run.objective
         try:
             self._epochs(run)
@@ -235,16 +217,16 @@ class LayerwiseSVM:
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("C", "tol"):
-            _check_number(name, getattr(self, name), zero_allowed=False)
-        for name in ("proximal", "step_tol"):
-            _check_number(name, getattr(self, name), zero_allowed=True)
+        limits = [] if self.time_limit is None else ["time_limit"]
+        for name in ("C", "tol", "proximal", "step_tol", *limits):
+            value, zero_allowed = getattr(self, name), name in ("proximal", "step_tol")
+            number = float(value) if isinstance(value, numbers.Real) else math.nan
+            if not (0 < number < math.inf or (zero_allowed and number == 0)):
+                raise ValueError(f"{name}={value!r} must be {'zero or ' if zero_allowed else ''}a positive number")
         for name in ("max_epochs", "max_iter"):
             value = getattr(self, name)
             if not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a positive integer")
-        if self.time_limit is not None:
-            _check_number("time_limit", self.time_limit, zero_allowed=False)
         if self.order not in get_args(Order):
             raise ValueError(f"order={self.order!r} is unknown; choose one of {', '.join(map(repr, get_args(Order)))}")
         if self.solver is not None and not isinstance(self.solver, Solver):
@@ -253,7 +235,7 @@ class LayerwiseSVM:
     def _epochs(self, run: _Run) -> None:
         """Rounds over the layers until nothing is gained or a budget ends."""
         rng = np.random.default_rng(self.random_state)
-        places = [k for k, layer in enumerate(run.layers) if isinstance(layer, Affine) and layer.trained]
+        places = list(run.trained)
         for epoch in range(1, self.max_epochs + 1):
             run.epoch = epoch
             if self.order == "backward":
@@ -275,9 +257,8 @@ class LayerwiseSVM:
 
     def _step(self, run: _Run, place: int) -> LayerStep:
         """Minimise the convex bound in the weights of one layer, and take the result if it is better."""
-        layer = run.layers[place]
-        assert isinstance(layer, Affine)
-        current, proximal = layer.weights, run.proximal[layer.name]
+        layer, proximal = run.trained[place], run.proximal[place]
+        current = layer.weights
         # 1/2 ||w||^2 + p/2 ||w - current||^2 = (1 + p)/2 ||w - centre||^2 + constant
         squared = float(current @ current)
         centre = current.numpy() * (proximal / (1.0 + proximal))
@@ -288,9 +269,9 @@ class LayerwiseSVM:
         found = layer.rounded(torch.from_numpy(centre + solution.weights))
         taken = run.take(place, x, found)
         if taken and solution.passes <= self.max_iter / 2:
-            run.proximal[layer.name] = proximal / 2
+            run.proximal[place] = proximal / 2
         elif not taken and not solution.converged:
-            run.proximal[layer.name] = max(10.0 * proximal, 1.0)
+            run.proximal[place] = max(10.0 * proximal, 1.0)
         step = LayerStep(
             epoch=run.epoch,
             layer=layer.name,
@@ -338,13 +319,14 @@ class LayerwiseSVM:
 class _Run:
     """The network during training: its weights, their objective, and the record."""
 
-    def __init__(self, layers: list[Layer], x: torch.Tensor, hinge: ScoreHinge, C: float, proximal: dict[str, float]) -> None:
+    def __init__(self, layers: list[Layer], x: torch.Tensor, hinge: ScoreHinge, C: float, proximal: float) -> None:
         self.began = time.perf_counter()
         self.layers = layers
+        self.trained = {k: layer for k, layer in enumerate(layers) if isinstance(layer, Affine) and layer.trained}
+        self.proximal = dict.fromkeys(self.trained, proximal)
         self.x = x
         self.hinge = hinge
         self.C = C
-        self.proximal = proximal
         self.history: list[LayerStep] = []
         self.epoch = 0
         self.status = "max_epochs"
@@ -356,11 +338,7 @@ class _Run:
     @property
     def squared_norm(self) -> float:
         """Of all trained weights."""
-        weights = [layer.weights for layer in self._trained()]
-        return sum(float(w @ w) for w in weights)
-
-    def _trained(self) -> list[Affine]:
-        return [layer for layer in self.layers if isinstance(layer, Affine) and layer.trained]
+        return sum(float(layer.weights @ layer.weights) for layer in self.trained.values())
 
     def _objective(self, hinge: float) -> float:
         return 0.5 * self.squared_norm + self.C * hinge
@@ -372,8 +350,7 @@ class _Run:
 
     def take(self, place: int, x: torch.Tensor, weights: torch.Tensor) -> bool:
         """Replace the weights of a layer with input ``x`` if that lowers the objective."""
-        layer = self.layers[place]
-        assert isinstance(layer, Affine)
+        layer = self.trained[place]
         before = layer.weights
         better = False
         try:
@@ -390,14 +367,8 @@ class _Run:
 
     def store(self) -> None:
         """Hand all weights over to the network."""
-        for layer in self._trained():
+        for layer in self.trained.values():
             layer.store()
-
-
-def _check_number(name: str, value: Any, zero_allowed: bool) -> None:
-    number = float(value) if isinstance(value, numbers.Real) else math.nan
-    if not (0 < number < math.inf or (zero_allowed and number == 0)):
-        raise ValueError(f"{name}={value!r} must be {'zero or ' if zero_allowed else ''}a positive number")
 
 
 def _check_input(X: Any) -> torch.Tensor:

@@ -139,21 +139,9 @@ class Bags:
         return total
 
     def outliers(self, weights: Floats, bags: Booleans, fraction: float) -> Booleans:
-        """Rows to ignore: the highest scoring ``fraction`` of the candidates of some bags.
+        """Rows to ignore, shape (m,): the highest scoring ``fraction`` of the candidates of some bags.
 
         The lowest scoring candidate of every bag stays and is not counted, so no bag loses all.
-
-        Parameters
-        ----------
-        weights : array of shape (d,)
-        bags : boolean array of shape (n,)
-            Bags that may lose candidates.
-        fraction : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        boolean array of shape (m,)
         """
         _, kept = self.lowest(weights, bags)
         loses = np.repeat(bags, self.sizes)

@@ -9,11 +9,13 @@ import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut
-from maxmargin.problems.distributions import ListedOutputs
+from maxmargin.problems.arrays import ArrayProblem
 
 
-class EnumeratedProblem(ListedOutputs):
+class EnumeratedProblem(ArrayProblem):
     """Blocks given by the features and losses of all their outputs.
+
+    Distributions over the outputs of a block are log-probabilities: nothing underflows to a zero that could not grow.
 
     Parameters
     ----------
@@ -46,9 +48,6 @@ class EnumeratedProblem(ListedOutputs):
     def _contents(self) -> tuple[Any, ...]:
         return *self.psi, *self.loss
 
-    def _vertex(self, block: int) -> tuple[int, int]:
-        return len(self.loss[block]), self._truth[block]
-
     def hinges(self, block: int, weights: Floats) -> Floats:
         """Hinge of every output of a block."""
         return np.asarray(self.loss[block] - self.psi[block] @ weights)
@@ -57,6 +56,27 @@ class EnumeratedProblem(ListedOutputs):
         """The most violating output, the first of several."""
         y = int(np.argmax(self.hinges(block, weights)))
         return Cut(self.psi[block][y], float(self.loss[block][y]))
+
+    def interior(self, block: int, mass: float) -> Floats:
+        """All but ``mass`` on the truth, the rest spread evenly."""
+        n = len(self.loss[block])
+        result = np.full(n, np.log(mass / n))
+        result[self._truth[block]] = np.log1p(-mass * (n - 1) / n)
+        return result
+
+    def tilt(self, block: int, distribution: Floats, weights: Floats, temperature: float) -> Floats:
+        """The distribution times ``exp(hinges / temperature)``, normalised; at temperature 0 the first best output alone."""
+        hinges = self.hinges(block, weights)
+        if temperature == 0:
+            return np.where(np.arange(len(hinges)) == np.argmax(hinges), 0.0, -np.inf)
+        tilted = distribution + hinges / temperature
+        top = tilted.max()
+        return np.asarray(tilted - (top + np.log(np.sum(np.exp(tilted - top)))))
+
+    def mix(self, distribution: Floats, other: Floats, step: float) -> Floats:
+        """Mixture of two distributions."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp(np.log1p(-step) + distribution, np.log(step) + other))
 
     def average(self, block: int, distribution: Floats) -> Cut:
         """Average of all cuts."""

@@ -1,14 +1,10 @@
-"""Trees of labels, as in :mod:`maxmargin.structures.labelings`, with data.
-
-Distributions over labelings are kept as marginals of nodes and edges, which determine all expectations; a tree distribution
-with given marginals is ``prod_t mu_t^(1 - degree) * prod over edges mu`` (spec A9).
-"""
+"""Trees of labels, as in :mod:`maxmargin.structures.labelings`, with data."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,19 +13,7 @@ from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
-from maxmargin.problems.distributions import log_mix, near_vertex
-from maxmargin.structures.forest import (
-    CHAINS,
-    TREES,
-    Forests,
-    TreeWeights,
-    Words,
-    add_losses,
-    best_labels,
-    check_labels,
-    label_scores,
-    node_costs,
-)
+from maxmargin.structures.forest import CHAINS, TREES, Forests, TreeWeights, add_losses, best_labels, check_labels, label_scores
 from maxmargin.structures.rows import check_rows, row_norms
 
 
@@ -53,7 +37,7 @@ class LabelingProblem(ArrayProblem, ABC):
         Divide the Hamming loss by the number of nodes of the forest.
     """
 
-    words: ClassVar[Words] = TREES
+    words = TREES
 
     def __init__(
         self, X: Any, y: ArrayLike, offsets: ArrayLike, parent: ArrayLike | None, n_labels: int, *, normalize: bool = True
@@ -67,8 +51,7 @@ class LabelingProblem(ArrayProblem, ABC):
         self.n_inputs = int(self.X.shape[1])
         self.n_blocks = len(self.forests.lengths)
         self.n_features = TreeWeights.size(n_labels, self.n_inputs)
-        # What a wrong label costs at every node.
-        self.cost = node_costs(self.forests.lengths, normalize)
+        self.cost = self.forests.costs(normalize)
 
     def _forest_data(self) -> _core.LabelingData:
         features, labels = compiled_features(self.X), self.y.astype(np.int32)
@@ -91,11 +74,6 @@ class LabelingProblem(ArrayProblem, ABC):
         """How often each pair of labels occurs, shape (K * K,)."""
         return np.bincount(parents * self.n_labels + children, minlength=self.n_labels**2).astype(np.float64)
 
-    def _features(self, rows: slice, nodes: Floats, pairs: Floats) -> Floats:
-        """Joint feature of node coefficients (L, K) and pair coefficients (K * K,)."""
-        roots, leaves = nodes[self.forests.is_root[rows]], nodes[self.forests.is_leaf[rows]]
-        return np.concatenate([(nodes.T @ self.X[rows]).ravel(), roots.sum(axis=0), leaves.sum(axis=0), pairs])
-
     def _difference(self, rows: slice, children: Ints, parents: Ints, labels: Ints) -> tuple[Floats, float]:
         """Feature of the truth minus that of a labeling, and its loss; edges are counted from the first row."""
         truth = self.y[rows]
@@ -104,7 +82,9 @@ class LabelingProblem(ArrayProblem, ABC):
         nodes[at, truth] += 1.0
         nodes[at, labels] -= 1.0
         pairs = self._counts(truth[parents], truth[children]) - self._counts(labels[parents], labels[children])
-        return self._features(rows, nodes, pairs), float(np.sum(self.cost[rows][truth != labels]))
+        roots, leaves = nodes[self.forests.is_root[rows]], nodes[self.forests.is_leaf[rows]]
+        psi = np.concatenate([(nodes.T @ self.X[rows]).ravel(), roots.sum(axis=0), leaves.sum(axis=0), pairs])
+        return psi, float(np.sum(self.cost[rows][truth != labels]))
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The most violating labelings."""
@@ -125,13 +105,7 @@ class LabelingProblem(ArrayProblem, ABC):
 
 
 class TreeProblem(LabelingProblem):
-    """Forests with Hamming loss; the best labeling is found by belief propagation (Viterbi), and averages as well.
-
-    Parameters
-    ----------
-    X, y, offsets, parent, n_labels, normalize
-        As for :class:`LabelingProblem`.
-    """
+    """Forests with Hamming loss, given as for :class:`LabelingProblem`; belief propagation (Viterbi) finds the best labeling."""
 
     offers = frozenset({"whole passes", "expectations"})
 
@@ -147,47 +121,6 @@ class TreeProblem(LabelingProblem):
             parent = parent[np.concatenate([np.arange(self.offsets[b], self.offsets[b + 1]) for b in blocks])]
         return best_labels(scores, parts, offsets, parent)
 
-    # ---- distributions are (log-marginals of nodes (L, K), log-marginals of edges (E, K, K), [parent's label][own label]) --
-
-    def interior(self, block: int, mass: float) -> tuple[Floats, Floats]:
-        """Independent nodes, each close to its true label."""
-        children, parents = self.forests.edges(block)
-        truth = self.y[self.forests.rows(block)]
-        nodes = np.stack([near_vertex(self.n_labels, int(label), mass) for label in truth])
-        return nodes, nodes[parents][:, :, None] + nodes[children][:, None, :]
-
-    def tilt(self, block: int, distribution: tuple[Floats, Floats], weights: Floats, temperature: float) -> tuple[Floats, Floats]:
-        """Marginals of the tree distribution with these marginals, moved toward violating labels (spec A9)."""
-        rows, parts = self.forests.rows(block), self._parts(weights)
-        children, _ = self.forests.edges(block)
-        scores, parent = self._augmented(rows, parts), self.forests.parents(block)
-        if temperature == 0:
-            log_nodes, log_edges, _ = _core.tree_marginals(scores, np.ascontiguousarray(parts.transition), parent, 0.0)
-            return log_nodes, log_edges[children]
-        nodes, edges = distribution
-        unary = (1.0 - self.forests.degree[rows])[:, None] * nodes + scores / temperature
-        # Roots have no edge upwards; their tables are ignored.
-        tables = np.zeros((len(scores), self.n_labels, self.n_labels))
-        tables[children] = edges + parts.transition / temperature
-        log_nodes, log_edges, _ = _core.tree_marginals(unary, tables, parent, 1.0)
-        return log_nodes, log_edges[children]
-
-    def mix(self, distribution: tuple[Floats, Floats], other: tuple[Floats, Floats], step: float) -> tuple[Floats, Floats]:
-        """Mixture of the marginals."""
-        return log_mix(distribution[0], other[0], step), log_mix(distribution[1], other[1], step)
-
-    def average(self, block: int, distribution: tuple[Floats, Floats]) -> Cut:
-        """Average of all cuts: features and loss depend on the marginals alone."""
-        rows = self.forests.rows(block)
-        children, parents = self.forests.edges(block)
-        truth = self.y[rows]
-        at = np.arange(len(truth))
-        nodes = -np.exp(distribution[0])
-        loss = float(np.sum(self.cost[rows] * (1.0 + nodes[at, truth])))
-        nodes[at, truth] += 1.0
-        pairs = self._counts(truth[parents], truth[children]) - np.exp(distribution[1]).sum(axis=0).ravel()
-        return Cut(self._features(rows, nodes, pairs), max(0.0, loss))
-
     def diameter(self) -> float:
         """A bound of ``||psi||``: every node and every edge wrong."""
         forests, first = self.forests, self.offsets[:-1]
@@ -198,13 +131,7 @@ class TreeProblem(LabelingProblem):
 
 
 class ChainProblem(TreeProblem):
-    """Sequences of labels with Hamming loss: trees in which every position is the parent of the next.
-
-    Parameters
-    ----------
-    X, y, offsets, n_labels, normalize
-        As for :class:`LabelingProblem`, with sequences for forests.
-    """
+    """Sequences of labels, given as for :class:`LabelingProblem`: trees in which every position is the parent of the next."""
 
     words = CHAINS
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,20 +26,11 @@ from maxmargin.problems.latent import LatentProblem
 
 @dataclass(frozen=True)
 class Plane:
-    """A cut in a form that outlives the imputation it was made with.
-
-    Attributes
-    ----------
-    loss : float
-    shares : array of shape (n_imputed,)
-        Coefficients of the imputed candidates in psi.
-    rest : array of shape (d,)
-        The part of psi that does not depend on them.
-    """
+    """A cut in a form that outlives the imputation it was made with."""
 
     loss: float
-    shares: Floats
-    rest: Floats
+    shares: Floats  # coefficients of the imputed candidates in psi
+    rest: Floats  # the part of psi that does not depend on them, shape (d,)
 
 
 class ImputedBags(LatentProblem):
@@ -86,10 +76,6 @@ class ImputedBags(LatentProblem):
         self._planes.append(plane)
         return self._as_cut(plane)
 
-    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
-        """The same, for the one block there is."""
-        return [self.cut(block, weights) for block in blocks]
-
     def hinge(self, weights: Floats) -> float:
         """The non-convex hinge, if ``weights`` were used for the imputation; otherwise an upper bound of it."""
         return self._as_cut(self._plane(weights)).hinge(weights)
@@ -129,8 +115,8 @@ class LatentRankingProblem(ImputedBags):
 
     Parameters
     ----------
-    bags : Bags
-    relevant : boolean array of shape (n,)
+    bags, relevant
+        As for :class:`ImputedBags`.
     loss : RankingLoss
         QS-suitable; if it is found not to be, ``exact`` is False.
     """
@@ -155,8 +141,8 @@ class JointLatentRankingProblem(ImputedBags):
 
     Parameters
     ----------
-    bags : Bags
-    relevant : boolean array of shape (n,)
+    bags, relevant
+        As for :class:`ImputedBags`.
     loss : RankingLoss
         Any rank loss.
     variant : {"A1", "standard"}
@@ -212,8 +198,8 @@ class LatentBinaryProblem(ImputedBags):
 
     Parameters
     ----------
-    bags : Bags
-    relevant : boolean array of shape (n,)
+    bags, relevant
+        As for :class:`ImputedBags`.
     positive_weight : float
         J.
     fit_intercept : bool

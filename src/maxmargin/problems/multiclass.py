@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Cut
-from maxmargin.problems.arrays import compiled_features
-from maxmargin.problems.distributions import ListedOutputs
+from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.rows import row_norms
@@ -24,7 +23,7 @@ def row_of(X: Any, index: int) -> Floats:
     return np.asarray(row.toarray().ravel() if hasattr(row, "toarray") else row)
 
 
-class MulticlassProblem(ListedOutputs):
+class MulticlassProblem(ArrayProblem):
     """The multi-class hinge of Crammer and Singer, with any cost matrix.
 
     Parameters
@@ -54,6 +53,7 @@ class MulticlassProblem(ListedOutputs):
         self.structure = ClassStructure(n_classes, X.shape[1], costs)
         self.n_classes, self.costs = n_classes, self.structure.costs
         self.sample_weight = check_weights(sample_weight, len(y))
+        self._counts = np.ones(len(y)) if self.sample_weight is None else self.sample_weight
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
 
@@ -64,58 +64,35 @@ class MulticlassProblem(ListedOutputs):
         labels = self.y.astype(np.int32)
         return _core.ClassData(compiled_features(self.X), labels, self.costs, self.n_classes, self.sample_weight)
 
-    def _weight(self, block: int) -> float:
-        return 1.0 if self.sample_weight is None else float(self.sample_weight[block])
-
-    def _psi(self, block: int, coefficients: Floats) -> Floats:
-        return np.outer(coefficients, row_of(self.X, block)).ravel()
-
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The most violating labels, each the first of several, with one matrix product."""
         chosen = list(blocks)
         labels = np.argmax(self.structure.augmented(self.X[chosen], weights, self.y[chosen], 1.0, 1.0), axis=1)
         found = []
         for block, label in zip(blocks, labels, strict=True):
-            weight, truth, coefficients = self._weight(block), self.y[block], np.zeros(self.n_classes)
+            weight, truth, coefficients = float(self._counts[block]), self.y[block], np.zeros(self.n_classes)
             coefficients[truth] += weight
             coefficients[label] -= weight
-            found.append(Cut(self._psi(block, coefficients), weight * float(self.costs[truth, label])))
+            psi = np.outer(coefficients, row_of(self.X, block)).ravel()
+            found.append(Cut(psi, weight * float(self.costs[truth, label])))
         return found
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all samples, by two matrix products."""
         everyone = np.arange(self.n_blocks)
         answer = np.argmax(self.structure.augmented(self.X, weights, self.y, 1.0, 1.0), axis=1)
-        counts = np.ones(self.n_blocks) if self.sample_weight is None else self.sample_weight
         coefficients = np.zeros((self.n_blocks, self.n_classes))
-        coefficients[everyone, self.y] += counts
-        coefficients[everyone, answer] -= counts
+        coefficients[everyone, self.y] += self._counts
+        coefficients[everyone, answer] -= self._counts
         psi = np.asarray((self.X.T @ coefficients).T).ravel() / self.n_blocks
-        return Cut(psi, float(np.mean(counts * self.costs[self.y, answer])))
-
-    def _vertex(self, block: int) -> tuple[int, int]:
-        return self.n_classes, int(self.y[block])
-
-    def hinges(self, block: int, weights: Floats) -> Floats:
-        """Hinge of every label."""
-        truth = int(self.y[block])
-        values = self.structure.augmented(self.X[[block]], weights, [truth], 1.0, 1.0)[0]
-        return np.asarray(self._weight(block) * (values - values[truth]))
-
-    def average(self, block: int, distribution: Floats) -> Cut:
-        """Average of all cuts: ``(e_truth - p) x'``."""
-        p, weight, truth = np.exp(distribution), self._weight(block), self.y[block]
-        loss = weight * float(p @ self.costs[truth])
-        p[truth] -= 1.0
-        return Cut(self._psi(block, -weight * p), loss)
+        return Cut(psi, float(np.mean(self._counts * self.costs[self.y, answer])))
 
     def diameter(self) -> float:
         """``sqrt(2)`` times the largest norm of a sample, times its weight."""
-        norms = row_norms(self.X) * (1.0 if self.sample_weight is None else self.sample_weight)
-        return float(np.sqrt(2.0) * norms.max(initial=0.0))
+        return float(np.sqrt(2.0) * (row_norms(self.X) * self._counts).max(initial=0.0))
 
 
-class BinaryProblem(ListedOutputs):
+class BinaryProblem(ArrayProblem):
     """Two classes and one weight vector: the ordinary hinge ``max(0, 1 - y w.x)``.
 
     Parameters
@@ -159,18 +136,6 @@ class BinaryProblem(ListedOutputs):
         wrong = ~(self.y * np.asarray(self.X @ weights) >= 1)
         psi = np.asarray(self.X.T @ np.where(wrong, self.y, 0.0)).ravel() / self.n_blocks
         return Cut(psi, float(wrong.mean()))
-
-    def _vertex(self, block: int) -> tuple[int, int]:
-        return 2, 0
-
-    def hinges(self, block: int, weights: Floats) -> Floats:
-        """Those of the right and of the wrong label."""
-        return np.array([0.0, 1.0 - self.y[block] * float(row_of(self.X, block) @ weights)])
-
-    def average(self, block: int, distribution: Floats) -> Cut:
-        """The wrong label's cut times its probability."""
-        p = float(np.exp(distribution[1]))
-        return Cut(p * self.y[block] * row_of(self.X, block), p)
 
     def diameter(self) -> float:
         """Largest norm of a sample."""

@@ -134,12 +134,10 @@ class DecodedProblem(LabelingProblem):
     ----------
     decoder : int, ctypes function or object with an ``address``
         An address, a function of a shared library, or what ``@numba.cfunc(decoder_signature())`` returns; see docs/native.md.
-    X, y, offsets, parent, n_labels
-        As for :class:`TreeProblem`; ``parent`` says which pairs of nodes count for the transition weights.
+    X, y, offsets, parent, n_labels, normalize
+        As for :class:`LabelingProblem`; ``parent`` says which pairs of nodes count for the transition weights.
     reals, integers : arrays of any shape, optional
         The function's data, handed to it as C-contiguous float64 and int64.
-    normalize : bool, default=True
-        Divide the Hamming loss by the number of nodes.
     exact : bool, default=True
         Whether the function always finds the best of the labelings it allows; if not, results are not certified. The true
         labelings must be among them.

@@ -28,11 +28,6 @@ class StructuredProblem(ArrayProblem):
     surrogate : Margin, optional
         Which hinge; margin rescaling by default.
 
-    Attributes
-    ----------
-    exact : bool
-        Whether the decoder finds the maximum, or knows an upper bound of it.
-
     Examples
     --------
     >>> from maxmargin.structures import ClassStructure

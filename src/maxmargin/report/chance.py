@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Floats
+from maxmargin.metrics import RankedLists, discounts, ideal_gain, ratio
 
 
-def expected_metric(name: str, sizes: Ints, relevant: Ints, gains: Floats, starts: Ints) -> float:
+def expected_metric(name: str, lists: RankedLists, gains: Floats) -> float:
     """Mean over the queries of the expectation of ``ap``, ``auc``, ``mrr``, ``ndcg``, ``ndcg@K`` or ``p@K``.
 
-    Parameters
-    ----------
-    name : str
-        As in :func:`maxmargin.metrics.evaluate`.
-    sizes, relevant : int arrays of shape (q,)
-        Samples and relevant samples of every query. As in :mod:`maxmargin.metrics`, a query without relevant samples scores 0.
-    gains : array of shape (n,)
-        Gains of all samples, queries together, for NDCG.
-    starts : int array of shape (q,)
-        Where each query begins in ``gains``.
+    ``gains``, of shape (n,), are for NDCG: of the samples of the first query in any order, of the second, ...
 
-    Examples
-    --------
-    >>> one, two = np.array([1]), np.array([2])
-    >>> expected_metric("ap", two, one, np.array([1.0, 0.0]), np.array([0]))
+    >>> expected_metric("ap", RankedLists([1, 0], [0, 0], None), np.array([1.0, 0.0]))
     0.75
     """
     plain, _, cut = name.partition("@")
     k = int(cut) if cut else None
     if plain == "ndcg":
-        return float(np.mean(_ndcg(sizes, gains, starts, k)))
+        # Every position holds the mean gain on average.
+        expected = lists.per_query(gains) / lists.sizes * lists.per_query(discounts(lists.place, k))
+        return float(np.mean(ratio(expected, ideal_gain(lists, gains, k))))
     # Equal queries have equal expectations.
-    pairs, times = np.unique(np.stack([sizes, relevant]), axis=1, return_counts=True)
+    pairs, times = np.unique(np.stack([lists.sizes, lists.per_query(lists.relevant)]), axis=1, return_counts=True)
     if k is None:
         formula = {"ap": _ap, "auc": _auc, "mrr": _mrr}[plain]
         values = [formula(int(n), int(p)) if p else 0.0 for n, p in pairs.T]
@@ -60,16 +51,3 @@ def _mrr(n: int, p: int) -> float:
     none_before = np.append(1.0, np.cumprod((n - p - r + 1) / (n - r + 1)))
     position = np.arange(1, n - p + 2)
     return float(np.sum(none_before * p / (n - position + 1) / position))
-
-
-def _ndcg(sizes: Ints, gains: Floats, starts: Ints, k: int | None) -> Floats:
-    query = np.repeat(np.arange(len(sizes)), sizes)
-    position = np.arange(1, len(gains) + 1) - np.repeat(starts, sizes)
-    weight = 1 / np.log2(1.0 + position)
-    if k is not None:
-        weight = weight * (position <= k)
-    ideal = np.bincount(query, weights=gains[np.lexsort((-gains, query))] * weight, minlength=len(sizes))
-    # Every position holds the mean gain on average.
-    expected = np.bincount(query, weights=gains, minlength=len(sizes)) / sizes
-    expected = expected * np.bincount(query, weights=weight, minlength=len(sizes))
-    return np.divide(expected, ideal, out=np.zeros(len(sizes)), where=ideal > 0)

@@ -46,10 +46,8 @@ def report_contents(
 
     metric, purpose = reported_metric(model)
     lists = ranked[0].lists
-    sizes = np.bincount(lists.query, minlength=lists.n_queries)
-    relevant = lists.per_query(lists.grades > 0).astype(np.int64)
-    gains = ranked[0].graded.grades
-    chance = {key: expected_metric(key, sizes, relevant, gains, lists.starts) for key in METRICS}
+    relevant = lists.per_query(lists.relevant).astype(np.int64)
+    chance = {key: expected_metric(key, lists, ranked[0].graded.grades) for key in METRICS}
     several = lists.n_queries > 1
     titles = metric_titles(several)
     data = {
@@ -81,7 +79,7 @@ def report_contents(
         "precision_recall": sections.precision_recall(ranked, judged),
         "gain": sections.gain(ranked, judged),
         "scores": sections.scores(ranked[0], judged),
-        "queries": sections.queries(ranked, metric, sizes, relevant, query_names or {}) if several else None,
+        "queries": sections.queries(ranked, metric, relevant, query_names or {}) if several else None,
         "samples": None if several else sections.samples(ranked[0]),
         "features": sections.features(model, X, feature_names),
         "parameters": sections.parameters(model),

@@ -1,8 +1,6 @@
 """Curves of ranked lists, thinned to what a screen can show; numpy in, numpy out.
 
-For one list the curves are exact: the area under the precision-recall steps is the average precision. For several queries
-they are means over the queries that have relevant samples, as evaluation campaigns draw them: interpolated precision (the
-best at that recall or beyond) at fixed recalls, and the share found after fixed shares of each list.
+For one list they are exact; for several queries means over those that have relevant samples, as evaluation campaigns draw them.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def thin(*columns: NDArray[Any], limit: int = MAX_POINTS) -> Ints:
 
 def precision_recall(lists: RankedLists) -> Curve:
     """One list: recall and precision at each relevant sample. Several: mean interpolated precision at 101 recalls."""
-    relevant = lists.grades > 0
+    relevant = lists.relevant
     precision = (lists.seen(relevant) / lists.position)[relevant]
     if lists.n_queries == 1:
         recall = np.arange(1, len(precision) + 1) / len(precision)
@@ -73,7 +71,6 @@ def precision_recall(lists: RankedLists) -> Curve:
 def gain(lists: RankedLists, gains: Floats) -> Curve:
     """Share of the ``gains`` (sorted as the lists are, not negative) collected over the share of the list inspected."""
     collected, totals = lists.seen(gains), lists.per_query(gains)
-    sizes = np.bincount(lists.query, minlength=lists.n_queries)
     if lists.n_queries == 1:
         # Corners of the steps: just before and at every sample that brings something.
         at = np.flatnonzero(gains)
@@ -82,7 +79,7 @@ def gain(lists: RankedLists, gains: Floats) -> Curve:
         kept = thin(share)
         return Curve(corners[kept] / len(gains), share[kept])
     counted = totals > 0
-    starts, sizes, totals = lists.starts[counted], sizes[counted], totals[counted]
+    starts, sizes, totals = lists.starts[counted], lists.sizes[counted], totals[counted]
     longest = int(sizes.max())
     x = np.unique(np.concatenate((np.linspace(0, 1, 201), np.geomspace(max(1 / longest, 1e-5), 1, 100))))
     y = np.zeros(len(x))

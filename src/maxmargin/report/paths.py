@@ -1,19 +1,15 @@
 """What the page about a regularization path shows, as a plain dictionary for JSON.
 
-A path is used by what it can do, not by its type: ``lambdas``, ``segments``, ``ranges``, ``gap_bound``, ``model_at``,
-``estimator_of`` and ``select``, as :class:`maxmargin.RegularizationPath` has them. Its models are looked at one at a time, so a
-path that is larger than memory allows in one dense array makes no trouble.
+Its models are looked at one at a time, so a path that is larger than memory allows in one dense array makes no trouble.
 """
 
 from __future__ import annotations
 
 import datetime
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import maxmargin
 from maxmargin._types import Floats
@@ -67,7 +63,8 @@ def path_contents(
     measured = None if training is None else [_score(path.estimator_of(k), scoring, *training) for k in kept]
     weights = _Weights(path, kept, first, feature_names)
     several = qid is not None or (training is not None and len(training) > 2 and training[2] is not None)
-    metric = text(metric) if metric is not None else "score" if scoring is not None else _score_title(first, several)
+    score_title, purpose = _titles(first, several)
+    metric = text(metric) if metric is not None else "score" if scoring is not None else score_title
     low, high = _ends(path)
     proof = _certificate(path, high)
     found = None
@@ -75,7 +72,7 @@ def path_contents(
         found = {"position": kept.index(best), "lambda": number(selection.lam, _DIGITS), "score": number(selection.score)}
     return {
         "page": "path",
-        "title": f"Regularization path of {type(first).__name__}{_purpose(first)}" if title is None else text(title),
+        "title": f"Regularization path of {type(first).__name__}{purpose}" if title is None else text(title),
         "made": {"date": datetime.date.today().isoformat(), "version": maxmargin.__version__},
         "certificate": proof,
         "headline": _headline(path, ranges, selection, proof, metric, held_out + ("" if y is None else f" ({len(y):,} samples)")),
@@ -202,21 +199,14 @@ class _Weights:
             sizes = np.abs(weights)
             importance += sizes / max(float(sizes.max(initial=0.0)), 1e-300)
             self.nonzero.append(int(np.count_nonzero(weights)))
-            largest.append([(int(j), float(weights[j])) for j in _top(sizes, _BARS) if weights[j] != 0])
-        drawn = [int(j) for j in _top(importance, _PROFILES) if importance[j] > 0]
+            largest.append([(int(j), float(weights[j])) for j in sections.top(sizes, _BARS) if weights[j] != 0])
+        drawn = [int(j) for j in sections.top(importance, _PROFILES) if importance[j] > 0]
         used = sorted({j for row in largest for j, _ in row}.union(drawn))
         place = {j: k for k, j in enumerate(used)}
         self.names = [named(j) for j in used]
         self.largest = [[[place[j], number(value)] for j, value in row] for row in largest]
         columns = np.array([path.store[k][drawn] for k in kept]).reshape(len(kept), len(drawn))
         self.profiles = [[place[j], numbers(column)] for j, column in zip(drawn, columns.T, strict=True)]
-
-
-def _top(sizes: Floats, n: int) -> NDArray[np.intp]:
-    """The largest, in descending order; the first of equal ones."""
-    least = np.partition(sizes, -n)[-n] if len(sizes) > n else 0.0
-    candidates = np.flatnonzero(sizes >= least)
-    return candidates[np.argsort(-sizes[candidates], kind="stable")][:n]
 
 
 def _weight_names(model: Any, d: int, names: Sequence[str] | None) -> Callable[[int], str]:
@@ -235,24 +225,20 @@ def _weight_names(model: Any, d: int, names: Sequence[str] | None) -> Callable[[
 
     def name(j: int) -> str:
         group, feature = divmod(j, per_class)
-        own = "constant" if feature == n_features else f"column {feature}" if names is None else text(names[feature])
+        own = "constant" if feature == n_features else sections.feature_name(names, feature)
         return own if len(classes) == 1 else f"{text(classes[group])}: {own}"
 
     return name
 
 
-def _score_title(model: Any, several: bool) -> str:
-    """What ``score`` gives."""
+def _titles(model: Any, several: bool) -> tuple[str, str]:
+    """What ``score`` gives, and what the model was trained for."""
     if not hasattr(model, "relevance_thresholds_"):
-        return "score"
+        return "score", ""
     metric, purpose = reported_metric(model)
     own = purpose.removeprefix(", trained for ")
-    titles = metric_titles(several)
-    return titles[metric] if own == "accuracy" or own in metric_titles(False).values() else f"1 \N{MINUS SIGN} {own}"
-
-
-def _purpose(model: Any) -> str:
-    return reported_metric(model)[1] if hasattr(model, "relevance_thresholds_") else ""
+    known = own == "accuracy" or own in metric_titles(False).values()
+    return metric_titles(several)[metric] if known else f"1 \N{MINUS SIGN} {own}", purpose
 
 
 def _certificate(path: Any, high: float) -> dict[str, Any]:
@@ -292,17 +278,17 @@ def _c_of(path: Any, lam: float) -> float:
 
 def _parameters(path: Any, model: Any, ranges: dict[int, tuple[float, float]]) -> dict[str, Any]:
     rows = [row for row in sections.parameters(model)["rows"] if row[0] not in _REPLACED]
-    largest = max(itertools.chain.from_iterable((s.gap_hi, s.gap_lo) for s in path.segments))
+    largest = max(max(segment.gap_hi, segment.gap_lo) for segment in path.segments)
     facts = [
-        ("rule for breakpoints", path.rule),
-        ("epsilon: gap allowed", f"{path.epsilon:g}"),
-        ("kappa: part of it for the solver", f"{path.kappa:g}"),
-        ("largest bound of the gap", f"{largest:.4g}"),
-        ("first lambda solved", f"{path.lambdas[0]:.6g}"),
-        ("covered down to lambda", f"{path.lambda_end:.6g}"),
-        ("lambdas solved", f"{len(path.lambdas):,}"),
-        ("models in use", f"{len(ranges):,}"),
-        ("passes over the data", f"{path.total_passes:,.0f}"),
-        ("n, in C = 1 / (lambda n)", f"{path.n_blocks:,}"),
+        ["rule for breakpoints", path.rule],
+        ["epsilon: gap allowed", f"{path.epsilon:g}"],
+        ["kappa: part of it for the solver", f"{path.kappa:g}"],
+        ["largest bound of the gap", f"{largest:.4g}"],
+        ["first lambda solved", f"{path.lambdas[0]:.6g}"],
+        ["covered down to lambda", f"{path.lambda_end:.6g}"],
+        ["lambdas solved", f"{len(path.lambdas):,}"],
+        ["models in use", f"{len(ranges):,}"],
+        ["passes over the data", f"{path.total_passes:,.0f}"],
+        ["n, in C = 1 / (lambda n)", f"{path.n_blocks:,}"],
     ]
-    return {"model": type(model).__name__, "rows": rows, "facts": [list(fact) for fact in facts]}
+    return {"model": type(model).__name__, "rows": rows, "facts": facts}

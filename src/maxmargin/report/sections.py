@@ -24,41 +24,29 @@ _SHOWN = 20  # rows of tables, bars of charts
 
 def convergence(model: Any) -> dict[str, Any] | None:
     """Primal, dual and gap after every check of the solver."""
-    columns = _history(model, "passes", "seconds", "primal", "dual")
-    if columns is None:
+    found = _history(model, "passes", "seconds", "primal", "dual")
+    if found is None:
         return None
-    passes, seconds, primal, dual = columns
-    gap = primal - dual
-    kept = thin(primal, dual, gap)
-    return {
-        "passes": numbers(passes[kept]),
-        "seconds": numbers(seconds[kept]),
-        "primal": numbers(primal[kept], 9),
-        "dual": numbers(dual[kept], 9),
-        "gap": numbers(gap[kept]),
-    }
+    found["gap"] = found["primal"] - found["dual"]
+    kept = thin(found["primal"], found["dual"], found["gap"])
+    return {name: numbers(column[kept], 9 if name in ("primal", "dual") else 6) for name, column in found.items()}
 
 
 def descent(model: Any) -> dict[str, Any] | None:
     """The loss at every step, of methods that minimise it directly and know no bound."""
-    columns = _history(model, "seconds", "loss", "best_loss")
-    if columns is None:
+    found = _history(model, "seconds", "loss", "best_loss")
+    if found is None:
         return None
-    seconds, loss, best = columns
-    kept = thin(loss, best)
-    return {
-        "steps": (kept + 1).tolist(),
-        "seconds": numbers(seconds[kept]),
-        "loss": numbers(loss[kept]),
-        "best": numbers(best[kept]),
-    }
+    found["best"] = found.pop("best_loss")
+    kept = thin(found["loss"], found["best"])
+    return {"steps": (kept + 1).tolist(), **{name: numbers(column[kept]) for name, column in found.items()}}
 
 
-def _history(model: Any, *columns: str) -> list[Floats] | None:
+def _history(model: Any, *columns: str) -> dict[str, Floats] | None:
     history = getattr(model, "history_", None)
     if history is None or not all(len(getattr(history, column, ())) for column in columns):
         return None
-    return [np.asarray(getattr(history, column), dtype=np.float64) for column in columns]
+    return {column: np.asarray(getattr(history, column), dtype=np.float64) for column in columns}
 
 
 def precision_recall(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
@@ -84,7 +72,7 @@ def precision_recall(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
 def gain(ranked: list[Ranked], judged: Judged) -> dict[str, Any]:
     """Share found, or of the grades collected, over the share of the list inspected."""
     diagonal = _curve(RANDOM, Curve(np.linspace(0, 1, 201), np.linspace(0, 1, 201)))
-    found = [_curve(method.name, gain_curve(method.lists, (method.lists.grades > 0).astype(np.float64))) for method in ranked]
+    found = [_curve(method.name, gain_curve(method.lists, method.lists.relevant.astype(np.float64))) for method in ranked]
     collected = [_curve(method.name, gain_curve(method.graded, method.graded.grades)) for method in ranked]
     several = ranked[0].lists.n_queries > 1
     return {
@@ -106,18 +94,16 @@ def scores(model: Ranked, judged: Judged) -> dict[str, Any]:
     }
 
 
-def queries(
-    ranked: list[Ranked], metric: str, sizes: NDArray[Any], n_relevant: NDArray[Any], names: Mapping[Any, str]
-) -> dict[str, Any]:
+def queries(ranked: list[Ranked], metric: str, n_relevant: NDArray[Any], names: Mapping[Any, str]) -> dict[str, Any]:
     """The worst queries, how all of them fare, and how often the model beats each baseline."""
     model = ranked[0]
-    lists, values = model.lists, model.values[metric]
+    sizes, values = model.lists.sizes, model.values[metric]
     first = 1.0 / np.where(n_relevant > 0, model.values["mrr"], 1.0)
     judged = np.flatnonzero(n_relevant > 0)
     # Of equally bad queries the longer ones first: there is more to learn from them.
     worst = judged[np.lexsort((-sizes[judged], values[judged]))][:_SHOWN]
     rows = []
-    ids = lists.qid.tolist()
+    ids = model.lists.qid.tolist()
     for k in worst:
         identity = ids[k]
         others = [number(other.values[metric][k]) for other in ranked[1:]]
@@ -143,8 +129,7 @@ def queries(
 def samples(model: Ranked) -> dict[str, Any]:
     """One list has no worst query, but samples that stand where they should not."""
     lists = model.lists
-    relevant = np.flatnonzero(lists.grades > 0)
-    irrelevant = np.flatnonzero(lists.grades <= 0)
+    relevant, irrelevant = np.flatnonzero(lists.relevant), np.flatnonzero(~lists.relevant)
 
     def rows(places: NDArray[np.intp]) -> list[list[Any]]:
         # Samples are counted from 1, as in messages and in runs.
@@ -170,8 +155,7 @@ def features(model: Any, X: Any, names: Sequence[str] | None) -> dict[str, Any] 
     spreads = _spreads(X, len(weights))
 
     def largest(sizes: Floats) -> list[list[Any]]:
-        order = np.argsort(-np.abs(sizes), kind="stable")[:_SHOWN]
-        return [[_feature_name(names, k), number(sizes[k])] for k in order if sizes[k] != 0]
+        return [[feature_name(names, k), number(sizes[k])] for k in top(np.abs(sizes), _SHOWN) if sizes[k] != 0]
 
     return {
         "total": len(weights),
@@ -181,8 +165,16 @@ def features(model: Any, X: Any, names: Sequence[str] | None) -> dict[str, Any] 
     }
 
 
-def _feature_name(names: Sequence[str] | None, k: int) -> str:
+def feature_name(names: Sequence[str] | None, k: int) -> str:
+    """Its name, or else its number."""
     return f"column {k}" if names is None else text(names[k])
+
+
+def top(sizes: Floats, n: int) -> NDArray[np.intp]:
+    """The largest, in descending order; the first of equal ones."""
+    least = np.partition(sizes, -n)[-n] if len(sizes) > n else 0.0
+    candidates = np.flatnonzero(sizes >= least)
+    return candidates[np.argsort(-sizes[candidates], kind="stable")][:n]
 
 
 def _spreads(X: Any, d: int) -> Floats | None:
@@ -213,14 +205,14 @@ def parameters(model: Any) -> dict[str, Any]:
     history = getattr(model, "history_", None)
     seconds = list(getattr(history, "seconds", []))
     facts = [
-        ("primal objective", _digits(getattr(model, "primal_objective_", None))),
-        ("dual objective", _digits(getattr(model, "dual_objective_", None))),
-        ("duality gap", _digits(getattr(model, "dual_gap_", None), 3)),
-        ("passes over the queries", _digits(getattr(model, "n_iter_", None))),
-        ("seconds of training", _digits(seconds[-1] if seconds else None, 3)),
-        ("queries skipped in training", _digits(getattr(model, "n_skipped_queries_", None) or None)),
+        ["primal objective", _digits(getattr(model, "primal_objective_", None))],
+        ["dual objective", _digits(getattr(model, "dual_objective_", None))],
+        ["duality gap", _digits(getattr(model, "dual_gap_", None), 3)],
+        ["passes over the queries", _digits(getattr(model, "n_iter_", None))],
+        ["seconds of training", _digits(seconds[-1] if seconds else None, 3)],
+        ["queries skipped in training", _digits(getattr(model, "n_skipped_queries_", None) or None)],
     ]
-    return {"model": type(model).__name__, "rows": rows, "facts": [list(fact) for fact in facts if fact[1] is not None]}
+    return {"model": type(model).__name__, "rows": rows, "facts": [fact for fact in facts if fact[1] is not None]}
 
 
 def _digits(value: Any, digits: int = 6) -> str | None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Audit, Bounds, Capability, CheckedProblem, Problem
+from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
 from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:
@@ -205,10 +205,6 @@ class Run:
             return self.solver.epsilon
         return self.solver.tol * abs(self.primal) if np.isfinite(self.primal) else 0.0
 
-    def _audit(self) -> Audit | None:
-        assert self.best_weights is not None
-        return None if self.trusted else self.problem.problem.audit(self.best_weights)
-
     def solution(self) -> Solution:
         """The result, with a warning if the oracle was caught."""
         assert self.best_weights is not None
@@ -216,12 +212,12 @@ class Run:
         proved = self.proved and self.problem.exact
         oracle_gap = max(0.0, self.primal - self.dual - max(0.0, self.open_gap))
         certificate = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise)
-        caught = ""
+        caught, audited = "", proved and not self.trusted
         if self.problem.worse_than_truth:
             caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"
         elif proved and certificate.crossed:
             caught = "the dual objective exceeds the primal one"
-        elif proved and (audit := self._audit()) is not None and audit.n_wrong:
+        elif audited and (audit := self.problem.problem.audit(self.best_weights)) is not None and audit.n_wrong:
             caught = f"better outputs than the oracle's are known in {audit.n_wrong} of {audit.n_blocks} blocks"
             certificate = replace(certificate, proved=False)
         if caught:

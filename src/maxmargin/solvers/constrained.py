@@ -21,14 +21,7 @@ from maxmargin.solvers.solution import Solution
 
 
 class Margins:
-    """The constraints ``signs[i] * (rows[i] . w) >= 1``.
-
-    Parameters
-    ----------
-    rows : array or CSR matrix of shape (m, d)
-    signs : array of shape (m,)
-        +1 and -1.
-    """
+    """The constraints ``signs[i] * (rows[i] . w) >= 1``: an array or CSR matrix of shape (m, d), and m signs +1 or -1."""
 
     def __init__(self, rows: Any, signs: Floats) -> None:
         self.rows = rows

@@ -215,14 +215,6 @@ class WorkingSet:
     that go no farther than the dual objective rises make that converge from anywhere (Newton's method for a function that is
     quadratic in pieces).
 
-    Parameters
-    ----------
-    n_features : int
-    lam : float
-        Regularization.
-    bounds : pair of arrays, optional
-        Bounds on the weights.
-
     Attributes
     ----------
     weights : array of shape (d,)
@@ -364,25 +356,14 @@ class WorkingSet:
 
     def _step(self, alpha: Floats, change: Floats) -> float:
         """How far along a change of the multipliers the dual objective rises, at most 1."""
+        from scipy.optimize import brentq
+
         v, moved = self._direction(alpha), self._direction(change)
         linear = float(change @ self._losses[: len(change)])
 
         def slope(step: float) -> float:
             return linear - self.lam * float(moved @ self._within(v + step * moved))
 
-        low, high, at_low, at_high = 0.0, 1.0, slope(0.0), slope(1.0)
-        if at_low <= 4 * np.finfo(np.float64).eps * abs(linear):
+        if slope(0.0) <= 4 * np.finfo(np.float64).eps * abs(linear):
             return 0.0
-        # It falls, and is linear in pieces: false position, halving the weight of an end that stays.
-        for _ in range(60):
-            if at_high >= 0 or high - low <= 1e-12 * high:
-                break
-            middle = low + (high - low) * at_low / (at_low - at_high)
-            value = slope(middle)
-            if abs(value) <= 1e-12 * abs(linear):
-                return middle
-            if value > 0:
-                low, at_low, at_high = middle, value, 0.5 * at_high
-            else:
-                high, at_high, at_low = middle, value, 0.5 * at_low
-        return high if at_high >= 0 else low
+        return 1.0 if slope(1.0) >= 0 else float(brentq(slope, 0.0, 1.0, xtol=1e-13))

@@ -7,7 +7,7 @@ of all others the engine asks the cuts, one block at a time or, where an algorit
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,27 +20,19 @@ from maxmargin.solvers.solution import Solution
 _SLICE = 0.05
 
 
-class BlockState:
+class BlockState(NamedTuple):
     """What a warm start of the same kind goes on from."""
 
-    def __init__(self, kind: str, engine: _core.BlockEngine) -> None:
-        self.kind = kind
-        self.engine = engine
+    kind: str
+    engine: _core.BlockEngine
 
 
 class EngineRun:
     """An engine at the lambda and bounds of a run, with the dual point of an earlier one if there is one.
 
-    Parameters
-    ----------
-    run : Run
-    settings : _core.BlockSettings
-    start : Solution, optional
-        At a smaller lambda its weights are kept, elsewhere its distributions.
-    kind : {"outputs", "interior", "whole"}
-        States of different kinds do not fit each other: points made of outputs, points in the interior, one block for all.
-    data : _core.BlockData, optional
-        Instead of what the problem offers.
+    Of a start, its weights are kept at a smaller lambda, elsewhere its distributions. States of different kinds do not fit each
+    other: points made of "outputs", points in the "interior", one block for the "whole". ``data`` replaces what the problem
+    offers.
     """
 
     def __init__(

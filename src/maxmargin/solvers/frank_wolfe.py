@@ -60,12 +60,9 @@ class Subgradient(Solver):
     batch_size: int | None = None
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
-        if self.batch_size is None or self.batch_size >= run.n:
-            self._batch(run, start)
-        else:
+        if self.batch_size is not None and self.batch_size < run.n:
             self._stochastic(run, self.batch_size)
-
-    def _batch(self, run: Run, start: Solution | None) -> None:
+            return
         whole = _whole(run, start)
         t = 1
         while not whole.gap_pass(calls=0):

@@ -7,9 +7,10 @@ average over outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from maxmargin import _core
+from maxmargin._validation import check_choice
 from maxmargin.cuts import Capability, ExpectationProblem
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun, seed_of
@@ -24,8 +25,7 @@ class _Soft(Solver):
     needs: ClassVar[frozenset[Capability]] = frozenset({"expectations"})
 
     def _soft_steps(self, run: Run, start: Solution | None, temperature: float, rule: str, block: bool) -> None:
-        problem = run.problem.problem
-        assert isinstance(problem, ExpectationProblem)
+        problem = cast(ExpectationProblem, run.problem.problem)
         # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
         mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))
         settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, seed_of(run))
@@ -87,6 +87,5 @@ class ExponentiatedGradient(_Soft):
     def _iterate(self, run: Run, start: Solution | None) -> None:
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature} must be positive")
-        if self.step not in ("fixed", "backtracking"):
-            raise ValueError(f"step={self.step!r} is unknown; choose 'fixed' or 'backtracking'")
+        check_choice("step", self.step, ("fixed", "backtracking"))
         self._soft_steps(run, start, self.temperature, self.step, self.online)

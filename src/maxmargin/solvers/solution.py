@@ -26,21 +26,26 @@ class InexactOracleWarning(UserWarning):
     """An oracle returned an output that violates the margin less than the truth does: nothing is certified."""
 
 
+class Rows:
+    """What a run leaves behind; the fields of a subclass are columns, equally long lists."""
+
+    def record(self, *row: float) -> None:
+        """Append a row."""
+        for column, number in zip(vars(self).values(), row, strict=True):
+            column.append(number)
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+
 @dataclass
-class History:
-    """One row per check of a solver; columns are equally long lists."""
+class History(Rows):
+    """One row per check of a solver."""
 
     passes: list[float] = field(default_factory=list)
     primal: list[float] = field(default_factory=list)
     dual: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-
-    def record(self, passes: float, primal: float, dual: float, seconds: float) -> None:
-        """Append a row."""
-        self.passes.append(passes)
-        self.primal.append(primal)
-        self.dual.append(dual)
-        self.seconds.append(seconds)
 
     @property
     def gap(self) -> list[float]:
@@ -50,9 +55,6 @@ class History:
     def scaled(self, factor: float) -> History:
         """The same history with all objectives multiplied by ``factor``."""
         return History(list(self.passes), [factor * p for p in self.primal], [factor * d for d in self.dual], list(self.seconds))
-
-    def __len__(self) -> int:
-        return len(self.passes)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         columns = zip(self.passes, self.primal, self.dual, self.gap, self.seconds, strict=True)
@@ -74,11 +76,7 @@ class Solution:
     weights : array of shape (d,)
         The best weights found.
     certificate : Certificate
-        What is proved of them.
-    primal, dual, gap, oracle_gap : float
-        Objective at ``weights``, a lower bound of the optimum, their difference, and the part of it that is the oracle's.
-    certified : bool
-        Whether the gap is proved: the oracle was exact, or bounded what it missed, wherever it was asked.
+        What is proved of them; its ``primal``, ``dual``, ``gap``, ``oracle_gap`` and ``certified`` are also here.
     converged : bool
         Whether the gap reached the tolerance, the oracle's part of it aside.
     status : str
@@ -88,9 +86,7 @@ class Solution:
     oracle_calls : int
         All of them, those of gap checks included.
     seconds : float
-        Wall time.
     history : History
-        One row per check.
     regularization : float
         Lambda.
     state : object

@@ -40,12 +40,8 @@ class TreeWeights:
 
     def __init__(self, vector: Floats, n_labels: int, n_inputs: int) -> None:
         k = n_labels
-        self.emission, self.root, self.leaf, self.transition = (
-            part.reshape(shape)
-            for part, shape in zip(
-                np.split(vector, np.cumsum([k * n_inputs, k, k])), [(k, n_inputs), (k,), (k,), (k, k)], strict=True
-            )
-        )
+        emission, self.root, self.leaf, transition = np.split(vector, np.cumsum([k * n_inputs, k, k]))
+        self.emission, self.transition = emission.reshape(k, n_inputs), transition.reshape(k, k)
 
     @staticmethod
     def size(n_labels: int, n_inputs: int) -> int:
@@ -54,10 +50,7 @@ class TreeWeights:
 
 
 class ChainWeights(TreeWeights):
-    """The parts of a weight vector of a chain, as views: ``emission`` (K, p), ``first`` and ``last`` (K,), ``transition`` (K, K).
-
-    Transitions go from the row's label to the column's.
-    """
+    """The parts of a weight vector of a chain: as for trees, with the first position for the root and the last for the leaf."""
 
     @property
     def first(self) -> Floats:
@@ -85,8 +78,6 @@ class Forests:
     Attributes
     ----------
     is_root, is_leaf : bool arrays of shape (N,)
-    degree : int array of shape (N,)
-        Number of neighbours.
     child, above : int arrays of shape (E,)
         The nodes that have a parent, and that parent, counted over all blocks.
     edge_offsets : int array of shape (n + 1,)
@@ -105,10 +96,12 @@ class Forests:
         self.is_root = upper < 0
         self.child = np.flatnonzero(~self.is_root)
         self.above = first[self.child] + upper[self.child]
-        n_children = np.bincount(self.above, minlength=self.n_nodes)
-        self.is_leaf = n_children == 0
-        self.degree = n_children + ~self.is_root
+        self.is_leaf = np.bincount(self.above, minlength=self.n_nodes) == 0
         self.edge_offsets = np.concatenate([[0], np.cumsum(~self.is_root)])[self.offsets]
+
+    def costs(self, normalize: bool) -> Floats:
+        """What a wrong label costs at every node: one over the number of nodes of its block, or one."""
+        return np.repeat(1.0 / self.lengths if normalize else np.ones(len(self.lengths)), self.lengths)
 
     def rows(self, block: int) -> slice:
         """Nodes of a block."""
@@ -120,12 +113,6 @@ class Forests:
         first = self.offsets[block]
         return self.child[edges] - first, self.above[edges] - first
 
-    def parents(self, block: int) -> Int32s:
-        """Parent of every node of a block, counted from its first node."""
-        if self.parent is not None:
-            return self.parent[self.rows(block)]
-        return np.arange(-1, self.lengths[block] - 1, dtype=np.int32)
-
 
 def label_scores(weights: TreeWeights, X: Any, is_root: Booleans, is_leaf: Booleans) -> Floats:
     """Score of every label at every node, shape (N, K), without transitions; X is dense or CSR."""
@@ -133,11 +120,6 @@ def label_scores(weights: TreeWeights, X: Any, is_root: Booleans, is_leaf: Boole
     scores[is_root] += weights.root
     scores[is_leaf] += weights.leaf
     return scores
-
-
-def node_costs(lengths: Ints, normalize: bool) -> Floats:
-    """What a wrong label costs at every node of blocks of these lengths: one over the length, or one."""
-    return np.repeat(1.0 / lengths if normalize else np.ones(len(lengths)), lengths)
 
 
 def add_losses(scores: Floats, truth: Ints, costs: Floats) -> None:

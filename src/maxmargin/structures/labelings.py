@@ -8,7 +8,7 @@ the literature 26 x 129 + 26 + 26 + 26 x 26 = 4082 numbers (spec A9).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,18 +16,7 @@ from scipy import sparse
 
 from maxmargin._types import Floats, Ints
 from maxmargin.structures.base import Structure
-from maxmargin.structures.forest import (
-    CHAINS,
-    TREES,
-    Forests,
-    TreeWeights,
-    Words,
-    add_losses,
-    best_labels,
-    check_labels,
-    label_scores,
-    node_costs,
-)
+from maxmargin.structures.forest import CHAINS, TREES, Forests, TreeWeights, add_losses, best_labels, check_labels, label_scores
 from maxmargin.structures.rows import check_rows, stack
 
 
@@ -55,7 +44,7 @@ class TreeStructure(Structure):
     array([1, 1, 0])
     """
 
-    words: ClassVar[Words] = TREES
+    words = TREES
 
     def __init__(self, n_labels: int, n_inputs: int, normalize: bool = True) -> None:
         self.n_labels, self.n_inputs, self.normalize = n_labels, n_inputs, normalize
@@ -117,19 +106,13 @@ class TreeStructure(Structure):
         parts = TreeWeights(a * weights, self.n_labels, self.n_inputs)
         scores = label_scores(parts, X, forests.is_root, forests.is_leaf)
         if truths is not None:
-            add_losses(scores, np.concatenate(truths), b * node_costs(forests.lengths, self.normalize))
+            add_losses(scores, np.concatenate(truths), b * forests.costs(self.normalize))
         labels = best_labels(scores, parts, forests.offsets, forests.parent)
         return np.split(labels, forests.offsets[1:-1])
 
 
 class ChainStructure(TreeStructure):
-    """Labelings of sequences with Hamming loss; inputs are arrays or CSR matrices of shape (L, p).
-
-    Parameters
-    ----------
-    n_labels, n_inputs, normalize
-        As for :class:`TreeStructure`.
-    """
+    """Labelings of sequences, as :class:`TreeStructure`; inputs are arrays or CSR matrices of shape (L, p)."""
 
     words = CHAINS
 

@@ -18,9 +18,6 @@ _ROUNDING = 1e-9
 class Margin:
     """The structured hinge with margin rescaling."""
 
-    # Questions to the decoder for one cut.
-    n_calls = 1
-
     def search(self, structure: Structure, samples: Sequence[Sample], weights: Floats) -> list[Cut]:
         """The tangent cuts of some samples at ``weights``."""
         if len(samples) == 1:

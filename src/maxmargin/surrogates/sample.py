@@ -16,27 +16,9 @@ _KEPT = 8
 
 
 class Sample:
-    """An input with its true output and the joint feature of both.
+    """An input ``x`` with its ``truth``, as the structure codes them, and their joint ``feature`` of length ``n_features``.
 
-    Parameters
-    ----------
-    structure : Structure
-        What it is an input of.
-    number : int
-        For messages.
-    x, y : object
-        Input and true output, as users give them.
-
-    Attributes
-    ----------
-    x, truth : object
-        As the structure codes them.
-    feature : array of shape (d,) or SparseVector
-        ``Phi(x, truth)``.
-    n_features : int
-        d.
-    seen : dict or None
-        Outputs that were found for it, if they are to be kept.
+    Its ``number`` is for messages; outputs that were found for it are in ``seen``, if they are to be kept.
     """
 
     def __init__(self, structure: Structure, number: int, x: Any, y: Any) -> None:

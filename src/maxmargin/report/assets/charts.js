@@ -45,19 +45,18 @@ function superscript(integer) {
 /** From data to pixels and back. */
 class Scale {
   constructor(domain, range, log) {
-    this.domain = domain;
-    this.range = range;
-    this.log = log;
+    Object.assign(this, { domain, range, log });
+    this.even = log ? Math.log : Number;
   }
 
   forward(value) {
-    const [a, b] = this.domain.map((end) => (this.log ? Math.log(end) : end));
+    const [a, b] = this.domain.map(this.even);
     const [p, q] = this.range;
-    return p + (((this.log ? Math.log(value) : value) - a) / (b - a)) * (q - p);
+    return p + ((this.even(value) - a) / (b - a)) * (q - p);
   }
 
   back(pixel) {
-    const [a, b] = this.domain.map((end) => (this.log ? Math.log(end) : end));
+    const [a, b] = this.domain.map(this.even);
     const [p, q] = this.range;
     const value = a + ((pixel - p) / (q - p)) * (b - a);
     return this.log ? Math.exp(value) : value;
@@ -171,8 +170,6 @@ class Chart {
   }
 
   legendEntry(curve) {
-    const sample = svg("svg", { class: "sample", viewBox: "0 0 26 10", "aria-hidden": "true" },
-      svg("line", { class: `curve ${curve.look}`, x1: 1, x2: 25, y1: 5, y2: 5 }));
     const toggle = (event) => {
       if (!this.hidden.delete(curve.name) && this.curves().length > 1) this.hidden.add(curve.name);
       event.currentTarget.setAttribute("aria-pressed", String(!this.hidden.has(curve.name)));
@@ -180,7 +177,12 @@ class Chart {
     };
     const pressed = String(!this.hidden.has(curve.name));
     return el("button", { type: "button", "aria-pressed": pressed, title: "Show or hide", click: toggle },
-      sample, el("span", { class: "name" }, curve.name));
+      this.sample(curve), el("span", { class: "name" }, curve.name));
+  }
+
+  sample(curve) {
+    return svg("svg", { class: "sample", viewBox: "0 0 26 10", "aria-hidden": "true" },
+      svg("line", { class: `curve ${curve.look}`, x1: 1, x2: 25, y1: 5, y2: 5 }));
   }
 
   curves() {
@@ -283,11 +285,11 @@ class Chart {
 
   /** Points in pixels; a missing value ends a stretch of the line. */
   pixels(curve) {
-    const log = { x: this.spec.x.log, y: this.spec.y.log };
+    const { x: xAxis, y: yAxis } = this.spec;
     const stretches = [[]];
     curve.x.forEach((x, k) => {
       const y = curve.y[k];
-      if (x === null || y === null || (log.x && x <= 0) || (log.y && y <= 0)) {
+      if (x === null || y === null || (xAxis.log && x <= 0) || (yAxis.log && y <= 0)) {
         if (stretches[stretches.length - 1].length) stretches.push([]);
       } else stretches[stretches.length - 1].push([this.xScale.forward(x), this.yScale.forward(y)]);
     });
@@ -295,19 +297,17 @@ class Chart {
   }
 
   path(curve) {
-    const draw = (points) => points.map(([x, y], k) => {
-      if (k === 0) return `M${x.toFixed(1)} ${y.toFixed(1)}`;
-      return curve.steps ? `V${y.toFixed(1)}H${x.toFixed(1)}` : `L${x.toFixed(1)} ${y.toFixed(1)}`;
-    }).join("");
-    return this.pixels(curve).map((points) => (points.length === 1 ? `${draw(points)}h1` : draw(points))).join("");
+    return this.pixels(curve).map(([[x, y], ...others]) =>
+      `M${x.toFixed(1)} ${y.toFixed(1)}${others.length ? this.line(curve, others) : "h1"}`).join("");
+  }
+
+  line(curve, points) {
+    return points.map(([x, y]) => (curve.steps ? `V${y.toFixed(1)}H${x.toFixed(1)}` : `L${x.toFixed(1)} ${y.toFixed(1)}`)).join("");
   }
 
   areaPath(curve) {
     const floor = this.yScale.range[0];
-    return this.pixels(curve).map((points) => {
-      const line = points.map(([x, y]) => (curve.steps ? `V${y.toFixed(1)}H${x.toFixed(1)}` : `L${x.toFixed(1)} ${y.toFixed(1)}`));
-      return `M${points[0][0].toFixed(1)} ${floor}${line.join("")}V${floor}Z`;
-    }).join("");
+    return this.pixels(curve).map((points) => `M${points[0][0].toFixed(1)} ${floor}${this.line(curve, points)}V${floor}Z`).join("");
   }
 
   /** Between two curves with the same x. */
@@ -338,17 +338,15 @@ class Chart {
     const px = this.xScale.forward(at);
     const [bottom, top] = this.yScale.range;
     const values = curves.map((curve) => [curve, valueAt(curve, at)]);
+    const points = values.filter(([, y]) => y !== null && !(this.spec.y.log && y <= 0)).map(([curve, y]) => [this.yScale.forward(y), curve]);
     this.hair.replaceChildren(
       svg("line", { x1: px, x2: px, y1: top, y2: bottom }),
-      ...values.filter(([, y]) => y !== null && !(this.spec.y.log && y <= 0)).map(([curve, y]) => [this.yScale.forward(y), curve])
-        .filter(([py]) => py >= top - 1 && py <= bottom + 1)
+      ...points.filter(([py]) => py >= top - 1 && py <= bottom + 1)
         .map(([py, curve]) => svg("circle", { class: curve.look, cx: px, cy: py, r: 4 })));
     this.hair.setAttribute("visibility", "visible");
     const head = this.spec.read ? this.spec.read(at) : `${this.spec.x.title} ${readable(at)}`;
     this.readout.replaceChildren(el("div", { class: "where" }, head),
-      ...values.map(([curve, y]) => el("div", { class: "value" },
-        svg("svg", { class: "sample", viewBox: "0 0 26 10", "aria-hidden": "true" },
-          svg("line", { class: `curve ${curve.look}`, x1: 1, x2: 25, y1: 5, y2: 5 })),
+      ...values.map(([curve, y]) => el("div", { class: "value" }, this.sample(curve),
         el("span", { class: "name" }, curve.name), el("b", {}, curve.read ? curve.read(at, y) : readable(y)))));
     this.readout.hidden = false;
     // In the SVG's own units: on paper the picture is scaled.
@@ -356,7 +354,7 @@ class Chart {
     const side = px + 14 + box > this.width ? px - 14 - box : px + 14;
     this.readout.style.left = `${clamp(side, 0, Math.max(0, this.width - box))}px`;
     // Away from the points it speaks of.
-    const heights = values.filter(([, y]) => y !== null && !(this.spec.y.log && y <= 0)).map(([, y]) => this.yScale.forward(y));
+    const heights = points.map(([py]) => py);
     const below = heights.length && Math.min(...heights) - top < bottom - Math.max(...heights);
     this.readout.style.top = `${below ? bottom - 6 - this.readout.offsetHeight : top + 4}px`;
   }

@@ -1,6 +1,7 @@
 /* What pages are made of. Every section is a function of the contents that returns an element, or null if there is nothing to show. */
 
-const count = (n, thing, things = `${thing}s`) => `${n.toLocaleString("en-US")} ${n === 1 ? thing : things}`;
+const whole = (n) => n.toLocaleString("en-US");
+const count = (n, thing, things = `${thing}s`) => `${whole(n)} ${n === 1 ? thing : things}`;
 const share = (value) => `${readable(100 * value, 3)} %`;
 
 function section(id, title, ...children) {
@@ -69,6 +70,9 @@ class WeightBars {
     }));
   }
 }
+
+const shownWeights = (rows, nonzero, total) => `${rows.length < nonzero ? `The ${rows.length} largest` : "All"} of ` +
+  `${count(nonzero, "weight")} that ${nonzero === 1 ? "is" : "are"} not zero, of ${whole(total)}.`;
 
 function summary(contents) {
   const { headline, certificate } = contents;

@@ -4,21 +4,6 @@ const HUES = ["model", "other-1", "other-2", "other-3", "other-5"];
 const PROFILE_LOOKS = ["solid", "dashed"].flatMap((line) => HUES.map((hue) => `${hue} ${line}`));
 const STEPS = 1000;
 
-/** Lambda on the slider: from the largest on the left to the smallest on the right, evenly in its logarithm. */
-class SliderScale {
-  constructor({ high, low }) {
-    this.scale = new Scale([low, high], [STEPS, 0], true);
-  }
-
-  lambda(step) {
-    return clamp(this.scale.back(step), ...this.scale.domain);
-  }
-
-  step(lambda) {
-    return Math.round(this.scale.forward(lambda));
-  }
-}
-
 /** Which model is used at lambda. Where the page leaves out models, lambda moves on to the next range: down, or up if told so. */
 function modelAt({ models }, lambda, up) {
   const found = models.low.findIndex((low) => low <= lambda);
@@ -46,7 +31,9 @@ function stepCurve({ models }, values) {
 function pathExplorer(contents) {
   const { path } = contents;
   const { models, best } = path;
-  const slider = new SliderScale(path);
+  // From the largest lambda on the left to the smallest on the right, evenly in its logarithm.
+  const slider = new Scale([path.low, path.high], [STEPS, 0], true);
+  const stepOf = (lambda) => Math.round(slider.forward(lambda));
   const last = models.number.length - 1;
   const C = (lambda) => 1 / (lambda * path.n_blocks);
   const axis = { title: "λ", log: true, reversed: true, domain: [path.low, path.high] };
@@ -98,7 +85,7 @@ function pathExplorer(contents) {
   const meter = el("div", { class: "meter", "aria-hidden": "true" }, el("div"));
   const input = el("input", {
     type: "range", id: "lambda", min: 0, max: STEPS, step: 1, "aria-label": "lambda, from large to small",
-    input: () => move(slider.lambda(Number(input.value)), Number(input.value) < slider.step(now.lambda)),
+    input: () => move(slider.back(Number(input.value)), Number(input.value) < stepOf(now.lambda)),
   });
   const button = (id, text, title, act) => el("button", { type: "button", id, title, click: act }, text);
   const previous = button("previous-model", "‹ Previous model", "The model of the next larger λ", () => jump(now.k - 1));
@@ -112,7 +99,7 @@ function pathExplorer(contents) {
   const show = ({ k, lambda }) => {
     now = { k, lambda };
     const gap = gapAt(path, k, lambda);
-    input.value = slider.step(lambda);
+    input.value = stepOf(lambda);
     input.setAttribute("aria-valuetext", `lambda ${readable(lambda, 3)}, C ${readable(C(lambda), 3)}, model ${k + 1} of ${last + 1}`);
     previous.disabled = k === 0;
     next.disabled = k === last;
@@ -129,9 +116,7 @@ function pathExplorer(contents) {
     }
     const rows = models.largest[k].map(([feature, weight]) => [path.features[feature], weight]);
     bars.show(rows, "weight");
-    barsNote.textContent = rows.length === 0 ? "All weights are zero." :
-      `${rows.length < models.nonzero[k] ? `The ${rows.length} largest` : "All"} of ${count(models.nonzero[k], "weight")} ` +
-      `that ${models.nonzero[k] === 1 ? "is" : "are"} not zero, of ${path.n_weights.toLocaleString("en-US")}.`;
+    barsNote.textContent = rows.length === 0 ? "All weights are zero." : shownWeights(rows, models.nonzero[k], path.n_weights);
     charts.forEach((drawn) => drawn.mark(lambda));
   };
   const rangeText = (k) => {
@@ -148,7 +133,7 @@ function pathExplorer(contents) {
     field("gap", "gap to the optimum, at most"), scores.map(([key, , name]) => field(key, `${path.metric} on ${name}`)));
   fields.gap.parentElement.append(meter);
   const left = last + 1 < path.total
-    ? note(`The page has ${(last + 1).toLocaleString("en-US")} of ${count(path.total, "model")}, the best among them.`) : null;
+    ? note(`The page has ${whole(last + 1)} of ${count(path.total, "model")}, the best among them.`) : null;
   const explorer = section("path", "Move along the path", el("div", { class: "card control" },
     el("div", { class: "slide" }, previous, input, next, toBest),
     el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, `λ = ${readable(path.high, 3)}: strong regularization`),
@@ -168,7 +153,7 @@ function pathModels({ path }) {
   const columns = [
     ["number", models.number, String], ["λ solved", models.lambda, number], ["used from λ", models.high, number], ["down to λ", models.low, number],
     ["C", models.lambda.map((lambda) => 1 / (lambda * path.n_blocks)), number], ["gap at most", bounds, number],
-    ["passes", models.passes, number], ["weights not 0", models.nonzero, (n) => n.toLocaleString("en-US")],
+    ["passes", models.passes, number], ["weights not 0", models.nonzero, whole],
     [`${path.metric} on training data`, models.training, score], [`${path.metric} on ${path.held_out}`, models.validation, score],
   ].filter(([, values]) => values);
   const rows = models.number.map((_, k) => columns.map(([, values]) => values[k]));

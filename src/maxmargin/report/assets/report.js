@@ -67,7 +67,7 @@ function curves(contents) {
 
 function scoreDistribution(contents) {
   const { edges, counts, totals, beyond, pooled } = contents.scores;
-  const bin = (x) => Math.min(counts[0].length - 1, Math.max(0, lowerBound(edges, x) - 1));
+  const bin = binOf(edges);
   const looks = ["relevant", "irrelevant"];
   const chart = new Chart({
     id: "chart-scores", label: "Distribution of scores",
@@ -75,7 +75,7 @@ function scoreDistribution(contents) {
     read: (x) => `score ${readable(edges[bin(x)], 3)} to ${readable(edges[bin(x) + 1], 3)}`,
     curves: looks.map((name, k) => ({
       name, look: name, ...histogramCurve(edges, counts[k], totals[k]),
-      read: (x) => `${share(counts[k][bin(x)] / totals[k])} (${counts[k][bin(x)].toLocaleString("en-US")})`,
+      read: (x) => `${share(counts[k][bin(x)] / totals[k])} (${whole(counts[k][bin(x)])})`,
     })),
   });
   const outside = beyond[0] + beyond[1];
@@ -87,15 +87,18 @@ function scoreDistribution(contents) {
     queryDistribution(contents)));
 }
 
+/** Which bin a value is in. */
+const binOf = (edges) => (x) => clamp(lowerBound(edges, x) - 1, 0, edges.length - 2);
+
 /** Counts between edges as steps: y holds from the edge before. */
 function histogramCurve(edges, counts, total) {
-  return { x: [edges[0], ...edges.slice(1)], y: [counts[0], ...counts].map((n) => n / total), steps: true, area: true };
+  return { x: edges, y: [counts[0], ...counts].map((n) => n / total), steps: true, area: true };
 }
 
 function queryDistribution(contents) {
   const found = contents.queries;
   if (!found) return null;
-  const bin = (x) => Math.min(found.edges.length - 2, Math.max(0, lowerBound(found.edges, x) - 1));
+  const bin = binOf(found.edges);
   const chart = new Chart({
     id: "chart-queries", label: `Distribution of ${contents.metric} over the queries`,
     x: { title: `${perQuery(contents)} of a query`, domain: [0, 1] }, y: { title: "share of the queries", zero: true },
@@ -107,7 +110,7 @@ function queryDistribution(contents) {
   });
   return card("How queries fare", chart.element,
     found.duels.map((duel) => note(`Against ${duel.name}: better on ${count(duel.better, "query", "queries")}, worse on ` +
-      `${duel.worse.toLocaleString("en-US")}, equal on ${duel.equal.toLocaleString("en-US")}.`)));
+      `${whole(duel.worse)}, equal on ${whole(duel.equal)}.`)));
 }
 
 /** What the mean over queries is a mean of. */
@@ -118,11 +121,9 @@ function perQuery(contents) {
 function queries(contents) {
   const found = contents.queries;
   if (!found) return null;
-  const whole = (n) => n.toLocaleString("en-US");
   const three = (value) => value.toFixed(3);
-  const columns = [{ title: "query" }, { title: "samples", number: true, show: whole }, { title: "relevant", number: true, show: whole },
-    { title: "first relevant at", number: true, show: whole }, { title: perQuery(contents), number: true, show: three },
-    ...found.others.map((name) => ({ title: `${perQuery(contents)} of ${name}`, number: true, show: three }))];
+  const columns = [{ title: "query" }, ...["samples", "relevant", "first relevant at"].map((title) => ({ title, number: true, show: whole })),
+    ...["", ...found.others.map((name) => ` of ${name}`)].map((who) => ({ title: perQuery(contents) + who, number: true, show: three }))];
   return section("queries", "Which queries fare worst?", card(null,
     table("The worst queries", columns, found.rows, { column: 4 }),
     note(`The ${found.rows.length} worst of ${count(found.total, "query", "queries")} with relevant samples.`)));
@@ -131,8 +132,7 @@ function queries(contents) {
 function samples(contents) {
   const found = contents.samples;
   if (!found) return null;
-  const columns = [{ title: "sample", number: true, show: (n) => String(n) }, { title: "rank", number: true, show: (n) => n.toLocaleString("en-US") },
-    { title: "score", number: true, show: (v) => readable(v) }];
+  const columns = [["sample", String], ["rank", whole], ["score", (v) => readable(v)]].map(([title, show]) => ({ title, number: true, show }));
   const part = (title, rows, none) => card(title, rows.length ? table(title, columns, rows) : note(none));
   return section("samples", "Which samples stand where they should not?", el("div", { class: "columns" },
     part("Relevant, but ranked late", found.late, "None: every relevant sample stands before every irrelevant one."),
@@ -153,12 +153,12 @@ function features(contents) {
   const show = (kind) => {
     const rows = found[kind];
     bars.show(rows, kinds[kind][0]);
-    explanation.textContent = `${kinds[kind][1]} ${rows.length < found.nonzero ? `The ${rows.length} largest` : "All"} of ` +
-      `${count(found.nonzero, "weight")} that ${found.nonzero === 1 ? "is" : "are"} not zero, of ${found.total.toLocaleString("en-US")}.`;
+    explanation.textContent = `${kinds[kind][1]} ${shownWeights(rows, found.nonzero, found.total)}`;
   };
-  if (found.by_weight.length === 0) return section("features", "What does the score look at?", card(null, note("All weights are zero.")));
+  const title = "What does the score look at?";
+  if (found.by_weight.length === 0) return section("features", title, card(null, note("All weights are zero.")));
   show("by_weight");
-  return section("features", "What does the score look at?", card(null,
+  return section("features", title, card(null,
     found.by_effect ? choice("feature-order", "Order by", [["by_weight", "weight"], ["by_effect", "weight × spread"]], show) : null,
     bars.element, explanation));
 }

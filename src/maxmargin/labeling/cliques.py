@@ -1,0 +1,160 @@
+"""Terms over sets of nodes: one cost for every set of labels that occurs in a clique."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin._types import Floats, Int32s, Ints
+
+
+class CliqueCost(Protocol):
+    """What the labels of a clique cost, before its weight."""
+
+    def check(self, n_labels: int) -> None:
+        """Complain if the cost does not fit the number of labels."""
+
+    def of(self, present: Floats) -> Floats:
+        """Costs of sets of labels.
+
+        Parameters
+        ----------
+        present : bool array of shape (K, L)
+            Which labels occur in each of K cliques.
+
+        Returns
+        -------
+        array of shape (K,)
+        """
+
+
+class Cliques:
+    """Sets of nodes that share one kind of cost.
+
+    Parameters
+    ----------
+    members : sequence of sequences of int
+        Nodes of every clique; none twice in one clique.
+    cost : PnPotts or Diversity
+        Of the set of labels in a clique.
+    weights : float or array of shape (K,), optional
+        Factors of the costs, not negative; 1 by default.
+
+    Attributes
+    ----------
+    nodes : int array
+        Members of all cliques, one clique after the other.
+    offsets : int array of shape (K + 1,)
+        Where each one begins.
+    """
+
+    def __init__(self, members: Iterable[Sequence[int]], cost: CliqueCost, weights: ArrayLike | None = None) -> None:
+        lists = [np.asarray(one) for one in members]
+        for k, one in enumerate(lists):
+            if one.ndim != 1 or one.size == 0 or one.dtype.kind not in "iu":
+                raise ValueError(f"members[{k}] must be a list of node numbers that is not empty")
+            values, counts = np.unique(one, return_counts=True)
+            if (counts > 1).any():
+                raise ValueError(f"members[{k}] names node {values[counts > 1][0]} twice; a clique is a set of nodes")
+        self.offsets: Ints = np.concatenate([[0], np.cumsum([one.size for one in lists], dtype=np.int64)]).astype(np.int64)
+        self.nodes: Int32s = np.concatenate(lists).astype(np.int32) if lists else np.zeros(0, np.int32)
+        self._extremes = (min((int(one.min()) for one in lists), default=0), max((int(one.max()) for one in lists), default=-1))
+        self.cost = cost
+        values = np.asarray(1.0 if weights is None else weights, dtype=np.float64)
+        if values.shape not in ((), (len(self),)):
+            raise ValueError(f"weights has shape {values.shape}, but must be a number or have shape ({len(self)},)")
+        self.weights: Floats = np.array(np.broadcast_to(values, (len(self),)))
+        bad = ~((self.weights >= 0) & (self.weights < np.inf))
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            raise ValueError(f"weights[{at}] = {self.weights[at]:g} of a clique must be finite and not negative")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, k: int) -> Int32s:
+        if not 0 <= k < len(self):
+            raise IndexError(f"clique {k} does not exist; there are {len(self)}")
+        return self.nodes[self.offsets[k] : self.offsets[k + 1]]
+
+    @classmethod
+    def of_segments(cls, segments: ArrayLike, cost: CliqueCost, weights: ArrayLike | None = None, min_size: int = 2) -> Cliques:
+        """One clique per segment of an image, for example a superpixel; segments of fewer than ``min_size`` pixels have none.
+
+        Parameters
+        ----------
+        segments : int array
+            A number for every node (pixel).
+        """
+        numbers = np.asarray(segments).ravel()
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(numbers[order]) != 0]))
+        groups = [group for group in np.split(order, starts[1:]) if len(group) >= min_size]
+        return cls(groups, cost, weights)
+
+    @classmethod
+    def windows(cls, shape: tuple[int, int], size: int, cost: CliqueCost, weights: ArrayLike | None = None, stride: int = 1) -> Cliques:
+        """All square windows of a grid with ``size`` x ``size`` pixels, ``stride`` pixels apart."""
+        nodes = np.arange(shape[0] * shape[1]).reshape(shape)
+        rows, columns = (range(0, extent - size + 1, stride) for extent in shape)
+        return cls([nodes[r : r + size, c : c + size].ravel() for r in rows for c in columns], cost, weights)
+
+    def check(self, n_nodes: int, n_labels: int) -> None:
+        """Complain about members out of range and about costs of another number of labels."""
+        low, high = self._extremes
+        if low < 0 or high >= n_nodes:
+            at = int(np.flatnonzero((self.nodes < 0) | (self.nodes >= n_nodes))[0])
+            clique = int(np.searchsorted(self.offsets, at, side="right") - 1)
+            raise ValueError(f"members[{clique}] has node {self.nodes[at]}; nodes are numbered 0 to {n_nodes - 1}")
+        self.cost.check(n_labels)
+
+    def present(self, labels: Ints, n_labels: int) -> np.ndarray:
+        """Which labels occur in each clique, bool of shape (K, L)."""
+        found = np.zeros((len(self), n_labels), dtype=bool)
+        found[np.repeat(np.arange(len(self)), np.diff(self.offsets)), labels[self.nodes]] = True
+        return found
+
+    def costs(self, labels: Ints) -> Floats:
+        """Cost of every clique, before its weight."""
+        n_labels = int(labels.max(initial=0)) + 1
+        return self.cost.of(self.present(labels, n_labels))
+
+
+class PnPotts:
+    """The P^n Potts cost: ``uniform[l]`` if all nodes of the clique have label l, ``mixed`` otherwise.
+
+    Parameters
+    ----------
+    mixed : float
+        Not less than any of ``uniform``.
+    uniform : array of shape (L,), optional
+        Zeros by default.
+
+    Examples
+    --------
+    >>> PnPotts(3.0, [0, 1]).of(np.array([[True, False], [False, True], [True, True]]))
+    array([0., 1., 3.])
+    """
+
+    def __init__(self, mixed: float = 1.0, uniform: ArrayLike | None = None) -> None:
+        self.mixed = float(mixed)
+        self.uniform = None if uniform is None else np.asarray(uniform, dtype=np.float64)
+        if not np.isfinite(self.mixed) or (self.uniform is not None and not np.isfinite(self.uniform).all()):
+            raise ValueError("mixed and uniform must be finite")
+        highest = 0.0 if self.uniform is None else float(self.uniform.max(initial=-np.inf))
+        if self.mixed < highest:
+            raise ValueError(f"mixed={self.mixed:g} is less than uniform={highest:g} of a label; mixed cliques must cost most")
+
+    def check(self, n_labels: int) -> None:
+        """One entry per label."""
+        if self.uniform is not None and self.uniform.shape != (n_labels,):
+            raise ValueError(f"uniform has shape {self.uniform.shape}, but must have shape ({n_labels},)")
+
+    def of(self, present: Floats) -> Floats:
+        """Costs of sets of labels."""
+        single = present.sum(axis=1) == 1
+        own = np.zeros(present.shape[1]) if self.uniform is None else self.uniform[: present.shape[1]]
+        return np.where(single, own[present.argmax(axis=1)], self.mixed)
