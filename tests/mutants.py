@@ -169,7 +169,20 @@ MUTANTS = (
         "kept > n_neg_",
         "test_ranking_inference.py -k too_many_negatives",
     ),
-    Mutant("cpp/structures/maxflow.hpp", "if (leads_away<!sink>(arc(a))) activate(j);", "", "test_graphcut.py -k random_graphs"),
+    # An orphan that nobody adopts: who might reach it does not come.
+    Mutant(
+        "cpp/structures/maxflow.hpp",
+        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) {",
+        "if (parent_[at(j)] == layout_.back(i, s)) {",
+        "test_graphcut.py -k random_graphs",
+    ),
+    # The same when a node changes trees between two solves.
+    Mutant(
+        "cpp/structures/maxflow.hpp",
+        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
+        "if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
+        "test_flow.py -k changed_capacities",
+    ),
     Mutant("cpp/data/decimal.hpp", "digits <= 19 && mantissa", "mantissa", "test_svmlight_reader.py -k hard_decimals"),
 )
 

@@ -338,4 +338,4 @@ def test_the_kernel_guards_its_memory():
     with pytest.raises(ValueError, match="out of range"):
         _core.GraphCut(1, edges)
     with pytest.raises(ValueError, match="backward has 0 rows"):
-        _core.max_flow(2, edges, np.zeros(1), np.zeros(0), np.zeros(2), np.zeros(2))
+        _core.RealFlow(2, edges).add_capacities(None, np.zeros(1), np.zeros(0))

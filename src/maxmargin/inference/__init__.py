@@ -1,12 +1,14 @@
 """Algorithms over structures: scores in, the best or most violating structure out. They know nothing of training."""
 
-from maxmargin.inference.graphcut import BinaryLabeling, MinimumCut, best_binary_labeling, minimum_cut
+from maxmargin.inference.flow import FlowGraph, MinimumCut, minimum_cut
+from maxmargin.inference.graphcut import BinaryLabeling, best_binary_labeling
 from maxmargin.inference.ranking import ViolatingRanking, ViolatingRankings, most_violating_ranking, most_violating_rankings
 from maxmargin.inference.tree import BestLabeling, LabelMarginals, best_labeling, label_marginals
 
 __all__ = [
     "BestLabeling",
     "BinaryLabeling",
+    "FlowGraph",
     "LabelMarginals",
     "MinimumCut",
     "ViolatingRanking",

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Int32s
-from maxmargin.inference.graphcut import check_edges, real_array
+from maxmargin.inference.flow import check_edges, real_array
 from maxmargin.inference.ranking import in_input_order
 
 # Sums of scores stay below this, divided by the temperature too, so that nothing overflows.

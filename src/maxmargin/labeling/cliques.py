@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats, Int32s, Ints
+from maxmargin._types import Booleans, Floats, Int32s, Ints
 
 
 class CliqueCost(Protocol):
     """What the labels of a clique cost, before its weight."""
 
-    def check(self, n_labels: int) -> None:
-        """Complain if the cost does not fit the number of labels."""
+    def check(self, n_labels: int, n_cliques: int) -> None:
+        """Complain if the cost does not fit the number of labels or cliques."""
 
-    def of(self, present: Floats) -> Floats:
+    def of(self, present: Booleans) -> Floats:
         """Costs of sets of labels.
 
         Parameters
@@ -51,7 +51,7 @@ class Cliques:
         Where each one begins.
     """
 
-    def __init__(self, members: Iterable[Sequence[int]], cost: CliqueCost, weights: ArrayLike | None = None) -> None:
+    def __init__(self, members: Iterable[ArrayLike], cost: CliqueCost, weights: ArrayLike | None = None) -> None:
         lists = [np.asarray(one) for one in members]
         for k, one in enumerate(lists):
             if one.ndim != 1 or one.size == 0 or one.dtype.kind not in "iu":
@@ -96,7 +96,9 @@ class Cliques:
         return cls(groups, cost, weights)
 
     @classmethod
-    def windows(cls, shape: tuple[int, int], size: int, cost: CliqueCost, weights: ArrayLike | None = None, stride: int = 1) -> Cliques:
+    def windows(
+        cls, shape: tuple[int, int], size: int, cost: CliqueCost, weights: ArrayLike | None = None, stride: int = 1
+    ) -> Cliques:
         """All square windows of a grid with ``size`` x ``size`` pixels, ``stride`` pixels apart."""
         nodes = np.arange(shape[0] * shape[1]).reshape(shape)
         rows, columns = (range(0, extent - size + 1, stride) for extent in shape)
@@ -109,9 +111,9 @@ class Cliques:
             at = int(np.flatnonzero((self.nodes < 0) | (self.nodes >= n_nodes))[0])
             clique = int(np.searchsorted(self.offsets, at, side="right") - 1)
             raise ValueError(f"members[{clique}] has node {self.nodes[at]}; nodes are numbered 0 to {n_nodes - 1}")
-        self.cost.check(n_labels)
+        self.cost.check(n_labels, len(self))
 
-    def present(self, labels: Ints, n_labels: int) -> np.ndarray:
+    def present(self, labels: Ints, n_labels: int) -> Booleans:
         """Which labels occur in each clique, bool of shape (K, L)."""
         found = np.zeros((len(self), n_labels), dtype=bool)
         found[np.repeat(np.arange(len(self)), np.diff(self.offsets)), labels[self.nodes]] = True
@@ -128,9 +130,9 @@ class PnPotts:
 
     Parameters
     ----------
-    mixed : float
-        Not less than any of ``uniform``.
-    uniform : array of shape (L,), optional
+    mixed : float or array of shape (K,)
+        Not less than any of ``uniform``; the same for all cliques or one for each.
+    uniform : array of shape (L,) or (K, L), optional
         Zeros by default.
 
     Examples
@@ -139,22 +141,32 @@ class PnPotts:
     array([0., 1., 3.])
     """
 
-    def __init__(self, mixed: float = 1.0, uniform: ArrayLike | None = None) -> None:
-        self.mixed = float(mixed)
+    def __init__(self, mixed: ArrayLike = 1.0, uniform: ArrayLike | None = None) -> None:
+        self.mixed = np.asarray(mixed, dtype=np.float64)
         self.uniform = None if uniform is None else np.asarray(uniform, dtype=np.float64)
-        if not np.isfinite(self.mixed) or (self.uniform is not None and not np.isfinite(self.uniform).all()):
+        if self.mixed.ndim > 1 or (self.uniform is not None and self.uniform.ndim not in (1, 2)):
+            raise ValueError("mixed must be a number or have shape (K,), uniform must have shape (L,) or (K, L)")
+        if not np.isfinite(self.mixed).all() or (self.uniform is not None and not np.isfinite(self.uniform).all()):
             raise ValueError("mixed and uniform must be finite")
-        highest = 0.0 if self.uniform is None else float(self.uniform.max(initial=-np.inf))
-        if self.mixed < highest:
-            raise ValueError(f"mixed={self.mixed:g} is less than uniform={highest:g} of a label; mixed cliques must cost most")
+        highest = np.zeros(1) if self.uniform is None else np.atleast_2d(self.uniform).max(axis=1, initial=-np.inf)
+        if (self.mixed < highest).any():
+            k = int(np.argmax(np.broadcast_to(highest - self.mixed, np.broadcast_shapes(highest.shape, self.mixed.shape))))
+            least, most = np.broadcast_arrays(np.atleast_1d(self.mixed), highest)
+            raise ValueError(f"mixed={least[k]:g} is less than uniform={most[k]:g} of a label; mixed cliques must cost most")
 
-    def check(self, n_labels: int) -> None:
-        """One entry per label."""
-        if self.uniform is not None and self.uniform.shape != (n_labels,):
-            raise ValueError(f"uniform has shape {self.uniform.shape}, but must have shape ({n_labels},)")
+    def check(self, n_labels: int, n_cliques: int) -> None:
+        """One entry per label, and per clique where they have their own."""
+        shapes = ((n_labels,), (n_cliques, n_labels))
+        if self.uniform is not None and self.uniform.shape not in shapes:
+            raise ValueError(f"uniform has shape {self.uniform.shape}, but must have shape {shapes[0]} or {shapes[1]}")
+        if self.mixed.shape not in ((), (n_cliques,)):
+            raise ValueError(f"mixed has shape {self.mixed.shape}, but must be a number or have shape ({n_cliques},)")
 
-    def of(self, present: Floats) -> Floats:
+    def of(self, present: Booleans) -> Floats:
         """Costs of sets of labels."""
-        single = present.sum(axis=1) == 1
-        own = np.zeros(present.shape[1]) if self.uniform is None else self.uniform[: present.shape[1]]
-        return np.where(single, own[present.argmax(axis=1)], self.mixed)
+        single, label = present.sum(axis=1) == 1, present.argmax(axis=1)
+        if self.uniform is None:
+            own = np.zeros(len(present))
+        else:
+            own = self.uniform[label] if self.uniform.ndim == 1 else self.uniform[np.arange(len(present)), label]
+        return np.where(single, own, self.mixed)

@@ -9,18 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Int32s, Ints
-from maxmargin.inference.graphcut import check_edges
+from maxmargin.inference.flow import GRID_STEPS, check_edges
 from maxmargin.labeling.cliques import Cliques
 from maxmargin.labeling.metrics import Metric
 
 # Labels are numbered with 16 bits in kernels.
 MAX_LABELS = 2**15 - 1
-# Steps to one of each pair of opposite neighbours.
-STEPS: dict[int, tuple[tuple[int, ...], ...]] = {
-    4: ((0, 1), (1, 0)),
-    8: ((0, 1), (1, 0), (1, 1), (1, -1)),
-    6: ((0, 0, 1), (0, 1, 0), (1, 0, 0)),
-}
 
 
 class Energy:
@@ -120,14 +114,14 @@ class Energy:
         if costs.ndim not in (3, 4):
             raise ValueError(f"unary must have shape (H, W, L) or (D, H, W, L), but has shape {costs.shape}")
         connectivity = connectivity or {3: 4, 4: 6}[costs.ndim]
-        if connectivity not in STEPS or len(STEPS[connectivity][0]) != costs.ndim - 1:
+        if connectivity not in GRID_STEPS or len(GRID_STEPS[connectivity][0]) != costs.ndim - 1:
             choices = "4 or 8" if costs.ndim == 3 else "6"
             raise ValueError(f"connectivity={connectivity!r} must be {choices} for unary of shape {costs.shape}")
         shape = costs.shape[:-1]
         edges, inside = grid_edges(shape, connectivity)
         factors = weights
         if weights is not None and np.ndim(weights) > 0:
-            values, wanted = np.asarray(weights), (len(STEPS[connectivity]), *shape)
+            values, wanted = np.asarray(weights), (len(GRID_STEPS[connectivity]), *shape)
             if values.shape != wanted:
                 raise ValueError(f"weights has shape {values.shape}, but must have shape {wanted}: a step, then a pixel")
             factors = values.ravel()[inside]
@@ -143,7 +137,7 @@ class Energy:
     @property
     def n_labels(self) -> int:
         """Labels."""
-        return self.unary.shape[1]
+        return int(self.unary.shape[1])
 
     def __repr__(self) -> str:
         n_cliques = sum(map(len, self.cliques))
@@ -181,7 +175,7 @@ def grid_edges(shape: Sequence[int], connectivity: int) -> tuple[Int32s, Ints]:
     """Edges of a grid, step by step, and their numbers among all steps from all nodes."""
     nodes = np.arange(int(np.prod(shape)), dtype=np.int32).reshape(shape)
     edges, inside = [], []
-    for k, step in enumerate(STEPS[connectivity]):
+    for k, step in enumerate(GRID_STEPS[connectivity]):
         here = tuple(slice(max(0, -s), min(n, n - s)) for s, n in zip(step, shape, strict=True))
         there = tuple(slice(max(0, s), min(n, n + s)) for s, n in zip(step, shape, strict=True))
         edges.append(np.stack([nodes[here].ravel(), nodes[there].ravel()], axis=1))
@@ -220,7 +214,9 @@ def _check_table(pairwise: Any, n_labels: int, n_edges: int) -> Floats:
         raise ValueError(f"pairwise has shape {table.shape}, but must have shape {shared}, or {own} for tables of every edge")
     if not np.isfinite(table).all():
         at = tuple(map(int, np.argwhere(~np.isfinite(table))[0]))
-        raise ValueError(f"pairwise[{', '.join(map(str, at))}] = {table[at]:g} must be finite; use a large number to forbid a pair")
+        raise ValueError(
+            f"pairwise[{', '.join(map(str, at))}] = {table[at]:g} must be finite; use a large number to forbid a pair"
+        )
     return np.array(table, dtype=np.float64, order="C")
 
 

@@ -55,7 +55,7 @@ class Metric:
         labels = np.arange(n_labels, dtype=np.float64)
         apart = np.abs(labels[:, None] - labels[None, :])
         powers = {"potts": (apart > 0).astype(np.float64), "linear": apart, "quadratic": apart**2}
-        return self.scale * np.minimum(powers[self.kind], self.limit)
+        return np.asarray(self.scale * np.minimum(powers[self.kind], self.limit))
 
 
 def shortest_paths(n_labels: int, edges: ArrayLike, lengths: ArrayLike) -> Floats:

@@ -23,8 +23,8 @@ class Labeling:
     lower_bound : float or None
         No labels have less energy; None if the method knows no bound.
     guarantee : float or None
-        ``B`` such that the unary part plus the others of these labels is at most the unary part plus ``B`` times the others of the
-        best ones (for random trees in expectation); None if nothing is proved.
+        ``B`` such that the energy is at most the unary part of the best labels plus ``B`` times their other parts (for random
+        trees in expectation); None if nothing is proved.
     method : str
         How they were found.
     history : list of float
