@@ -373,8 +373,8 @@ class _PathRun:
         end, goal = self.lambda_min, self.kappa * self.epsilon
         if np.log(above.lam / end) > self._FINISH * step:
             return float(above.lam * np.exp(-step)), goal
-        # Where the dual point has (nearly) the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min. The
-        # ridge is no greater there than it is here.
+        # Where the dual point has (nearly) the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to
+        # lambda_min. The ridge is no greater there than it is here.
         ridge = 0.5 * above.lam * above.squared
         same = ridge > 0 and abs(above.curve[1] / (ridge * above.lam) - 1.0) < 0.05
         if not same or above.lam < 1.5 * end:
