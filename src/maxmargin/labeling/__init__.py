@@ -3,6 +3,19 @@
 from maxmargin.labeling.cliques import Cliques, PnPotts
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no_metric
+from maxmargin.labeling.minimize import minimize
+from maxmargin.labeling.moves import NotSubmodularError
 from maxmargin.labeling.result import Labeling
 
-__all__ = ["Cliques", "Energy", "Labeling", "Metric", "PnPotts", "minkowski", "shortest_paths", "why_no_metric"]
+__all__ = [
+    "Cliques",
+    "Energy",
+    "Labeling",
+    "Metric",
+    "NotSubmodularError",
+    "PnPotts",
+    "minimize",
+    "minkowski",
+    "shortest_paths",
+    "why_no_metric",
+]
