@@ -16,12 +16,7 @@ from maxmargin.labeling.moves import NotSubmodularError, expansion, mincut, swap
 from maxmargin.labeling.result import Callback, Labeling
 
 # Every one: (energy, *, init, random_state, max_sweeps, time_limit, callback, ...) -> Labeling
-METHODS: dict[str, Callable[..., Labeling]] = {
-    "mincut": mincut,
-    "expansion": expansion,
-    "swap": swap,
-    "exhaustive": exhaustive,
-}
+METHODS: dict[str, Callable[..., Labeling]] = {"mincut": mincut, "expansion": expansion, "swap": swap, "exhaustive": exhaustive}
 # So few labelings are tried faster than anything else.
 _FEW = 20_000
 
@@ -44,8 +39,8 @@ def minimize(
     energy : Energy
     method : str
         ``"auto"`` takes what is exact where there is such a thing (``"mincut"`` for two labels that attract, ``"bp"`` for trees,
-        ``"exhaustive"`` for few nodes), then ``"expansion"`` for metrics and P^n Potts cliques, ``"parsimonious"`` for other cliques
-        and ``"trws"`` for other pairwise costs.
+        ``"exhaustive"`` for few nodes), then ``"expansion"`` for metrics and P^n Potts cliques, ``"parsimonious"`` for other
+        cliques and ``"trws"`` for other pairwise costs.
     init : {"unary", "constant", "best"} or labels, optional
         Where moves start.
     random_state : int, Generator or None
@@ -70,7 +65,13 @@ def minimize(
     """
     if not isinstance(energy, Energy):
         raise TypeError(f"energy must be an Energy, but is a {type(energy).__name__}; make it by Energy(unary, edges, pairwise)")
-    common = {"init": init, "random_state": random_state, "max_sweeps": max_sweeps, "time_limit": time_limit, "callback": callback}
+    common = {
+        "init": init,
+        "random_state": random_state,
+        "max_sweeps": max_sweeps,
+        "time_limit": time_limit,
+        "callback": callback,
+    }
     if method == "auto":
         return _automatic(energy, common, options)
     if method not in METHODS:

@@ -41,8 +41,8 @@ def mincut(
 ) -> Labeling:
     """The least energy of two labels, by one minimum cut.
 
-    Every pairwise table needs ``t[0, 0] + t[1, 1] <= t[0, 1] + t[1, 0]``; cliques may have P^n Potts costs. The maximum flow is the
-    proof that no labels are better.
+    Every pairwise table needs ``t[0, 0] + t[1, 1] <= t[0, 1] + t[1, 0]``; cliques may have P^n Potts costs. The maximum flow
+    proves that no labels are better.
 
     Parameters
     ----------
@@ -67,7 +67,9 @@ def mincut(
     with _Naming("method 'mincut' needs costs that attract; choose 'trws' or 'exhaustive' for others"):
         value = _kernel(energy, "mincut").best_of_two(labels)
     least = energy.energy(labels)
-    found = Labeling(_shaped(labels, energy), least, "mincut", lower_bound=min(value, least), guarantee=1.0, history=[least], n_cuts=1)
+    found = Labeling(
+        _shaped(labels, energy), least, "mincut", lower_bound=min(value, least), guarantee=1.0, history=[least], n_cuts=1
+    )
     found.bounds = [min(value, least)]
     if callback is not None:
         callback(least, found.lower_bound)
@@ -96,8 +98,8 @@ def expansion(
     energy : Energy
         Pairwise costs with ``d(a, b) + d(l, l) <= d(a, l) + d(l, b)``, as metrics have; cliques with P^n Potts costs.
     init : {"unary", "constant", "best"} or labels, optional
-        Labels of least unary cost, the best single label for all nodes, both of them one after the other, or given ones. By default
-        "unary" without and "best" with cliques.
+        Labels of least unary cost, the best single label for all nodes, both of them one after the other, or given ones. By
+        default "unary" without and "best" with cliques.
     random_state : int, Generator or None
         For the random order.
     max_sweeps : int, optional
@@ -177,12 +179,13 @@ def swap(
 def check_init(energy: Energy, init: str | ArrayLike, name: str = "init") -> Int32s:
     """Labels to start from, int32 of shape (N,): "unary", "constant" or given ones, none of them forbidden."""
     if isinstance(init, str):
+        cheapest: Int32s = energy.unary.argmin(axis=1).astype(np.int32)
         if init == "unary":
-            return energy.unary.argmin(axis=1).astype(np.int32)
+            return cheapest
         if init == "constant":
             allowed = np.flatnonzero(np.isfinite(energy.unary).all(axis=0))
             if not len(allowed):
-                return energy.unary.argmin(axis=1).astype(np.int32)
+                return cheapest
             energies = [energy.energy(np.full(energy.n_nodes, label)) for label in allowed]
             return np.full(energy.n_nodes, allowed[int(np.argmin(energies))], dtype=np.int32)
         raise ValueError(f"{name}={init!r} is unknown; choose 'unary', 'constant', 'best', or give labels")
@@ -190,7 +193,9 @@ def check_init(energy: Energy, init: str | ArrayLike, name: str = "init") -> Int
     forbidden = np.flatnonzero(np.isinf(energy.unary[np.arange(energy.n_nodes), labels]))
     if forbidden.size:
         node = int(forbidden[0])
-        raise ValueError(f"{name} has label {labels[node]} at node {node}, where unary forbids it; start from labels that are allowed")
+        raise ValueError(
+            f"{name} has label {labels[node]} at node {node}, where unary forbids it; start from labels that are allowed"
+        )
     return labels.astype(np.int32)
 
 
@@ -239,7 +244,7 @@ def _descend(
     for given in starts:
         labels = check_init(energy, given)
         value = energy.energy(labels)
-        found = Labeling(labels, value, method, history=[value])
+        found = Labeling(_shaped(labels, energy), value, method, history=[value])
         # How often labels had changed when a move was tried; as long as they are the same it is of no use again.
         version, tried = 0, np.full(n_moves, -1)
         sweeps = 0
@@ -269,14 +274,13 @@ def _descend(
                     break
         except KeyboardInterrupt:
             found.status = "interrupted"
-        found.energy = energy.energy(labels)
+        found.labels, found.energy = _shaped(labels, energy), energy.energy(labels)
         if best is None or found.energy < best.energy:
             best = found
         if found.status in ("interrupted", "time_limit"):
             best.status = found.status
             break
     assert best is not None
-    best.labels = _shaped(best.labels, energy)
     best.n_cuts, best.seconds = n_cuts, time.perf_counter() - start
     return best
 
@@ -305,7 +309,8 @@ def clique_costs(energy: Energy) -> tuple[Floats, Floats | None]:
     if any(cost.uniform is not None and cost.uniform.any() for cost in costs):
         uniform = np.concatenate(
             [
-                np.broadcast_to(0.0 if cost.uniform is None else cost.uniform, (len(some), energy.n_labels)) * some.weights[:, None]
+                np.broadcast_to(0.0 if cost.uniform is None else cost.uniform, (len(some), energy.n_labels))
+                * some.weights[:, None]
                 for cost, some in zip(costs, energy.cliques, strict=True)
             ]
         )
@@ -320,7 +325,9 @@ def _check_expandable(energy: Energy) -> None:
             raise NotSubmodularError(f"pairwise is no metric, as method 'expansion' needs: {why}; {remedy}")
         if (energy.weights < 0).any():
             at = int(np.flatnonzero(energy.weights < 0)[0])
-            raise NotSubmodularError(f"weights[{at}] = {energy.weights[at]:g} is negative, a reward for different labels; {remedy}")
+            raise NotSubmodularError(
+                f"weights[{at}] = {energy.weights[at]:g} is negative, a reward for different labels; {remedy}"
+            )
 
 
 def _why_not_expandable(table: Floats) -> str | None:
