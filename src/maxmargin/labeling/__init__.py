@@ -6,6 +6,7 @@ from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no
 from maxmargin.labeling.minimize import minimize
 from maxmargin.labeling.moves import NotSubmodularError
 from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.uai import UAIError, read_uai, write_uai
 
 __all__ = [
     "Cliques",
@@ -14,8 +15,11 @@ __all__ = [
     "Metric",
     "NotSubmodularError",
     "PnPotts",
+    "UAIError",
     "minimize",
     "minkowski",
+    "read_uai",
     "shortest_paths",
     "why_no_metric",
+    "write_uai",
 ]
