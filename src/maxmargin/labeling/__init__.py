@@ -1,8 +1,39 @@
 """Labelings of graphs and images: energies, and ways to minimise them."""
 
 from maxmargin.labeling.cliques import Cliques, PnPotts
+from maxmargin.labeling.cooccurrence import cooccurrence
+from maxmargin.labeling.diversities import L1, Cardinality, Diameter, Diversity, FunctionDiversity, TreeLength, why_no_diversity
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.hierarchical import hierarchical
 from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no_metric
+from maxmargin.labeling.parsimonious import ParsimoniousLabeling, parsimonious
 from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.trees import HST, linkage_tree, random_hst, random_tree, refit_heights, star
 
-__all__ = ["Cliques", "Energy", "Labeling", "Metric", "PnPotts", "minkowski", "shortest_paths", "why_no_metric"]
+__all__ = [
+    "HST",
+    "L1",
+    "Cardinality",
+    "Cliques",
+    "Diameter",
+    "Diversity",
+    "Energy",
+    "FunctionDiversity",
+    "Labeling",
+    "Metric",
+    "ParsimoniousLabeling",
+    "PnPotts",
+    "TreeLength",
+    "cooccurrence",
+    "hierarchical",
+    "linkage_tree",
+    "minkowski",
+    "parsimonious",
+    "random_hst",
+    "random_tree",
+    "refit_heights",
+    "shortest_paths",
+    "star",
+    "why_no_diversity",
+    "why_no_metric",
+]

@@ -88,8 +88,7 @@ class Terms:
         unary = energy.unary
         if not np.isfinite(unary).all():
             unary = np.where(np.isfinite(unary), unary, 1 + 2 * _largest_change(energy))
-        joined = (np.concatenate(parts) for parts in (offsets, nodes, weights))
-        return cls(energy, unary, *joined)
+        return cls(energy, unary, np.concatenate(offsets), np.concatenate(nodes), np.concatenate(weights))
 
     def best_move(
         self, labels: Ints, proposal: Ints, some_move: Floats, some_stay: Floats, label_stays: Floats | None

@@ -1,7 +1,8 @@
 """Expansion moves for cliques that cost by the set of their labels, after Ladicky, Russell, Kohli and Torr (ECCV 2010).
 
-What a clique costs after a move of some nodes to label alpha is bounded from above, exactly where nobody moves, by a function a cut
-minimises: alpha joins the set as soon as one node moves, and a label saves what it saves for certain when all its nodes have left.
+What a clique costs after a move of some nodes to label alpha is bounded from above, exactly where nobody moves, by a function
+that a cut minimises: alpha joins the set as soon as one node moves, and a label saves what it saves for certain when all its nodes
+have left.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def cooccurrence(
     --------
     >>> from maxmargin.labeling import Diameter
     >>> cliques = Cliques([[0, 1, 2]], Diameter("linear"), weights=2.0)
-    >>> cooccurrence(Energy([[0, 3, 9], [3, 0, 9], [9, 9, 8]], cliques=cliques)).labels
+    >>> cooccurrence(Energy([[0, 3, 9], [3, 0, 9], [9, 7, 8]], cliques=cliques)).labels
     array([0, 1, 1])
     """
     clock = Clock(time_limit)

@@ -31,7 +31,7 @@ class Diversity(ABC):
     def of(self, present: Booleans) -> Floats:
         """Costs of sets of labels, given as masks of shape (K, L)."""
 
-    def check(self, n_labels: int, n_cliques: int) -> None:
+    def check(self, n_labels: int, n_cliques: int) -> None:  # noqa: B027 (most diversities suit any number)
         """Complain if the diversity is one of another number of labels."""
 
     def pairs(self, n_labels: int) -> Floats:
@@ -122,7 +122,7 @@ class Diameter(Diversity):
         if isinstance(distances, HST):
             self._table: Floats | None = distances.distances
         elif isinstance(distances, Metric | str):
-            self.metric, self._table = distances if isinstance(distances, Metric) else Metric(distances), None
+            self.metric, self._table = distances if isinstance(distances, Metric) else Metric(distances), None  # type: ignore[arg-type]
         else:
             self._table = np.ascontiguousarray(distances, dtype=np.float64)
             if validate and (why := why_no_metric(self._table)) is not None:
@@ -160,11 +160,13 @@ class Diameter(Diversity):
         table, order = self._distances(present.shape[1])
         if order is not None:
             first, last = _ends(present[:, order])
-            return np.where(first <= last, table[order[first], order[last]], 0.0)
+            return np.asarray(np.where(first <= last, table[order[first], order[last]], 0.0))
         found = np.zeros(len(present))
         for label in range(present.shape[1]):
             rows = np.flatnonzero(present[:, label])
-            found[rows] = np.maximum(found[rows], np.where(present[rows, :label], table[label, :label], 0.0).max(axis=1, initial=0.0))
+            found[rows] = np.maximum(
+                found[rows], np.where(present[rows, :label], table[label, :label], 0.0).max(axis=1, initial=0.0)
+            )
         return found
 
     def savings(self, present: Booleans, alpha: int) -> Floats:
@@ -385,7 +387,7 @@ def why_no_diversity(cost: Diversity, n_labels: int) -> str | None:
         if wrong.any():
             code = int(np.flatnonzero(wrong)[0])
             return f"{named(code)} = {costs[code]:g}, but {why}"
-    # Middles of one label suffice: a larger one makes both sets on the way larger, and costs rise with sets, which is looked at first.
+    # Middles of one label suffice: a larger one makes both sets on the way larger, and costs rise with sets.
     for code in codes:
         for label in np.flatnonzero(~masks[code]):
             if costs[code] > costs[code | 1 << label] + slack:
@@ -414,4 +416,3 @@ def diameter_ratio(cost: Diversity, n_labels: int, largest: int, rng: np.random.
     for mask in masks:
         mask[rng.choice(n_labels, size=int(rng.integers(2, size + 1)), replace=False)] = True
     return float(np.median(cost.of(masks) / Diameter(cost.pairs(n_labels), validate=False).of(masks)))
-

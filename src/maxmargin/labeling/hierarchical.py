@@ -1,9 +1,9 @@
 """Hierarchical move making: labelings of the subtrees of a tree over labels, fused from the leaves to the root.
 
-Algorithm 7 of Dokania's thesis (2016). The labelings found below the children of a node are fused by expansion moves: every node of
-the graph takes over its label from one of them. A clique that takes everything from one child costs what it cost there, any other is
-charged for all labels that the children would put into it. For the diameter of a tree that is exact where all labels below a node are
-equally far from it, and otherwise never too little.
+Algorithm 7 of Dokania's thesis (2016). The labelings found below the children of a node are fused by expansion moves: every node
+of the graph takes over its label from one of them. A clique that takes everything from one child costs what it cost there, any
+other is charged for all labels that the children would put into it. For the diameter of a tree that is exact where all labels below
+a node are equally far from it, and otherwise never too little.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Ints
-from maxmargin.labeling.clique_moves import Callback, Clock, Terms, present_labels, sweep
-from maxmargin.labeling.cliques import Cliques
+from maxmargin.labeling.clique_moves import Callback, Clock, Terms, sweep
 from maxmargin.labeling.diversities import Diameter
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Labeling
@@ -42,8 +41,8 @@ def hierarchical(
     Parameters
     ----------
     energy : Energy
-        Clique costs must not shrink when a label joins. The guarantee holds for diameters of the tree and pairwise costs that are its
-        distances.
+        Clique costs must not shrink when a label joins. The guarantee holds for diameters of the tree and pairwise costs that are
+        its distances.
     tree : HST, optional
         That of the cliques by default.
     init : array of labels, optional
@@ -61,6 +60,7 @@ def hierarchical(
 
     Examples
     --------
+    >>> from maxmargin.labeling import Cliques
     >>> tree = HST([4, 4, 5, 5, 6, 6, -1], lengths=[3, 3, 3, 3, 6, 6, 0])
     >>> cliques = Cliques([[0, 1, 2]], Diameter(tree))
     >>> unary = [[0, 9, 9, 9], [9, 9, 0, 9], [9, 9, 9, 0]]
@@ -112,7 +112,6 @@ class Fused:
     energy: float
     n_cuts: int = 0
     finished: bool = True
-    history: list[float] | None = None
 
 
 @dataclass
@@ -137,13 +136,7 @@ class TreeResult:
 
 
 def fuse_tree(
-    energy: Energy,
-    tree: HST,
-    *,
-    clock: Clock,
-    max_sweeps: int | None = None,
-    n_jobs: int = 1,
-    callback: Callback | None = None,
+    energy: Energy, tree: HST, *, clock: Clock, max_sweeps: int | None = None, n_jobs: int = 1, callback: Callback | None = None
 ) -> TreeResult:
     """Fuse from the leaves to the root."""
     terms = Terms.of(energy)
@@ -205,12 +198,7 @@ def fuse(terms: Terms, children: list[Fused], clock: Clock, max_sweeps: int | No
     fusion = Fusion(terms, np.stack([one.labels for one in children]))
     start = int(np.argmin([one.energy for one in children]))
     found = sweep(
-        np.full(fusion.proposals.shape[1], start),
-        fusion.value,
-        fusion.expand,
-        len(children),
-        clock=clock,
-        max_sweeps=max_sweeps,
+        np.full(fusion.proposals.shape[1], start), fusion.value, fusion.expand, len(children), clock=clock, max_sweeps=max_sweeps
     )
     labels = fusion.labels(found.labels)
     return Fused(labels, terms.energy.energy(labels), found.n_cuts, found.finished)
@@ -236,6 +224,7 @@ class Fusion:
     def __init__(self, terms: Terms, proposals: Ints) -> None:
         self.terms, self.proposals = terms, proposals
         energy = terms.energy
+        self._bare = energy.replaced(cliques=())
         costs, unions = [], []
         for some in energy.cliques:
             present = [some.present(labels, energy.n_labels) for labels in proposals]
@@ -276,7 +265,7 @@ class Fusion:
     def value(self, choice: Ints) -> float:
         """Energy of the fusion: not less than that of the labels, and the same where all nodes choose alike."""
         labels = self.labels(choice)
-        unary, pairs, _ = _without_cliques(self.terms.energy).parts(labels)
+        unary, pairs, _ = self._bare.parts(labels)
         return unary + pairs + float(self.terms.weights @ self.clique_costs(choice))
 
     def expand(self, choice: Ints, alpha: int) -> tuple[float, Ints]:
@@ -287,13 +276,6 @@ class Fusion:
         proposal = self.proposals[alpha]
         change, moved = self.terms.best_move(self.labels(choice), proposal, self.mixed - self._now, some_stay, None)
         return change, np.where(moved, alpha, choice)
-
-
-def _without_cliques(energy: Energy) -> Energy:
-    bare = object.__new__(Energy)
-    bare.__dict__.update(energy.__dict__)
-    bare.cliques = ()
-    return bare
 
 
 def _tree_of(energy: Energy) -> HST:
@@ -307,8 +289,8 @@ def _tree_of(energy: Energy) -> HST:
 def guarantee(energy: Energy, tree: HST) -> float | None:
     """The factor for cliques and pairs that is proved of hierarchical moves on a tree, or None.
 
-    It is ``min(M, C)`` for a tree with heights, where M is the size of the largest clique (2 for edges) and C the largest number of
-    children, and ``r / (r - 1)`` times that for one with lengths that shrink by r.
+    It is ``min(M, C)`` for a tree with heights, where M is the size of the largest clique (2 for edges) and C the largest number
+    of children, and ``r / (r - 1)`` times that for one with lengths that shrink by r.
     """
     sizes = [int(np.diff(some.offsets).max(initial=1)) for some in energy.cliques]
     for some in energy.cliques:

@@ -1,7 +1,7 @@
 """Trees whose leaves are labels: hierarchically separated trees, random ones that stand for a metric, and clusterings.
 
-A tree either has lengths of edges, and labels are as far apart as the path between them is long; or its nodes have heights, and two
-labels are twice the height of their lowest common ancestor apart, which is an ultrametric.
+A tree either has lengths of edges, and labels are as far apart as the path between them is long; or its nodes have heights, and
+two labels are twice the height of their lowest common ancestor apart, which is an ultrametric.
 """
 
 from __future__ import annotations
@@ -243,9 +243,7 @@ def fit_heights(tree: HST, distances: ArrayLike) -> HST:
     for level in tree.levels:
         for node in level:
             below = [tree._below[child] for child in tree.children(node)]
-            cross = max(
-                (float(d[np.ix_(one, other)].max()) for k, one in enumerate(below) for other in below[:k]), default=0.0
-            )
+            cross = max((float(d[np.ix_(one, other)].max()) for k, one in enumerate(below) for other in below[:k]), default=0.0)
             heights[node] = max([cross / 2, *(heights[child] for child in tree.children(node))])
     return HST(tree.parents, heights=heights)
 
@@ -403,4 +401,3 @@ def check_metric(distances: ArrayLike) -> Floats:
 def _check_r(r: float) -> None:
     if not 1 < r < np.inf:
         raise ValueError(f"r={r!r} must be greater than 1")
-
