@@ -54,6 +54,12 @@ class Clock:
         """Whether to stop now."""
         return self.interrupted or (self.time_limit is not None and self.seconds >= self.time_limit)
 
+    def status(self, finished: bool) -> str:
+        """How a run ended that either finished or was stopped, by sweeps if not by this clock."""
+        if self.interrupted:
+            return "interrupted"
+        return "converged" if finished else "time_limit" if self.over() else "max_sweeps"
+
 
 @dataclass
 class Terms:
@@ -193,14 +199,16 @@ def sweep(
     limit = np.inf if max_sweeps is None else max_sweeps * n_moves
     k = 0
     # A move that failed need not be tried again before another one succeeds.
-    while failed < n_moves and k < limit:
-        if clock.over():
-            break
-        bound, after = move(labels, int(steps[k % n_moves]))
-        k, n_cuts, failed = k + 1, n_cuts + 1, failed + 1
-        if bound < -TOLERANCE * max(1.0, abs(energy)) and (lower := value(after)) < energy:
-            labels, energy, failed = after, lower, 0
-            history.append(energy)
-            if callback is not None:
-                callback(energy)
+    try:
+        while failed < n_moves and k < limit and not clock.over():
+            bound, after = move(labels, int(steps[k % n_moves]))
+            k, n_cuts, failed = k + 1, n_cuts + 1, failed + 1
+            if bound < -TOLERANCE * max(1.0, abs(energy)) and (lower := value(after)) < energy:
+                labels, energy, failed = after, lower, 0
+                history.append(energy)
+                if callback is not None:
+                    callback(energy)
+    except KeyboardInterrupt:
+        # Everybody stops, and what was reached is kept.
+        clock.interrupt()
     return Descent(labels, energy, history, n_cuts, failed >= n_moves)

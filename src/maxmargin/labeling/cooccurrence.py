@@ -1,8 +1,8 @@
 """Expansion moves for cliques that cost by the set of their labels, after Ladicky, Russell, Kohli and Torr (ECCV 2010).
 
 What a clique costs after a move of some nodes to label alpha is bounded from above, exactly where nobody moves, by a function
-that a cut minimises: alpha joins the set as soon as one node moves, and a label saves what it saves for certain when all its nodes
-have left.
+that a cut minimises: alpha joins the set as soon as one node moves, and a label saves what it saves for certain when all its
+nodes have left.
 """
 
 from __future__ import annotations
@@ -57,22 +57,18 @@ def cooccurrence(
     expander = Expander(energy)
     order = None if random_state is None else np.random.default_rng(random_state).permutation(energy.n_labels)
     starts = [energy.check_labels(init, "init")] if init is not None else [cheapest(energy), best_constant(energy)]
-    best, history, n_cuts, finished = starts[0], [], 0, True
-    least = np.inf
-    try:
-        for start in starts:
-            found = expander.descend(start, clock=clock, max_sweeps=max_sweeps, order=order, callback=callback)
-            n_cuts += found.n_cuts
-            if found.energy < least:
-                best, least, history, finished = found.labels, found.energy, found.history, found.finished
-    except KeyboardInterrupt:
-        clock.interrupt()
-        best, least = _better(energy, best, expander.current)
-    status = "interrupted" if clock.interrupted else "time_limit" if clock.over() else "converged" if finished else "max_sweeps"
+    ends = [expander.descend(one, clock=clock, max_sweeps=max_sweeps, order=order, callback=callback) for one in starts]
+    best = min(ends, key=lambda end: end.energy)
+    finished = all(end.finished for end in ends)
     return Labeling(
-        best.reshape(energy.shape), energy.energy(best), "cooccurrence", history=history, n_cuts=n_cuts, seconds=clock.seconds,
-        status=status,
-    )  # fmt: skip
+        best.labels.reshape(energy.shape),
+        best.energy,
+        "cooccurrence",
+        history=best.history,
+        n_cuts=sum(end.n_cuts for end in ends),
+        seconds=clock.seconds,
+        status=clock.status(finished),
+    )
 
 
 class Expander:
@@ -91,7 +87,6 @@ class Expander:
                 raise TypeError(f"cliques[{k}] costs by {kind}; these moves need a Diversity (say FunctionDiversity) or PnPotts")
         self.energy = energy
         self.terms = Terms.of(energy)
-        self.current: Ints = cheapest(energy)
         self._labels: Ints | None = None
         self._present: list[Booleans] = []
 
@@ -119,7 +114,7 @@ class Expander:
     def expand(self, labels: Ints, alpha: int) -> tuple[float, Ints]:
         """The best move of some nodes to alpha: a bound of the change of the energy, and the labels then."""
         if labels is not self._labels:
-            self._labels, self.current = labels, labels
+            self._labels = labels
             self._present = present_labels(self.energy.cliques, labels, self.energy.n_labels)
         change, moved = self.terms.best_move(labels, np.full(len(labels), alpha), *self.bounds(alpha))
         return change, np.where(moved, alpha, labels)
@@ -158,8 +153,3 @@ def best_constant(energy: Energy) -> Ints:
     """The best labeling that gives all nodes one label."""
     values = [energy.energy(np.full(energy.n_nodes, label)) for label in range(energy.n_labels)]
     return np.full(energy.n_nodes, int(np.argmin(values)))
-
-
-def _better(energy: Energy, one: Ints, other: Ints) -> tuple[Ints, float]:
-    values = energy.energy(one), energy.energy(other)
-    return (one, values[0]) if values[0] <= values[1] else (other, values[1])

@@ -235,7 +235,7 @@ class Cardinality(_Submodular):
 
     def of(self, present: Booleans) -> Floats:
         """Costs of sets of labels."""
-        return np.maximum(present.sum(axis=1) - 1.0, 0.0)
+        return np.asarray(np.maximum(present.sum(axis=1) - 1.0, 0.0))
 
 
 class L1(_Submodular):

@@ -2,8 +2,8 @@
 
 Algorithm 7 of Dokania's thesis (2016). The labelings found below the children of a node are fused by expansion moves: every node
 of the graph takes over its label from one of them. A clique that takes everything from one child costs what it cost there, any
-other is charged for all labels that the children would put into it. For the diameter of a tree that is exact where all labels below
-a node are equally far from it, and otherwise never too little.
+other is charged for all labels that the children would put into it. For the diameter of a tree that is exact where all labels
+below a node are equally far from it, and otherwise never too little.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ def hierarchical(
     value = energy.energy(labels)
     if init is not None and (given := energy.energy(fallback)) < value:
         labels, value = fallback, given
-    status = "interrupted" if clock.interrupted else "converged" if finished else "time_limit" if clock.over() else "max_sweeps"
     return Labeling(
         labels.reshape(energy.shape),
         value,
@@ -90,7 +89,7 @@ def hierarchical(
         history=history,
         n_cuts=n_cuts,
         seconds=clock.seconds,
-        status=status,
+        status=clock.status(finished),
     )
 
 

@@ -1,8 +1,8 @@
 """Parsimonious labeling: cliques that prefer few labels, and labels that are alike, by mixtures of trees.
 
 Algorithms 8 and 9 of Dokania's thesis (2016). Random trees stand for the metric of a diversity; the labeling of each is found by
-hierarchical moves, and the one with the least energy is kept. Heights of the trees are refitted before, and expansion moves on the
-energy itself polish what was found.
+hierarchical moves, and the one with the least energy is kept. Heights of the trees are refitted before, and expansion moves on
+the energy itself polish what was found.
 """
 
 from __future__ import annotations
@@ -134,15 +134,10 @@ def parsimonious(
     labels = best.labels()
     unrefined, history, n_cuts, finished = energy.energy(labels), best.history, best.n_cuts, best.finished
     if refine and not clock.over():
-        try:
-            polished = expander.descend(labels, clock=clock, max_sweeps=max_sweeps, callback=callback)
-            labels, n_cuts, finished = polished.labels, n_cuts + polished.n_cuts, finished and polished.finished
-            history += polished.history[1:]
-        except KeyboardInterrupt:
-            clock.interrupt()
-            labels = min(labels, expander.current, key=energy.energy)
+        polished = expander.descend(labels, clock=clock, max_sweeps=max_sweeps, callback=callback)
+        labels, n_cuts, finished = polished.labels, n_cuts + polished.n_cuts, finished and polished.finished
+        history += polished.history[1:]
     finished = finished and best.n_done == len(tasks)
-    status = "interrupted" if clock.interrupted else "converged" if finished else "time_limit" if clock.over() else "max_sweeps"
     return ParsimoniousLabeling(
         labels.reshape(energy.shape),
         energy.energy(labels),
@@ -151,7 +146,7 @@ def parsimonious(
         history=history,
         n_cuts=n_cuts,
         seconds=clock.seconds,
-        status=status,
+        status=clock.status(finished),
         energies=best.energies,
         unrefined=unrefined,
     )
