@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 
 void bind_blocks(nanobind::module_& m);
+void bind_clique_moves(nanobind::module_& m);
 void bind_data(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
 void bind_moves(nanobind::module_& m);
@@ -13,6 +14,7 @@ NB_MODULE(_core, m) {
     nanobind::set_leak_warnings(false);
     m.doc() = "Compiled kernels of maxmargin; the Python modules beside it document and check what goes in.";
     bind_blocks(m);
+    bind_clique_moves(m);
     bind_data(m);
     bind_graphcut(m);
     bind_moves(m);

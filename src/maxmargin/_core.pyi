@@ -102,6 +102,21 @@ class BlockEngine:
     @property
     def n_bytes(self) -> int: ...
 
+def best_clique_move(
+    unary: Floats,
+    edges: Int32s,
+    table: Floats,
+    weights: Floats,
+    offsets: Ints,
+    nodes: Int32s,
+    some_move: Floats,
+    some_stay: Floats,
+    label_stays: Floats | None,
+    labels: Int32s,
+    proposal: Int32s,
+) -> tuple[float, Bytes]: ...
+def diameter_savings(table: Floats, present: Bytes, alpha: int) -> Floats: ...
+
 class RealFlow:
     @overload
     def __init__(self, n_nodes: int, edges: Int32s) -> None: ...

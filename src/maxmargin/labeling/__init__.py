@@ -1,25 +1,47 @@
 """Labelings of graphs and images: energies, and ways to minimise them."""
 
 from maxmargin.labeling.cliques import Cliques, PnPotts
+from maxmargin.labeling.cooccurrence import cooccurrence
+from maxmargin.labeling.diversities import L1, Cardinality, Diameter, Diversity, FunctionDiversity, TreeLength, why_no_diversity
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.hierarchical import hierarchical
 from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no_metric
 from maxmargin.labeling.minimize import minimize
 from maxmargin.labeling.moves import NotSubmodularError
+from maxmargin.labeling.parsimonious import ParsimoniousLabeling, parsimonious
 from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.trees import HST, linkage_tree, random_hst, random_tree, refit_heights, star
 from maxmargin.labeling.uai import UAIError, read_uai, write_uai
 
 __all__ = [
+    "HST",
+    "L1",
+    "Cardinality",
     "Cliques",
+    "Diameter",
+    "Diversity",
     "Energy",
+    "FunctionDiversity",
     "Labeling",
     "Metric",
     "NotSubmodularError",
+    "ParsimoniousLabeling",
     "PnPotts",
+    "TreeLength",
     "UAIError",
+    "cooccurrence",
+    "hierarchical",
+    "linkage_tree",
     "minimize",
     "minkowski",
+    "parsimonious",
+    "random_hst",
+    "random_tree",
     "read_uai",
+    "refit_heights",
     "shortest_paths",
+    "star",
+    "why_no_diversity",
     "why_no_metric",
     "write_uai",
 ]

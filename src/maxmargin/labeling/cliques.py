@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -103,6 +104,12 @@ class Cliques:
         nodes = np.arange(shape[0] * shape[1]).reshape(shape)
         rows, columns = (range(0, extent - size + 1, stride) for extent in shape)
         return cls([nodes[r : r + size, c : c + size].ravel() for r in rows for c in columns], cost, weights)
+
+    def with_cost(self, cost: CliqueCost, factor: float = 1.0) -> Cliques:
+        """The same sets of nodes with another cost, their weights multiplied."""
+        made = copy(self)
+        made.cost, made.weights = cost, factor * self.weights
+        return made
 
     def check(self, n_nodes: int, n_labels: int) -> None:
         """Complain about members out of range and about costs of another number of labels."""

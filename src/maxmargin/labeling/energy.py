@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,17 @@ class Energy:
         n_cliques = sum(map(len, self.cliques))
         parts = [f"{self.n_nodes} nodes", f"{self.n_labels} labels", f"{len(self.edges)} edges"]
         return f"Energy({', '.join(parts + [f'{n_cliques} cliques'] * (n_cliques > 0))})"
+
+    def replaced(self, *, cliques: Sequence[Cliques] | None = None, table: Floats | None = None) -> Energy:
+        """The same energy with other cliques or another table of pairwise costs; what is not given stays."""
+        made = copy(self)
+        if cliques is not None:
+            made.cliques = tuple(cliques)
+            for some in made.cliques:
+                some.check(self.n_nodes, self.n_labels)
+        if table is not None:
+            made.table = _check_table(table, self.n_labels, len(self.edges))
+        return made
 
     def check_labels(self, labels: ArrayLike, name: str = "labels") -> Ints:
         """Labels as an int64 array of shape (N,)."""
