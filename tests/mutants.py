@@ -129,13 +129,13 @@ MUTANTS = (
         "cpp/blocks/blocks.hpp",
         "std::sort(idle.begin(), idle.end());",
         "std::sort(idle.rbegin(), idle.rend());",
-        "test_block_engine.py -k forgotten",
+        "test_python_oracles.py -k forgotten",
     ),
     Mutant(
         "cpp/blocks/blocks.hpp",
         "if (alpha(c) == 0) idle.emplace_back",
         "idle.emplace_back",
-        "test_python_oracles.py -k forgotten",
+        "test_block_engine.py -k remembered_outputs",
     ),
     Mutant(
         "cpp/blocks/engine.hpp",

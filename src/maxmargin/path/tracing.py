@@ -188,8 +188,9 @@ class _PathRun:
     # Of log lambda: the first step, the longest one, and a step over the longest that seems to need no solve in between: these
     # are cheap, for they begin between two solutions.
     _STEP, _LONGEST, _STRIDE = np.log(4.0), np.log(100.0), 1.5
-    # So many steps from the end it is tried at once, with so much of the room there.
-    _FINISH, _CAUTION = 1.2, 0.8
+    # So many steps from the end it is tried at once: with at least so much of epsilon for the solve, which is cheaper at a larger
+    # lambda even if it has to be harder, and so much of the rest for the way from there to the end.
+    _FINISH, _LAST, _CAUTION = 1.2, 0.5, 0.8
     # Of the room between kappa * epsilon and epsilon: what a solve must leave. With less, steps would become ever smaller.
     _LEAST_ROOM = 0.1
 
@@ -278,13 +279,13 @@ class _PathRun:
         rounded = weights.astype(self.store.dtype)
         return (rounded if self.storable is None else np.clip(rounded, *self.storable)).astype(np.float64)
 
-    def _solve(self, lam: float, near: Solved | None, weights: Floats | None = None) -> Solved:
+    def _solve(self, lam: float, near: Solved | None, weights: Floats | None = None, goal: float = np.inf) -> Solved:
         left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - self.began)
         if left is not None and left <= 0:
             raise _Stopped
         solver = dataclasses.replace(
             self.solver,
-            epsilon=self.kappa * self.epsilon,
+            epsilon=min(goal, self.kappa * self.epsilon),
             # Every solve draws numbers of its own, the same in every run.
             random_state=(self.solver.random_state or 0) + len(self.points),
             time_limit=min((limit for limit in (left, self.solver.time_limit) if limit is not None), default=None),
@@ -351,7 +352,8 @@ class _PathRun:
             above = self.points[-1]
             if above.lam <= self.lambda_min or self._last_range(above) is not None:
                 return
-            below = self._solve(self._next(above, step), above)
+            lam, goal = self._next(above, step)
+            below = self._solve(lam, above, goal=goal)
             self._insert(below)
             _bound_between(above, below)
             if self._last_range(below) is None and below.solution is not None:
@@ -366,17 +368,20 @@ class _PathRun:
             longest = width * np.sqrt(room / excess) if excess > 0 else self._LONGEST
             step = float(np.clip(self._STRIDE * longest, 0.2 * width, min(4.0 * width, self._LONGEST)))
 
-    def _next(self, above: Solved, step: float) -> float:
-        """Where to solve after a step of log lambda; not close above where the path ends, for there is to be a solve."""
-        if np.log(above.lam / self.lambda_min) > self._FINISH * step:
-            return float(above.lam * np.exp(-step))
-        # Where the dual point has the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min. The
+    def _next(self, above: Solved, step: float) -> tuple[float, float]:
+        """Where to solve after a step of log lambda, and to which gap; not close above where the path ends."""
+        end, goal = self.lambda_min, self.kappa * self.epsilon
+        if np.log(above.lam / end) > self._FINISH * step:
+            return float(above.lam * np.exp(-step)), goal
+        # Where the dual point has (nearly) the same weights, the gap grows by ridge * (x - 1)^2 / x from x * lambda_min to lambda_min. The
         # ridge is no greater there than it is here.
         ridge = 0.5 * above.lam * above.squared
-        same = ridge > 0 and abs(above.curve[1] / (ridge * above.lam) - 1.0) < 1e-3
-        part = self._CAUTION * (1.0 - self.kappa) * self.epsilon / ridge if same else 0.0
-        lam = self.lambda_min * (1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2)))
-        return lam if lam**2 < self.lambda_min * above.lam else self.lambda_min
+        same = ridge > 0 and abs(above.curve[1] / (ridge * above.lam) - 1.0) < 0.05
+        if not same or above.lam < 1.5 * end:
+            return end, goal
+        part = self._CAUTION * (1.0 - min(self._LAST, self.kappa)) * self.epsilon / ridge
+        x = min(1.0 + 0.5 * part + float(np.sqrt(part + 0.25 * part**2)), float(np.sqrt(above.lam / end)))
+        return x * end, min(goal, self.epsilon - ridge * (x - 1.0) ** 2 / x / self._CAUTION)
 
     def _last_range(self, last: Solved) -> Segment | None:
         """From the last point to the end of the path, or to zero, if its weights are good enough for that."""
