@@ -4,6 +4,7 @@ void bind_blocks(nanobind::module_& m);
 void bind_clique_moves(nanobind::module_& m);
 void bind_data(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
+void bind_moves(nanobind::module_& m);
 void bind_numeric(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
@@ -16,6 +17,7 @@ NB_MODULE(_core, m) {
     bind_clique_moves(m);
     bind_data(m);
     bind_graphcut(m);
+    bind_moves(m);
     bind_numeric(m);
     bind_ranking(m);
     bind_structures(m);

@@ -141,7 +141,7 @@ def test_limits_and_init():
     for n_jobs in (1, 2):
         seen = []
 
-        def stop(value, seen=seen):
+        def stop(value, bound, seen=seen):
             seen.append(value)
             if len(seen) == 2:
                 raise KeyboardInterrupt

@@ -6,6 +6,8 @@ from maxmargin.labeling.diversities import L1, Cardinality, Diameter, Diversity,
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.hierarchical import hierarchical
 from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no_metric
+from maxmargin.labeling.minimize import minimize
+from maxmargin.labeling.moves import NotSubmodularError
 from maxmargin.labeling.parsimonious import ParsimoniousLabeling, parsimonious
 from maxmargin.labeling.result import Labeling
 from maxmargin.labeling.trees import HST, linkage_tree, random_hst, random_tree, refit_heights, star
@@ -21,12 +23,14 @@ __all__ = [
     "FunctionDiversity",
     "Labeling",
     "Metric",
+    "NotSubmodularError",
     "ParsimoniousLabeling",
     "PnPotts",
     "TreeLength",
     "cooccurrence",
     "hierarchical",
     "linkage_tree",
+    "minimize",
     "minkowski",
     "parsimonious",
     "random_hst",

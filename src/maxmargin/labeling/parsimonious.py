@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Ints
-from maxmargin.labeling.clique_moves import Callback, Clock
+from maxmargin.labeling.clique_moves import Clock, starts
 from maxmargin.labeling.cliques import Cliques
 from maxmargin.labeling.cooccurrence import Expander
 from maxmargin.labeling.diversities import Diameter, Diversity, diameter_ratio
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.hierarchical import TreeResult, fuse_tree, guarantee
 from maxmargin.labeling.metrics import why_no_metric
-from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.result import Callback, Labeling
 from maxmargin.labeling.trees import HST, fit_heights, linkage_tree, random_tree, refit_heights
 
 
@@ -48,7 +48,7 @@ class ParsimoniousLabeling(Labeling):
 def parsimonious(
     energy: Energy,
     *,
-    init: ArrayLike | None = None,
+    init: str | ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -68,7 +68,7 @@ def parsimonious(
     ----------
     energy : Energy
         With cliques that cost by a Diversity or PnPotts; pairwise costs are welcome too.
-    init : array of labels, optional
+    init : {"unary", "constant", "best"} or labels, optional
         A labeling that competes with those of the trees.
     random_state : int or Generator, optional
         Every tree has a seed of its own, so that the first trees are the same whatever ``n_trees`` is.
@@ -77,7 +77,7 @@ def parsimonious(
     time_limit : float, optional
         Seconds.
     callback : callable, optional
-        Told the least energy whenever a tree is done, and after every accepted move of polishing.
+        Called with the least energy whenever a tree is done and after every accepted move of polishing, and None.
     n_trees : int
         Random trees.
     linkage : bool
@@ -113,7 +113,7 @@ def parsimonious(
         raise ValueError(f"n_trees={n_trees!r} must be positive, or 0 with linkage=True")
     if n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs!r} must be at least 1")
-    given = None if init is None else energy.check_labels(init, "init")
+    given = min(starts(energy, init), key=energy.energy, default=None)
     expander = Expander(energy)
     trees = sample_trees(energy, n_trees, r=r, linkage=linkage, random_state=random_state)
     tasks = [(one, factor) for one in trees for factor in _scales(energy, scales)]
@@ -305,7 +305,7 @@ class _Best:
             if proved is not None:
                 self._guarantees.append(proved)
             if self._callback is not None:
-                self._callback(min(self.energies))
+                self._callback(min(self.energies), None)
 
     @property
     def n_done(self) -> int:

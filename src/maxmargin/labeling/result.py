@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from maxmargin._types import Ints
+
+# Called while a method runs, with the best energy so far and the lower bound, if the method has one.
+Callback = Callable[[float, float | None], object]
 
 # What rounding may do to the difference of an energy and its bound, as a part of the energy.
 _ROUNDING = 1e-9

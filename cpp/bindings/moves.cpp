@@ -1,0 +1,107 @@
+// Python face of moves: arrays in, labels changed in place, interpreter lock released.
+#include <nanobind/stl/optional.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "bindings/arrays.hpp"
+#include "labeling/moves.hpp"
+
+using namespace maxmargin::labeling;
+
+namespace {
+
+using Labels = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The arrays are not copied; they are kept as long as the moves. One call at a time, from whichever thread.
+class MoveMaker {
+  public:
+    MoveMaker(Input<double, nb::ndim<2>> unary, Input<std::int32_t, nb::shape<-1, 2>> edges, Input<double> tables, InputVector<double> weights, Int32s members,
+              Int64s offsets, InputVector<double> mixed, std::optional<Input<double, nb::ndim<2>>> uniform)
+        : unary_(unary), edges_(edges), tables_(tables), weights_(weights), members_(members), offsets_(offsets), mixed_(mixed), uniform_(uniform) {
+        const std::size_t n_labels = unary.shape(1), n_edges = edges.shape(0);
+        require(tables.ndim() == 2 || tables.ndim() == 3, "tables must have shape (L, L) or (E, L, L)");
+        const bool own = tables.ndim() == 3;
+        require(tables.shape(own ? 1 : 0) == n_labels && tables.shape(own ? 2 : 1) == n_labels, "tables must have shape (L, L) or (E, L, L)");
+        require(!own || tables.shape(0) == n_edges, "tables must have one entry for each edge");
+        require(weights.size() == n_edges, "weights must have one entry for each edge");
+        check_forests(offsets.data(), offsets.size(), nullptr, members.size());
+        const std::size_t n_cliques = offsets.size() - 1;
+        require(mixed.size() == n_cliques, "mixed must have one entry for each clique");
+        require(!uniform || (uniform->shape(0) == n_cliques && uniform->shape(1) == n_labels), "uniform must have shape (K, L)");
+        for (std::size_t c = 0; c < n_cliques; ++c) require(offsets.data()[c] < offsets.data()[c + 1], "a clique must have members");
+        for (std::size_t m = 0; m < members.size(); ++m)
+            require(members.data()[m] >= 0 && static_cast<std::size_t>(members.data()[m]) < unary.shape(0), "members must be nodes");
+        PottsEnergy energy;
+        energy.n_nodes = static_cast<NodeIndex>(unary.shape(0));
+        energy.n_labels = static_cast<Label>(n_labels);
+        energy.unary = unary.data();
+        energy.edges = edges.data();
+        energy.n_edges = static_cast<std::int64_t>(n_edges);
+        energy.tables = tables.data();
+        energy.own_tables = own;
+        energy.weights = weights.data();
+        energy.n_cliques = static_cast<std::int64_t>(n_cliques);
+        energy.members = members.data();
+        energy.offsets = offsets.data();
+        energy.mixed = mixed.data();
+        energy.uniform = uniform ? uniform->data() : nullptr;
+        nb::gil_scoped_release unlocked;
+        moves_ = std::make_unique<Moves>(energy);
+    }
+
+    double expand(std::int32_t alpha, Labels labels, double least, bool truncate) {
+        check(labels, alpha, alpha);
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        return moves_->expand(alpha, labels.data(), least, truncate);
+    }
+    double swap(std::int32_t alpha, std::int32_t beta, Labels labels, double least, bool truncate) {
+        check(labels, alpha, beta);
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        return moves_->swap(alpha, beta, labels.data(), least, truncate);
+    }
+    double best_of_two(Labels labels) {
+        require(unary_.shape(1) == 2, "there must be two labels");
+        check(labels, 0, 1);
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        return moves_->best_of_two(labels.data());
+    }
+    std::size_t n_bytes() const { return moves_->n_bytes(); }
+
+  private:
+    void check(const Labels& labels, std::int32_t alpha, std::int32_t beta) const {
+        const auto n_labels = static_cast<std::int32_t>(unary_.shape(1));
+        require(labels.size() == unary_.shape(0), "labels must have one entry for each node");
+        require(alpha >= 0 && alpha < n_labels && beta >= 0 && beta < n_labels, "the label does not exist");
+        for (std::size_t i = 0; i < labels.size(); ++i) require(labels.data()[i] >= 0 && labels.data()[i] < n_labels, "labels are out of range");
+    }
+
+    Input<double, nb::ndim<2>> unary_;
+    Input<std::int32_t, nb::shape<-1, 2>> edges_;
+    Input<double> tables_;
+    InputVector<double> weights_;
+    Int32s members_;
+    Int64s offsets_;
+    InputVector<double> mixed_;
+    std::optional<Input<double, nb::ndim<2>>> uniform_;
+    std::unique_ptr<Moves> moves_;
+    std::mutex busy_;
+};
+
+}  // namespace
+
+void bind_moves(nb::module_& m) {
+    nb::class_<MoveMaker>(m, "Moves")
+        .def(nb::init<Input<double, nb::ndim<2>>, Input<std::int32_t, nb::shape<-1, 2>>, Input<double>, InputVector<double>, Int32s, Int64s, InputVector<double>,
+                      std::optional<Input<double, nb::ndim<2>>>>(),
+             "unary"_a.noconvert(), "edges"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "members"_a.noconvert(), "offsets"_a.noconvert(),
+             "mixed"_a.noconvert(), "uniform"_a.none().noconvert())
+        .def("expand", &MoveMaker::expand, "alpha"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
+        .def("swap", &MoveMaker::swap, "alpha"_a, "beta"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
+        .def("best_of_two", &MoveMaker::best_of_two, "labels"_a.noconvert())
+        .def_prop_ro("n_bytes", &MoveMaker::n_bytes);
+}

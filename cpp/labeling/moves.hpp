@@ -1,0 +1,278 @@
+// Moves that a minimum cut makes best: every node keeps one label or takes another, all nodes at once. Expansion and swap (Boykov,
+// Veksler and Zabih, "Fast Approximate Energy Minimization via Graph Cuts", PAMI 2001) are such moves, and so is the whole problem
+// if there are two labels. Cliques with P^n Potts costs come in by auxiliary nodes (Kohli, Kumar and Torr, "P3 & Beyond", CVPR 2007).
+//
+// A move is written as t: t_i = 0 gives node i its label zero_i, t_i = 1 its label one_i. The source side of the cut is t = 1, so that
+// of equally good moves the one with the fewest ones is found. The flow's value is then the change of energy from t = 0: terminals
+// are given as the cost of t_i = 1, which may be negative.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "numeric/compensated_sum.hpp"
+#include "structures/flow_network.hpp"
+
+namespace maxmargin::labeling {
+
+using structures::NodeIndex;
+using Label = std::int32_t;
+
+// sum_i unary[i][y_i] + sum_e weight[e] * table[y_a][y_b] + sum_c (uniform[c][l] if all of c have label l, mixed[c] otherwise)
+struct PottsEnergy {
+    NodeIndex n_nodes = 0;
+    Label n_labels = 0;
+    const double* unary = nullptr;  // infinite: forbidden
+    const NodeIndex* edges = nullptr;
+    std::int64_t n_edges = 0;
+    const double* tables = nullptr;  // one, or one for every edge
+    bool own_tables = false;
+    const double* weights = nullptr;
+    // Weights of cliques are in their costs already.
+    std::int64_t n_cliques = 0;
+    const NodeIndex* members = nullptr;
+    const std::int64_t* offsets = nullptr;
+    const double* mixed = nullptr;
+    const double* uniform = nullptr;  // null: nothing
+
+    double unary_cost(NodeIndex i, Label l) const { return unary[static_cast<std::size_t>(i) * labels() + static_cast<std::size_t>(l)]; }
+    double pair_cost(std::int64_t e, Label a, Label b) const {
+        const std::size_t at = static_cast<std::size_t>(a) * labels() + static_cast<std::size_t>(b);
+        return weights[e] * tables[own_tables ? static_cast<std::size_t>(e) * labels() * labels() + at : at];
+    }
+    double uniform_cost(std::int64_t c, Label l) const { return uniform ? uniform[static_cast<std::size_t>(c) * labels() + static_cast<std::size_t>(l)] : 0.0; }
+    // `label(i)` of a node; only the members' are asked for.
+    template <class LabelOf>
+    double clique_cost(std::int64_t c, const LabelOf& label) const {
+        const Label first = label(members[offsets[c]]);
+        for (std::int64_t m = offsets[c] + 1; m < offsets[c + 1]; ++m)
+            if (label(members[m]) != first) return mixed[c];
+        return uniform_cost(c, first);
+    }
+    std::int64_t size(std::int64_t c) const { return offsets[c + 1] - offsets[c]; }
+    std::size_t labels() const { return static_cast<std::size_t>(n_labels); }
+};
+
+class Moves {
+  public:
+    explicit Moves(const PottsEnergy& energy) : energy_(energy), network_(network_of(energy)) {
+        const auto n = static_cast<std::size_t>(energy.n_nodes);
+        zero_.resize(n);
+        one_.resize(n);
+        cost_.resize(n);
+    }
+
+    std::size_t n_bytes() const {
+        return network_.visit([](const auto& flow) { return flow.n_bytes(); }) + (zero_.capacity() + one_.capacity()) * sizeof(Label) + cost_.capacity() * sizeof(double);
+    }
+
+    // Any nodes take label alpha. Changes the labels if that lowers the energy by more than `least`, and returns the change, or 0.
+    // With `truncate`, pairs that are not submodular cost more than they do in a mixed move; a better energy is one all the same.
+    double expand(Label alpha, Label* labels, double least, bool truncate) {
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
+            zero_[at(i)] = labels[i];
+            one_[at(i)] = std::isfinite(energy_.unary_cost(i, alpha)) ? alpha : labels[i];
+        }
+        return apply(labels, least, truncate);
+    }
+
+    // Any nodes of label alpha or beta take the other one.
+    double swap(Label alpha, Label beta, Label* labels, double least, bool truncate) {
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
+            const Label now = labels[i], other = now == alpha ? beta : now == beta ? alpha : now;
+            const bool free = other != now && std::isfinite(energy_.unary_cost(i, other));
+            zero_[at(i)] = free ? alpha : now;
+            one_[at(i)] = free ? beta : now;
+        }
+        return apply(labels, least, truncate);
+    }
+
+    // The best labels of all, where there are two. Returns what no labels have less energy than: the value of the maximum flow.
+    double best_of_two(Label* labels) {
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
+            const bool may_be_zero = std::isfinite(energy_.unary_cost(i, 0)), may_be_one = std::isfinite(energy_.unary_cost(i, 1));
+            zero_[at(i)] = may_be_zero ? 0 : 1;
+            one_[at(i)] = may_be_one ? 1 : 0;
+        }
+        CompensatedSum bound;
+        each_term([&](double cost) { bound.add(cost); }, zero_.data());
+        bound.add(cut(false));
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) labels[i] = chosen(i);
+        return bound.value();
+    }
+
+  private:
+    static std::size_t at(NodeIndex i) { return static_cast<std::size_t>(i); }
+    static bool is_pair(std::int64_t size) { return size == 2; }
+    bool is_free(NodeIndex i) const { return zero_[at(i)] != one_[at(i)]; }
+    Label chosen(NodeIndex i) const { return taken_[at(i)] ? one_[at(i)] : zero_[at(i)]; }
+
+    // The nodes, then two for every clique of three members or more. The edges, then the cliques of two, then from every member of a
+    // larger clique to its first auxiliary node and from the second one to every member.
+    static structures::FlowNetwork<double> network_of(const PottsEnergy& energy) {
+        if (energy.n_cliques == 0) return {energy.n_nodes, energy.edges, energy.n_edges};
+        std::vector<NodeIndex> edges(energy.edges, energy.edges + 2 * energy.n_edges);
+        for (std::int64_t c = 0; c < energy.n_cliques; ++c)
+            if (is_pair(energy.size(c))) edges.insert(edges.end(), energy.members + energy.offsets[c], energy.members + energy.offsets[c + 1]);
+        NodeIndex n_nodes = energy.n_nodes;
+        for (std::int64_t c = 0; c < energy.n_cliques; ++c) {
+            if (energy.size(c) < 3) continue;
+            for (std::int64_t m = energy.offsets[c]; m < energy.offsets[c + 1]; ++m) {
+                const NodeIndex i = energy.members[m];
+                edges.insert(edges.end(), {i, n_nodes, n_nodes + 1, i});
+            }
+            n_nodes += 2;
+        }
+        return {n_nodes, edges.data(), static_cast<std::int64_t>(edges.size() / 2)};
+    }
+
+    double apply(Label* labels, double least, bool truncate) {
+        // From t = 0 of a swap the labels may be far; of an expansion they are t = 0.
+        CompensatedSum change;
+        cut(truncate);
+        changed_.assign(at(energy_.n_nodes), 0);
+        bool any = false;
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
+            if (chosen(i) == labels[i]) continue;
+            changed_[at(i)] = any = true;
+            change.add(energy_.unary_cost(i, chosen(i)) - energy_.unary_cost(i, labels[i]));
+        }
+        if (!any) return 0;
+        network_.visit([&](const auto& flow) {
+            const auto& layout = flow.layout();
+            for (std::int64_t e = 0; e < energy_.n_edges; ++e) {
+                const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
+                if (changed_[at(a)] | changed_[at(b)]) change.add(energy_.pair_cost(e, chosen(a), chosen(b)) - energy_.pair_cost(e, labels[a], labels[b]));
+            }
+        });
+        for (std::int64_t c = 0; c < energy_.n_cliques; ++c)
+            change.add(energy_.clique_cost(c, [&](NodeIndex i) { return chosen(i); }) - energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
+        if (!(change.value() < -least)) return 0;
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) labels[i] = chosen(i);
+        return change.value();
+    }
+
+    template <class Use>
+    void each_term(const Use& use, const Label* labels) const {
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) use(energy_.unary_cost(i, labels[i]));
+        network_.visit([&](const auto& flow) {
+            const auto& layout = flow.layout();
+            for (std::int64_t e = 0; e < energy_.n_edges; ++e) {
+                const NodeIndex a = layout.tail(e);
+                use(energy_.pair_cost(e, labels[a], labels[layout.head(a, layout.slot(e))]));
+            }
+        });
+        for (std::int64_t c = 0; c < energy_.n_cliques; ++c) use(energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
+    }
+
+    // The best move; into taken_. Returns the change of energy from t = 0 (with `truncate` no less than it).
+    double cut(bool truncate) {
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i)
+            cost_[at(i)] = is_free(i) ? energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]) : 0.0;
+        return network_.visit([&](auto& flow) {
+            flow.clear();
+            for (std::int64_t e = 0; e < energy_.n_edges; ++e)
+                add_pair(flow, e, truncate, [&](Label a, Label b) { return energy_.pair_cost(e, a, b); });
+            add_cliques(flow, truncate);
+            for (NodeIndex i = 0; i < energy_.n_nodes; ++i) flow.add_terminals(i, 0, cost_[at(i)]);
+            const double value = flow.solve();
+            taken_.resize(at(energy_.n_nodes));
+            for (NodeIndex i = 0; i < energy_.n_nodes; ++i) taken_[at(i)] = flow.on_source_side(i);
+            return value;
+        });
+    }
+
+    // cost(t_a, t_b) = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
+    // turned around, which makes shorter paths: both directions have the same capacity.
+    template <class Flow, class Cost>
+    void add_pair(Flow& flow, std::int64_t e, bool truncate, const Cost& cost) {
+        const auto& layout = flow.layout();
+        const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
+        const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
+        if (a0 == a1) {
+            if (b0 != b1) cost_[at(b)] += cost(a0, b1) - cost(a0, b0);
+            return;
+        }
+        if (b0 == b1) {
+            cost_[at(a)] += cost(a1, b0) - cost(a0, b0);
+            return;
+        }
+        const double A = cost(a0, b0), C = cost(a1, b0), D = cost(a1, b1);
+        double B = cost(a0, b1);
+        double weight = B + C - A - D;
+        if (weight < 0) {
+            // Rounding may leave a little less than nothing; B is raised by it, and never lowered.
+            if (!truncate && weight < -kRounding * (std::fabs(A) + std::fabs(B) + std::fabs(C) + std::fabs(D))) refuse(e, a, b, A + D, B + C);
+            B -= 0.5 * weight;
+            weight = 0;
+        }
+        cost_[at(a)] += D - B + 0.5 * weight;
+        cost_[at(b)] += B - A - 0.5 * weight;
+        if (!flow.add_capacities(a, layout.slot(e), 0.5 * weight, 0.5 * weight)) throw std::logic_error("a pair was given a negative capacity");
+    }
+
+    // A clique that costs c0 if no free member takes its label one, c1 if all do, and m >= c0, c1 otherwise, costs
+    // c0 + (m - c0) [some t_i = 1] + (m - c1) ([some t_i = 0] - 1). Its first auxiliary node is pulled to the source side by any
+    // member there, and costs m - c0; the second one may be on the source side, a gain of m - c1, if all members are. Arcs as strong
+    // as the node itself are strong enough.
+    template <class Flow>
+    void add_cliques(Flow& flow, bool truncate) {
+        const auto& layout = flow.layout();
+        std::int64_t pair = energy_.n_edges, arc = energy_.n_edges;
+        for (std::int64_t c = 0; c < energy_.n_cliques; ++c) arc += is_pair(energy_.size(c));
+        NodeIndex auxiliary = energy_.n_nodes;
+        for (std::int64_t c = 0; c < energy_.n_cliques; ++c) {
+            const std::int64_t begin = energy_.offsets[c], end = energy_.offsets[c + 1];
+            if (end - begin == 1) {
+                const NodeIndex i = energy_.members[begin];
+                cost_[at(i)] += energy_.uniform_cost(c, one_[at(i)]) - energy_.uniform_cost(c, zero_[at(i)]);
+                continue;
+            }
+            if (is_pair(end - begin)) {
+                add_pair(flow, pair++, truncate, [&](Label a, Label b) { return a == b ? energy_.uniform_cost(c, a) : energy_.mixed[c]; });
+                continue;
+            }
+            const double none = energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return zero_[at(i)]; });
+            const double all = energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return one_[at(i)]; });
+            bool any_free = false;
+            for (std::int64_t m = begin; m < end && !any_free; ++m) any_free = is_free(energy_.members[m]);
+            if (any_free) {
+                if (none > 0) flow.add_terminals(auxiliary, 0, none);
+                if (all > 0) flow.add_terminals(auxiliary + 1, 0, -all);
+                for (std::int64_t m = begin; m < end && (none > 0 || all > 0); ++m) {
+                    if (!is_free(energy_.members[m])) continue;
+                    const std::int64_t e = arc + 2 * (m - begin);
+                    const bool added = (!(none > 0) || flow.add_capacities(energy_.members[m], layout.slot(e), none, 0)) &&
+                                       (!(all > 0) || flow.add_capacities(auxiliary + 1, layout.slot(e + 1), all, 0));
+                    if (!added) throw std::logic_error("a clique was given a negative capacity");
+                }
+            }
+            arc += 2 * (end - begin);
+            auxiliary += 2;
+        }
+    }
+
+    [[noreturn]] void refuse(std::int64_t e, NodeIndex a, NodeIndex b, double equal, double different) const {
+        std::ostringstream text;
+        const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
+        text << "costs of edges[" << e << "] = (" << a << ", " << b << ") are not submodular: d(" << a0 << ", " << b0 << ") + d(" << a1 << ", " << b1
+             << ") = " << equal << " is more than d(" << a0 << ", " << b1 << ") + d(" << a1 << ", " << b0 << ") = " << different;
+        throw std::invalid_argument(text.str());
+    }
+
+    // Of the sizes of the four costs of a pair: what they may lack to be submodular.
+    static constexpr double kRounding = 1e-9;
+
+    PottsEnergy energy_;
+    structures::FlowNetwork<double> network_;
+    std::vector<Label> zero_, one_;
+    std::vector<double> cost_;  // of t_i = 1
+    std::vector<std::uint8_t> taken_, changed_;
+};
+
+}  // namespace maxmargin::labeling
