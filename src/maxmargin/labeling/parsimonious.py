@@ -138,9 +138,11 @@ def parsimonious(
             ends = best.distinct()
 
             def polish(k: int) -> None:
-                if not clock.over():
-                    found = Expander(energy).descend(ends[k], clock=clock, max_sweeps=max_sweeps)
-                    best.add(len(tasks) + k, found.labels, found.n_cuts, found.finished)
+                if clock.over():
+                    best.finished = False
+                    return
+                found = Expander(energy).descend(ends[k], clock=clock, max_sweeps=max_sweeps)
+                best.add(len(tasks) + k, found.labels, found.n_cuts, found.finished)
 
             _run(polish, len(ends), n_jobs, clock)
     except KeyboardInterrupt:
