@@ -63,7 +63,11 @@ class CliqueMove {
             if (u >= 0 && v >= 0 && lack > 0) first += lack / 2, second += lack / 2;
             if (u >= 0) linear(u) += first - neither;
             if (v >= 0) linear(v) += u >= 0 ? both - first : second - neither;
-            if (u >= 0 && v >= 0) add_arc(v, u, std::max(0.0, -lack));
+            if (u < 0 || v < 0 || !(lack < 0)) continue;
+            // What remains, -lack if only v moves, is half turned around: equal capacities both ways make shorter paths.
+            linear(u) += lack / 2;
+            linear(v) -= lack / 2;
+            add_arc(v, u, -lack / 2, -lack / 2);
         }
     }
 
@@ -97,12 +101,12 @@ class CliqueMove {
         const auto n = static_cast<NodeIndex>(linear_.size());
         std::fill(moved, moved + variable_.size(), std::uint8_t{0});
         if (n == 0) return 0;
-        MaxFlow<double, ArcLists<double>> flow(ArcLists<double>(n, ends_.data(), static_cast<std::int64_t>(capacity_.size())));
+        MaxFlow<double, ArcLists<double>> flow(ArcLists<double>(n, ends_.data(), static_cast<std::int64_t>(forward_.size())));
         for (NodeIndex u = 0; u < n; ++u) flow.add_terminals(u, 0, linear(u));
-        for (std::size_t a = 0; a < capacity_.size(); ++a) {
+        for (std::size_t a = 0; a < forward_.size(); ++a) {
             const auto e = static_cast<std::int64_t>(a);
             // Not negative, hence never refused.
-            (void)flow.add_capacities(flow.layout().tail(e), flow.layout().slot(e), capacity_[a], 0);
+            (void)flow.add_capacities(flow.layout().tail(e), flow.layout().slot(e), forward_[a], backward_[a]);
         }
         flow.solve();
         for (std::size_t i = 0; i < variable_.size(); ++i)
@@ -110,8 +114,9 @@ class CliqueMove {
         CompensatedSum change;
         for (NodeIndex u = 0; u < n; ++u)
             if (flow.on_source_side(u)) change.add(linear(u));
-        for (std::size_t a = 0; a < capacity_.size(); ++a)
-            if (flow.on_source_side(ends_[2 * a]) && !flow.on_source_side(ends_[2 * a + 1])) change.add(capacity_[a]);
+        for (std::size_t a = 0; a < forward_.size(); ++a)
+            if (const bool first = flow.on_source_side(ends_[2 * a]); first != flow.on_source_side(ends_[2 * a + 1]))
+                change.add(first ? forward_[a] : backward_[a]);
         return change.value();
     }
 
@@ -122,12 +127,12 @@ class CliqueMove {
         linear_.push_back(cost);
         return static_cast<std::int32_t>(linear_.size() - 1);
     }
-    // Paid if u moves and v does not.
-    void add_arc(std::int32_t u, std::int32_t v, double capacity) {
-        if (!(capacity > 0)) return;
+    // Paid if u moves and v does not, and the other way round.
+    void add_arc(std::int32_t u, std::int32_t v, double forward, double backward = 0) {
         ends_.push_back(u);
         ends_.push_back(v);
-        capacity_.push_back(capacity);
+        forward_.push_back(forward);
+        backward_.push_back(backward);
     }
     void add_some_move(const std::vector<std::int32_t>& members, double cost) {
         if (!(cost > 0) || members.empty()) return;
@@ -155,7 +160,7 @@ class CliqueMove {
     std::vector<std::int32_t> variable_;  // of every node, -1 if it has nothing to choose
     std::vector<double> linear_;          // what moving costs, or choosing the source side for an extra node
     std::vector<std::int32_t> ends_;
-    std::vector<double> capacity_;
+    std::vector<double> forward_, backward_;
 };
 
 // How much less a set of labels costs under the diameter diversity without one of them, whatever else leaves with it: for every

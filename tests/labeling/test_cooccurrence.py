@@ -8,7 +8,7 @@ from clique_cases import COSTS, all_labelings, least, random_edges, random_energ
 
 from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, PnPotts, cooccurrence
 from maxmargin.labeling.clique_moves import Terms
-from maxmargin.labeling.cooccurrence import Expander, best_constant
+from maxmargin.labeling.cooccurrence import Expander
 
 
 def bounded(expander, labels, alpha, moved):
@@ -109,9 +109,8 @@ def test_both_starts_are_tried():
     """Heavy cliques need the best constant labeling, light ones the cheapest labels."""
     rng = np.random.default_rng(0)
     unary = rng.uniform(0, 1, (8, 8, 5))
-    for weight, start in ((10.0, None), (0.01, unary.argmin(axis=2))):
+    for weight, start in ((10.0, "constant"), (0.01, "unary"), (0.01, unary.argmin(axis=2))):
         energy = Energy.grid(unary, "potts", weights=0.0, cliques=Cliques.windows((8, 8), 4, Diameter("linear"), weight))
-        start = best_constant(energy).reshape(8, 8) if start is None else start
         found = cooccurrence(energy)
         assert found.labels.shape == (8, 8)
         assert found.energy <= cooccurrence(energy, init=start).energy
@@ -138,7 +137,7 @@ def test_limits():
     assert cooccurrence(energy, max_sweeps=1).status == "max_sweeps"
     seen = []
 
-    def stop(value):
+    def stop(value, bound):
         seen.append(value)
         if len(seen) == 2:
             raise KeyboardInterrupt

@@ -157,7 +157,7 @@ def test_limits():
     assert stopped.energy == pytest.approx(energy.unary.sum(axis=0).min())
     assert hierarchical(energy, init=full.labels, time_limit=1e-9).energy == full.energy
 
-    def stop(value):
+    def stop(value, bound):
         raise KeyboardInterrupt
 
     for n_jobs in (1, 2):

@@ -34,8 +34,9 @@ def test_the_least_energy_is_chosen(tree):
 
 def test_more_trees_are_never_worse():
     energy = lattice(1)
-    values = [parsimonious(energy, random_state=3, n_trees=k, linkage=False, refine=False).energy for k in (1, 2, 4, 8)]
-    assert (np.diff(values) <= 0).all()
+    for refine in (True, False):
+        values = [parsimonious(energy, random_state=3, n_trees=k, linkage=False, refine=refine).energy for k in (1, 2, 4, 8)]
+        assert (np.diff(values) <= 0).all()
 
 
 @pytest.mark.parametrize("kind", COSTS)
@@ -141,7 +142,7 @@ def test_limits_and_init():
     for n_jobs in (1, 2):
         seen = []
 
-        def stop(value, seen=seen):
+        def stop(value, bound, seen=seen):
             seen.append(value)
             if len(seen) == 2:
                 raise KeyboardInterrupt

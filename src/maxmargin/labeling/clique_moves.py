@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Int32s, Ints
 from maxmargin.labeling.cliques import Cliques
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.moves import check_init
+from maxmargin.labeling.result import Callback
 
 # A move counts if it lowers the energy by more than this part of it.
 TOLERANCE = 1e-9
-# Told the energy of the labels after every accepted move.
-Callback = Callable[[float], None]
 
 
 class Clock:
@@ -59,6 +60,14 @@ class Clock:
         if self.interrupted:
             return "interrupted"
         return "converged" if finished else "time_limit" if self.over() else "max_sweeps"
+
+
+def starts(energy: Energy, init: str | ArrayLike | None) -> list[Ints]:
+    """Labels to start from: given ones, those of least unary cost, the best single label ("constant"), or both ("best")."""
+    if init is None:
+        return []
+    names = ["unary", "constant"] if isinstance(init, str) and init == "best" else [init]
+    return [check_init(energy, name).astype(np.int64) for name in names]
 
 
 @dataclass
@@ -207,7 +216,7 @@ def sweep(
                 labels, energy, failed = after, lower, 0
                 history.append(energy)
                 if callback is not None:
-                    callback(energy)
+                    callback(energy, None)
     except KeyboardInterrupt:
         # Everybody stops, and what was reached is kept.
         clock.interrupt()

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.labeling.clique_moves import Callback, Clock, Descent, Terms, present_labels, sweep
+from maxmargin.labeling.clique_moves import Clock, Descent, Terms, present_labels, starts, sweep
 from maxmargin.labeling.cliques import Cliques, PnPotts
 from maxmargin.labeling.diversities import Diversity
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.result import Callback, Labeling
 
 
 def cooccurrence(
     energy: Energy,
     *,
-    init: ArrayLike | None = None,
+    init: str | ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -34,9 +34,9 @@ def cooccurrence(
     Parameters
     ----------
     energy : Energy
-    init : array of labels, optional
-        Where to start. By default twice, from the cheapest label of every node and from the best single label for all; the better
-        result is kept. The first is good for light cliques, the second for heavy ones.
+    init : {"unary", "constant", "best"} or labels, optional
+        Where to start: from labels of least unary cost, from the best single label for all nodes, or from one after the other,
+        which is the default; the better result is kept. The first is good for light cliques, the second for heavy ones.
     random_state : int or Generator, optional
         Labels are tried in the order of their numbers, or in a random one if given.
     max_sweeps : int, optional
@@ -44,7 +44,7 @@ def cooccurrence(
     time_limit : float, optional
         Seconds.
     callback : callable, optional
-        Told the energy after every accepted move.
+        Called with the energy after every accepted move, and None.
 
     Examples
     --------
@@ -56,8 +56,10 @@ def cooccurrence(
     clock = Clock(time_limit)
     expander = Expander(energy)
     order = None if random_state is None else np.random.default_rng(random_state).permutation(energy.n_labels)
-    starts = [energy.check_labels(init, "init")] if init is not None else [cheapest(energy), best_constant(energy)]
-    ends = [expander.descend(one, clock=clock, max_sweeps=max_sweeps, order=order, callback=callback) for one in starts]
+    ends = [
+        expander.descend(one, clock=clock, max_sweeps=max_sweeps, order=order, callback=callback)
+        for one in starts(energy, "best" if init is None else init)
+    ]
     best = min(ends, key=lambda end: end.energy)
     finished = all(end.finished for end in ends)
     return Labeling(
@@ -142,14 +144,3 @@ def _bound(cliques: Cliques, present: Booleans, alpha: int) -> tuple[Floats, Flo
         return some_move, some_stay, np.zeros(present.shape)
     assert isinstance(cost, Diversity)
     return np.maximum(some_move, 0.0), np.zeros(len(present)), cost.savings(present, alpha)
-
-
-def cheapest(energy: Energy) -> Ints:
-    """The cheapest label of every node by itself."""
-    return np.asarray(energy.unary.argmin(axis=1))
-
-
-def best_constant(energy: Energy) -> Ints:
-    """The best labeling that gives all nodes one label."""
-    values = [energy.energy(np.full(energy.n_nodes, label)) for label in range(energy.n_labels)]
-    return np.full(energy.n_nodes, int(np.argmin(values)))

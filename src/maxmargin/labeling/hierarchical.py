@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Ints
-from maxmargin.labeling.clique_moves import Callback, Clock, Terms, sweep
+from maxmargin.labeling.clique_moves import Clock, Terms, starts, sweep
 from maxmargin.labeling.diversities import Diameter
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.result import Callback, Labeling
 from maxmargin.labeling.trees import HST, fit_heights
 
 _ROUNDING = 1e-9
@@ -29,7 +29,7 @@ def hierarchical(
     energy: Energy,
     tree: HST | None = None,
     *,
-    init: ArrayLike | None = None,
+    init: str | ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -45,8 +45,8 @@ def hierarchical(
         its distances.
     tree : HST, optional
         That of the cliques by default.
-    init : array of labels, optional
-        Returned if nothing better is found.
+    init : {"unary", "constant", "best"} or labels, optional
+        Returned if nothing better is found; fusions start from their own labelings.
     random_state : int or Generator, optional
         Not used; there is nothing random.
     max_sweeps : int, optional
@@ -54,7 +54,7 @@ def hierarchical(
     time_limit : float, optional
         Seconds; after that, fusions keep the best of their children.
     callback : callable, optional
-        Told the least energy of the labelings of a subtree after every fusion.
+        Called with the least energy of all labelings of subtrees after every level of the tree, and None.
     n_jobs : int
         Threads that fuse below different nodes; the result is the same for any number.
 
@@ -71,16 +71,16 @@ def hierarchical(
     tree = _tree_of(energy) if tree is None else tree
     if tree.n_labels != energy.n_labels:
         raise ValueError(f"tree has {tree.n_labels} labels, but the energy has {energy.n_labels}")
-    fallback = energy.unary.argmin(axis=1) if init is None else energy.check_labels(init, "init")
+    given = min(starts(energy, "unary" if init is None else init), key=energy.energy)
     try:
         found = fuse_tree(energy, tree, clock=clock, max_sweeps=max_sweeps, n_jobs=n_jobs, callback=callback)
         labels, n_cuts, history, finished = found.labels, found.n_cuts, found.history, found.finished
     except KeyboardInterrupt:
         clock.interrupt()
-        labels, n_cuts, history, finished = fallback, 0, [], False
+        labels, n_cuts, history, finished = given, 0, [], False
     value = energy.energy(labels)
-    if init is not None and (given := energy.energy(fallback)) < value:
-        labels, value = fallback, given
+    if init is not None and energy.energy(given) < value:
+        labels, value = given, energy.energy(given)
     return Labeling(
         labels.reshape(energy.shape),
         value,
@@ -155,7 +155,7 @@ def fuse_tree(
                 n_cuts, finished = n_cuts + fused.n_cuts, finished and fused.finished
             history.append(min(one.energy for one in done.values()))
             if callback is not None:
-                callback(history[-1])
+                callback(history[-1], None)
     root = done[tree.root]
     return TreeResult(root.labels, root.energy, n_cuts, finished, history)
 

@@ -10,13 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.labeling.cliques import PnPotts
+from maxmargin.labeling.cooccurrence import cooccurrence
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.exhaustive import exhaustive
+from maxmargin.labeling.hierarchical import hierarchical
 from maxmargin.labeling.moves import NotSubmodularError, expansion, mincut, swap
+from maxmargin.labeling.parsimonious import parsimonious
 from maxmargin.labeling.result import Callback, Labeling
 
 # Every one: (energy, *, init, random_state, max_sweeps, time_limit, callback, ...) -> Labeling
-METHODS: dict[str, Callable[..., Labeling]] = {"mincut": mincut, "expansion": expansion, "swap": swap, "exhaustive": exhaustive}
+METHODS: dict[str, Callable[..., Labeling]] = {
+    "mincut": mincut,
+    "expansion": expansion,
+    "swap": swap,
+    "hierarchical": hierarchical,
+    "parsimonious": parsimonious,
+    "cooccurrence": cooccurrence,
+    "exhaustive": exhaustive,
+}
 # So few labelings are tried faster than anything else.
 _FEW = 20_000
 

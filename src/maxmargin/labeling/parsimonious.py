@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Ints
-from maxmargin.labeling.clique_moves import Callback, Clock
+from maxmargin.labeling.clique_moves import Clock, starts
 from maxmargin.labeling.cliques import Cliques
 from maxmargin.labeling.cooccurrence import Expander
 from maxmargin.labeling.diversities import Diameter, Diversity, diameter_ratio
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.hierarchical import TreeResult, fuse_tree, guarantee
+from maxmargin.labeling.hierarchical import fuse_tree, guarantee
 from maxmargin.labeling.metrics import why_no_metric
-from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.result import Callback, Labeling
 from maxmargin.labeling.trees import HST, fit_heights, linkage_tree, random_tree, refit_heights
 
 
@@ -38,7 +38,7 @@ class ParsimoniousLabeling(Labeling):
         Energies of the labelings of the trees, before polishing; the random trees first, then that of complete linkage. With
         several scales there is one for each scale of a tree.
     unrefined : float
-        Energy of the best of them: what polishing began with.
+        Energy of the best of them: what there was before polishing.
     """
 
     energies: list[float] = field(default_factory=list)
@@ -48,7 +48,7 @@ class ParsimoniousLabeling(Labeling):
 def parsimonious(
     energy: Energy,
     *,
-    init: ArrayLike | None = None,
+    init: str | ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -68,7 +68,7 @@ def parsimonious(
     ----------
     energy : Energy
         With cliques that cost by a Diversity or PnPotts; pairwise costs are welcome too.
-    init : array of labels, optional
+    init : {"unary", "constant", "best"} or labels, optional
         A labeling that competes with those of the trees.
     random_state : int or Generator, optional
         Every tree has a seed of its own, so that the first trees are the same whatever ``n_trees`` is.
@@ -77,7 +77,7 @@ def parsimonious(
     time_limit : float, optional
         Seconds.
     callback : callable, optional
-        Told the least energy whenever a tree is done, and after every accepted move of polishing.
+        Called with the least energy, and None, whenever a tree is done and whenever its labeling is polished.
     n_trees : int
         Random trees.
     linkage : bool
@@ -94,7 +94,7 @@ def parsimonious(
         What the diameters of trees are multiplied with where the diversity is not a diameter, one after the other. By default 1,
         a typical ratio of diversity and diameter, and the largest possible one, for which a guarantee is known.
     refine : bool
-        Whether to go on from the best labeling by expansion moves on the energy itself.
+        Whether to go on from the labelings of all trees by expansion moves on the energy itself (see `cooccurrence`).
     n_jobs : int
         Threads; the result is the same for any number.
 
@@ -113,42 +113,53 @@ def parsimonious(
         raise ValueError(f"n_trees={n_trees!r} must be positive, or 0 with linkage=True")
     if n_jobs < 1:
         raise ValueError(f"n_jobs={n_jobs!r} must be at least 1")
-    given = None if init is None else energy.check_labels(init, "init")
-    expander = Expander(energy)
+    given = min(starts(energy, init), key=energy.energy, default=None)
+    Expander(energy)  # complains about costs that no move suits
     trees = sample_trees(energy, n_trees, r=r, linkage=linkage, random_state=random_state)
     tasks = [(one, factor) for one in trees for factor in _scales(energy, scales)]
     best = _Best(energy, given, callback)
 
-    def work(k: int) -> None:
+    def fuse(k: int) -> None:
         # One tree at least, so that there is a labeling; it ends soon when time is over.
         if k > 0 and clock.over():
             return
         substitute = Surrogate.of(energy, tasks[k][0], refit=tree == "refitted", scale=tasks[k][1], pairwise=pairwise)
         found = fuse_tree(substitute.energy, substitute.tree, clock=clock, max_sweeps=max_sweeps)
-        best.add(k, found, substitute.guarantee() if found.finished else None)
+        best.add(k, found.labels, found.n_cuts, found.finished)
+        if found.finished:
+            best.guarantees.append(substitute.guarantee() or np.inf)
 
+    unrefined: list[float] = []
     try:
-        _run(work, len(tasks), n_jobs, clock)
+        _run(fuse, len(tasks), n_jobs, clock)
+        best.finished = best.finished and len(best.energies) == len(tasks)
+        unrefined = best.energies
+        if refine:
+            ends = best.distinct()
+
+            def polish(k: int) -> None:
+                if clock.over():
+                    best.finished = False
+                    return
+                found = Expander(energy).descend(ends[k], clock=clock, max_sweeps=max_sweeps)
+                best.add(len(tasks) + k, found.labels, found.n_cuts, found.finished)
+
+            _run(polish, len(ends), n_jobs, clock)
     except KeyboardInterrupt:
         clock.interrupt()
     labels = best.labels()
-    unrefined, history, n_cuts, finished = energy.energy(labels), best.history, best.n_cuts, best.finished
-    if refine and not clock.over():
-        polished = expander.descend(labels, clock=clock, max_sweeps=max_sweeps, callback=callback)
-        labels, n_cuts, finished = polished.labels, n_cuts + polished.n_cuts, finished and polished.finished
-        history += polished.history[1:]
-    finished = finished and best.n_done == len(tasks)
+    unrefined = unrefined or best.energies
     return ParsimoniousLabeling(
         labels.reshape(energy.shape),
         energy.energy(labels),
         "parsimonious",
         guarantee=best.guarantee,
-        history=history,
-        n_cuts=n_cuts,
+        history=best.history,
+        n_cuts=best.n_cuts,
         seconds=clock.seconds,
-        status=clock.status(finished),
-        energies=best.energies,
-        unrefined=unrefined,
+        status=clock.status(best.finished),
+        energies=unrefined,
+        unrefined=min(unrefined, default=np.inf),
     )
 
 
@@ -294,36 +305,38 @@ class _Best:
         self._found: dict[int, tuple[float, Ints]] = {}
         self._lock = threading.Lock()
         self.n_cuts, self.finished = 0, True
-        self._guarantees: list[float] = []
+        self.guarantees: list[float] = []
 
-    def add(self, k: int, found: TreeResult, proved: float | None) -> None:
-        value = self._energy.energy(found.labels)
+    def add(self, k: int, labels: Ints, n_cuts: int, finished: bool) -> None:
+        """The labeling of task k."""
+        value = self._energy.energy(labels)
         with self._lock:
-            self._found[k] = value, found.labels
-            self.n_cuts += found.n_cuts
-            self.finished = self.finished and found.finished
-            if proved is not None:
-                self._guarantees.append(proved)
+            self._found[k] = value, labels
+            self.n_cuts += n_cuts
+            self.finished = self.finished and finished
             if self._callback is not None:
-                self._callback(min(self.energies))
-
-    @property
-    def n_done(self) -> int:
-        return len(self._found)
+                self._callback(min(self.energies), None)
 
     @property
     def energies(self) -> list[float]:
+        """Of the tasks that are done, in their order."""
         return [self._found[k][0] for k in sorted(self._found)]
 
     @property
     def history(self) -> list[float]:
-        """The least energy after every tree."""
+        """The least energy after every task."""
         return np.minimum.accumulate(self.energies).tolist() if self._found else []
 
     @property
     def guarantee(self) -> float | None:
         """The labels are at least as good as those of every tree, so the best of the guarantees holds."""
-        return min(self._guarantees, default=None)
+        least = min(self.guarantees, default=np.inf)
+        return least if np.isfinite(least) else None
+
+    def distinct(self) -> list[Ints]:
+        """All labelings so far, each once."""
+        known = {labels.tobytes(): labels for _, (_, labels) in sorted(self._found.items())}
+        return list(known.values())
 
     def labels(self) -> Ints:
         """The best labels; of equally good ones those of the first tree, whichever was done first."""

@@ -375,18 +375,20 @@ def linkage_tree(distances: ArrayLike) -> HST:
            [1., 0., 4.],
            [4., 4., 0.]])
     """
-    from scipy.cluster.hierarchy import linkage
-    from scipy.spatial.distance import squareform
-
     d = check_metric(distances)
     n_labels = len(d)
     if n_labels == 1:
         return HST([-1], heights=[0.0])
-    merged = linkage(squareform(d, checks=False), method="complete")
-    parents = np.full(2 * n_labels - 1, -1)
-    for k, (a, b) in enumerate(merged[:, :2].astype(np.int64)):
-        parents[[a, b]] = n_labels + k
-    return refit_heights(HST(parents, heights=np.concatenate([np.zeros(n_labels), merged[:, 2] / 2])), d)
+    apart = d + np.diag(np.full(n_labels, np.inf))
+    parents, node_of = np.full(2 * n_labels - 1, -1), np.arange(n_labels)
+    for node in range(n_labels, 2 * n_labels - 1):
+        a, b = np.unravel_index(int(np.argmin(apart)), apart.shape)
+        parents[node_of[[a, b]]] = node
+        node_of[a] = node
+        # Two clusters are as far apart as the farthest of their labels; the second one is gone.
+        apart[a] = apart[:, a] = np.maximum(apart[a], apart[b])
+        apart[b] = apart[:, b] = apart[a, a] = np.inf
+    return refit_heights(HST(parents, lengths=np.ones(len(parents))), d)
 
 
 def check_metric(distances: ArrayLike) -> Floats:
