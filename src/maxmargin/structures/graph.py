@@ -265,6 +265,7 @@ def _best_of_messages(x: Graph, unary: Floats, tables: Floats, weights: Floats, 
     """The labeling that messages find, improved label by label, and minus the lower bound of the costs."""
     messages = x.messages(unary.shape[1])
     unary, tables = np.ascontiguousarray(unary), np.ascontiguousarray(tables)
+    messages.clear()
     labels, _, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _TOLERANCE)
     energy, labels = messages.descend(unary, tables, weights, labels)
     bound = energy if messages.is_forest else min(float(bounds.max()), energy)
