@@ -23,7 +23,7 @@ QID = np.repeat(np.arange(4), 10)
 BLOCKS = [RNG.normal(size=(n, 2)) for n in (4, 2, 3, 5, 4, 3)]
 LABELS = [(x[:, 0] + 0.5 * RNG.normal(size=len(x)) > 0).astype(int) for x in BLOCKS]
 TREES = [Tree(x, np.arange(-1, len(x) - 1)) for x in BLOCKS]
-GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in BLOCKS]
+GRAPHS = [(np.insert(x, 2, 1, axis=1), np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in BLOCKS]
 SHAPES = [(2, 3), (3, 3), (1, 4), (4, 2), (2, 2), (3, 4)]
 MASKS = [(np.arange(h * w).reshape(h, w) % 5 > 1).astype(int) for h, w in SHAPES]
 IMAGES = [np.dstack([y + np.sin(7.0 * np.arange(y.size)).reshape(y.shape), np.ones(y.shape)]) for y in MASKS]

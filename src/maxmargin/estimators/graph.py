@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Floats, Int32s
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
-from maxmargin.labeling.energy import GRID_STEPS, grid_edges
+from maxmargin.inference.flow import GRID_STEPS
+from maxmargin.labeling.energy import grid_edges
 from maxmargin.problems import GraphProblem
 from maxmargin.problems.weighted import weighted
 from maxmargin.structures import GraphStructure, predict
@@ -25,7 +26,8 @@ GRAPH: dict[str, Any] = {
     "classes_": ("classes",),
     "coef_": ("classes", "n_features_in_"),
     "edge_coef_": ("edge weights",),
-    "pairwise_": ("edge features", "classes", "classes"),
+    "n_edge_features_": int,
+    "pairwise_": ("n_edge_features_", "classes", "classes"),
 }
 
 
@@ -50,7 +52,7 @@ class GraphSVM(SampleEstimator):
         ``>= 0``. Symmetric: a score of every pair of labels, whichever end of the edge has which. Antisymmetric: scores that
         change sign with the direction of the edge. Free: a score of the first end's label with the second's.
     class_weight : "balanced" or mapping of label to number, optional
-        What a wrong label costs, by the true one; as in scikit-learn.
+        What a wrong label costs, by the true one, with weights as in scikit-learn: the margin by which it must lose.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
         ``coef_``, row by row, and of ``edge_coef_``.
@@ -60,8 +62,8 @@ class GraphSVM(SampleEstimator):
     classes_ : array of shape (K,)
     coef_ : array of shape (K, p)
         Weights of the node features for each label.
-    n_features_in_ : int
-        p.
+    n_features_in_, n_edge_features_ : int
+        p and q.
     edge_coef_ : array of shape (m,)
         Weights of the edge features, one feature after the other: its penalty for different labels if it is attractive, never
         negative; scores of pairs ``k <= l`` (symmetric), ``k < l`` (antisymmetric), or of all, row by row (free).
@@ -100,24 +102,23 @@ class GraphSVM(SampleEstimator):
             costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
         labels = [np.searchsorted(self.classes_, own) for own in truth]
         problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs)
-        self.n_features_in_ = problem.structure.n_inputs
-        self._structure = problem.structure
+        self.n_features_in_, self.n_edge_features_ = problem.structure.n_inputs, problem.structure.n_edge_inputs
         return weighted(problem, sample_weight)
 
     def _keep(self, weights: Floats) -> None:
         K, p = len(self.classes_), self.n_features_in_
         self.coef_ = weights[: K * p].reshape(K, p).copy()
         self.edge_coef_ = weights[K * p :].copy()
-        self.pairwise_ = self._structure.tables(self.edge_coef_)
+        self.pairwise_ = self._structure().tables(self.edge_coef_)
 
-    def _restore(self) -> None:
-        self._structure = GraphStructure(self.n_features_in_, len(self.pairwise_), len(self.classes_), self.pairwise)
+    def _structure(self) -> GraphStructure:
+        return GraphStructure(self.n_features_in_, self.n_edge_features_, len(self.classes_), self.pairwise)
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """The best labels of every graph that inference finds."""
         check_is_fitted(self)
         weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
-        return [self.classes_[labels] for labels in predict(self._structure, X, weights)]
+        return [self.classes_[labels] for labels in predict(self._structure(), X, weights)]
 
     def score(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> float:
         """Mean over the graphs of the fraction of right labels."""
@@ -186,9 +187,9 @@ class GridSVM(GraphSVM):
                 raise ValueError(f"image {k} must have shape (H, W, features), but has shape {image.shape}")
         return images
 
-    def _graph(self, image: Floats) -> tuple[Floats, Ints, Floats]:
+    def _graph(self, image: Floats) -> tuple[Floats, Int32s, Floats]:
         """The image as a graph; features of edges are ordered by step, then first and second end."""
-        nodes, n_steps = image.reshape(-1, image.shape[2]), len(GRID_STEPS[self.connectivity])
+        nodes, n_steps = np.asarray(image.reshape(-1, image.shape[2])), len(GRID_STEPS[self.connectivity])
         edges, numbers = grid_edges(image.shape[:2], self.connectivity)
         step = numbers // len(nodes)
         if self.edge_features == "constant":
