@@ -41,7 +41,7 @@ class MessagePassing {
         }
         return nb::make_tuple(array_of(std::move(found.labels)), array_of(std::move(found.energies)), array_of(std::move(found.bounds)), found.converged);
     }
-    nb::tuple descend(Table unary, Reals tables, Values weights, Int32s labels) {
+    nb::tuple descend(Table unary, Reals tables, Values weights, Int32s labels, int patience, std::uint32_t seed) {
         const PairCosts pairs = checked(unary, tables, weights, "dense", 0.0, 0.0);
         require(labels.size() == unary.shape(0), "labels must have one entry for each node");
         std::vector<std::int32_t> own(labels.data(), labels.data() + labels.size());
@@ -50,7 +50,7 @@ class MessagePassing {
         {
             nb::gil_scoped_release unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
-            energy = messages_->descend({unary.data(), pairs}, own.data());
+            energy = messages_->descend_forests({unary.data(), pairs}, own.data(), patience, seed);
         }
         return nb::make_tuple(energy, array_of(std::move(own)));
     }
@@ -91,5 +91,5 @@ void bind_messages(nb::module_& m) {
         .def_prop_ro("is_forest", &MessagePassing::is_forest)
         .def("clear", &MessagePassing::clear)
         .def("run", &MessagePassing::run, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "kind"_a, "slope"_a, "limit"_a, "n_sweeps"_a, "tolerance"_a)
-        .def("descend", &MessagePassing::descend, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "labels"_a.noconvert());
+        .def("descend", &MessagePassing::descend, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "labels"_a.noconvert(), "patience"_a, "seed"_a);
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "numeric/clones.hpp"
@@ -135,6 +136,24 @@ class Messages {
         return energy(costs, labels);
     }
 
+    // Give all nodes of a random forest their best labels at once, the others fixed, forest after forest, until `patience` of them
+    // in a row did not help; the energy that is left. Whatever subsets of the nodes have no cycle, these moves are exact.
+    double descend_forests(const Costs& costs, std::int32_t* labels, int patience, std::uint32_t seed) {
+        std::mt19937 random(seed);
+        std::vector<Node> positions(order_.size());
+        std::iota(positions.begin(), positions.end(), 0);
+        double best = descend(costs, labels);
+        for (int idle = 0; idle < patience;) {
+            for (std::size_t k = positions.size(); k > 1; --k) std::swap(positions[k - 1], positions[random() % k]);
+            grow_forest(positions);
+            relabel_forest(costs, labels);
+            const double value = energy(costs, labels);
+            idle = value < best - 1e-12 * std::abs(best) ? 0 : idle + 1;
+            best = std::min(best, value);
+        }
+        return energy(costs, labels);
+    }
+
     double energy(const Costs& costs, const std::int32_t* labels) const {
         double total = 0.0;
         for (std::size_t p = 0; p < order_.size(); ++p) {
@@ -178,7 +197,7 @@ class Messages {
         // Trees from their lowest node outwards, so that all but one neighbour come later; other nodes as they are numbered.
         std::vector<char> seen(n, 0), tree(n, 0);
         std::vector<Node> component;
-        std::vector<Node> position(n, -1);
+        position_.assign(n, -1);
         is_forest_ = true;
         order_.reserve(n);
         for (Node s = 0; s < n_nodes_; ++s) {
@@ -199,7 +218,7 @@ class Messages {
             }
             if (!tree[s]) order_.push_back(s);
         }
-        for (std::size_t p = 0; p < n; ++p) position[order_[p]] = static_cast<Node>(p);
+        for (std::size_t p = 0; p < n; ++p) position_[order_[p]] = static_cast<Node>(p);
         begin_.assign(n + 1, 0);
         middle_.resize(n);
         share_.resize(n);
@@ -208,7 +227,7 @@ class Messages {
             const Node s = order_[p];
             for (const bool earlier : {true, false}) {
                 for (std::int64_t i = first[s]; i < first[s + 1]; ++i)
-                    if ((position[all[i].other] < static_cast<Node>(p)) == earlier) ends_.push_back(all[i]);
+                    if ((position_[all[i].other] < static_cast<Node>(p)) == earlier) ends_.push_back(all[i]);
                 if (earlier) middle_[p] = static_cast<std::int64_t>(ends_.size());
             }
             begin_[p + 1] = static_cast<std::int64_t>(ends_.size());
@@ -247,6 +266,86 @@ class Messages {
             for (std::int64_t k = begin_[p]; k < middle_[p]; ++k) add_pair_costs(costs.pairs, ends_[k], labels[ends_[k].other], here_.data());
             for (std::int64_t k = middle_[p]; k < begin_[p + 1]; ++k) add(message(ends_[k].edge), here_.data());
             labels[order_[p]] = static_cast<std::int32_t>(std::min_element(here_.begin(), here_.end()) - here_.begin());
+        }
+    }
+
+    // Nodes, by position in the order, that have at most one neighbour in every tree that is there when their turn comes.
+    void grow_forest(const std::vector<Node>& positions) {
+        const std::size_t n = order_.size();
+        tree_.assign(n, -1);
+        std::vector<Node> roots;
+        for (const Node p : positions) {
+            roots.clear();
+            bool fits = true;
+            for (std::int64_t k = begin_[p]; k < begin_[p + 1] && fits; ++k) {
+                const Node q = position_[ends_[k].other];
+                if (tree_[q] < 0) continue;
+                const Node root = find(q);
+                fits = std::find(roots.begin(), roots.end(), root) == roots.end();
+                roots.push_back(root);
+            }
+            if (!fits) continue;
+            tree_[p] = p;
+            for (const Node root : roots) tree_[root] = p;
+        }
+    }
+    Node find(Node p) {
+        while (tree_[p] != p) p = tree_[p] = tree_[tree_[p]];
+        return p;
+    }
+
+    // The best labels of the forest's nodes for the labels of all others: from the leaves to the roots, and back.
+    void relabel_forest(const Costs& costs, std::int32_t* labels) {
+        const std::size_t n = order_.size();
+        const auto L = static_cast<std::size_t>(n_labels_);
+        local_.resize(n * L);
+        choice_.resize(n * L);
+        // The end through which a node hangs on its parent; -1 for roots, -2 for nodes that were not visited.
+        up_.assign(n, -2);
+        visits_.clear();
+        for (std::size_t root = 0; root < n; ++root) {
+            if (tree_[root] < 0 || up_[root] != -2) continue;
+            up_[root] = -1;
+            visits_.push_back(static_cast<Node>(root));
+            for (std::size_t v = visits_.size() - 1; v < visits_.size(); ++v) {
+                const Node p = visits_[v];
+                double* own = local_.data() + p * L;
+                std::copy_n(costs.unary + row(order_[p]), n_labels_, own);
+                for (std::int64_t k = begin_[p]; k < begin_[p + 1]; ++k) {
+                    const Node q = position_[ends_[k].other];
+                    if (tree_[q] < 0) add_pair_costs(costs.pairs, ends_[k], labels[ends_[k].other], own);
+                    else if (k != up_[p] && up_[q] == -2) {
+                        visits_.push_back(q);
+                        up_[q] = -1;
+                        for (std::int64_t back = begin_[q]; back < begin_[q + 1]; ++back)
+                            if (ends_[back].edge == ends_[k].edge) up_[q] = back;
+                    }
+                }
+            }
+        }
+        for (std::size_t v = visits_.size(); v-- > 0;) {
+            const Node p = visits_[v];
+            if (up_[p] < 0) continue;
+            const End& end = ends_[up_[p]];
+            const double weight = costs.pairs.weights[end.edge], *entries = table(costs.pairs, end.edge), *own = local_.data() + p * L;
+            double* above = local_.data() + position_[end.other] * L;
+            for (std::size_t y = 0; y < L; ++y) {
+                std::size_t best = 0;
+                double least = std::numeric_limits<double>::infinity();
+                for (std::size_t x = 0; x < L; ++x) {
+                    const double cost = own[x] + weight * (end.first ? entries[x * L + y] : entries[y * L + x]);
+                    if (cost < least) {
+                        least = cost;
+                        best = x;
+                    }
+                }
+                above[y] += least;
+                choice_[p * L + y] = static_cast<std::int32_t>(best);
+            }
+        }
+        for (const Node p : visits_) {
+            const double* own = local_.data() + p * L;
+            labels[order_[p]] = up_[p] < 0 ? static_cast<std::int32_t>(std::min_element(own, own + L) - own) : choice_[p * L + labels[ends_[up_[p]].other]];
         }
     }
 
@@ -293,10 +392,15 @@ class Messages {
     std::int64_t n_edges_;
     bool is_forest_ = false, bounded_ = false;
     // By position in the order: ends_[begin_[p]:middle_[p]] lead to earlier nodes, ends_[middle_[p]:begin_[p + 1]] to later ones.
-    std::vector<Node> order_;
+    std::vector<Node> order_, position_;
     std::vector<std::int64_t> begin_, middle_;
     std::vector<End> ends_;
     std::vector<double> share_, messages_, here_, rest_;
+    // Of forests that are relabelled, by position in the order.
+    std::vector<Node> tree_, visits_;
+    std::vector<std::int64_t> up_;
+    std::vector<double> local_;
+    std::vector<std::int32_t> choice_;
 };
 
 }  // namespace maxmargin::labeling

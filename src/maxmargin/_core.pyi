@@ -141,7 +141,9 @@ class MessagePassing:
         self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float, n_sweeps: int,
         tolerance: float,
     ) -> tuple[Int32s, Floats, Floats, bool]: ...
-    def descend(self, unary: Floats, tables: Floats, weights: Floats, labels: Int32s) -> tuple[float, Int32s]: ...
+    def descend(
+        self, unary: Floats, tables: Floats, weights: Floats, labels: Int32s, patience: int, seed: int
+    ) -> tuple[float, Int32s]: ...
 
 def solve_list(
     scores: Reals, relevant: Bytes, loss: object, method: str, loss_scale: float

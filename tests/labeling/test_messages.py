@@ -172,6 +172,26 @@ def test_edges_turned_around_and_parallel_edges():
     assert found.lower_bound <= least_energy(energy) + 1e-9 <= found.energy + 2e-9
 
 
+def test_moves_of_forests():
+    rng = np.random.default_rng(8)
+    solved = 0
+    for trial in range(20):
+        energy = random_energy(rng, KINDS[trial % 5], n_nodes=7, forest=trial % 4 == 0)
+        graph = _core.MessagePassing(energy.n_nodes, energy.n_labels, energy.edges, True)
+        start = np.array([rng.choice(np.flatnonzero(np.isfinite(row))) for row in energy.unary], dtype=np.int32)
+        kept = start.copy()
+        costs = energy.unary, energy.table, energy.weights
+        value, labels = graph.descend(*costs, start, 10, 0)
+        assert value == pytest.approx(energy.energy(labels)) and value <= energy.energy(start) + 1e-9
+        np.testing.assert_array_equal(start, kept)
+        best = least_energy(energy)
+        solved += value <= best + 1e-9
+        if graph.is_forest:
+            # All nodes at once.
+            assert graph.descend(*costs, start, 1, 0)[0] == pytest.approx(best)
+    assert solved >= 17
+
+
 def test_budgets_starts_and_refusals():
     rng = np.random.default_rng(7)
     energy = Energy.grid(rng.normal(size=(20, 20, 5)), rng.normal(size=(5, 5)))

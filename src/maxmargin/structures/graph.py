@@ -37,6 +37,8 @@ Pairwise = Literal["attractive", "symmetric", "antisymmetric", "free"]
 
 # TRW-S ends when the bound has not moved by this part of it for three sweeps, or after so many of them.
 _TOLERANCE, _SWEEPS = 1e-6, 200
+# Its labeling is improved on random forests of nodes, until so many of them in a row did not help.
+_PATIENCE = 20
 # Joint features longer than this are handed out without their zeros.
 _LONG = 1000
 
@@ -56,7 +58,7 @@ class Graph(_Parts):
         return _core.GraphCut(len(self.nodes), np.ascontiguousarray(self.edges, dtype=np.int32))
 
     def messages(self, n_labels: int) -> _core.MessagePassing:
-        """Passes messages on this graph for any costs; those of the last call are where the next one starts."""
+        """Passes messages on this graph for any costs."""
         kept: dict[int, _core.MessagePassing] = self.__dict__.setdefault("_messages", {})
         if n_labels not in kept:
             edges = np.ascontiguousarray(self.edges, dtype=np.int32)
@@ -205,13 +207,13 @@ class GraphStructure(Structure):
             penalties = x.edge_features @ pair_weights
             if self.n_labels == 2:
                 return self._cut(x, unary, penalties)
-            return _best_of_messages(x, -unary, 1.0 - np.eye(self.n_labels), penalties, ("potts", 1.0, 1.0))
+            return _best_of_messages(x, -unary, 1.0 - np.eye(self.n_labels), penalties, ("potts", 1.0, 1.0), truth)
         K = self.n_labels
         scores = (x.edge_features @ self.tables(pair_weights).reshape(self.n_edge_inputs, K * K)).reshape(-1, K, K)
         if K == 2 and (scores[:, 0, 0] + scores[:, 1, 1] >= scores[:, 0, 1] + scores[:, 1, 0]).all():
             value, labels = x.cutter.solve(unary, scores)
             return Decoded(labels.astype(np.int64), value)
-        return _best_of_messages(x, -unary, -scores, np.ones(len(x.edges)), ("dense", 0.0, 0.0))
+        return _best_of_messages(x, -unary, -scores, np.ones(len(x.edges)), ("dense", 0.0, 0.0), truth)
 
     def _node_scores(self, x: Graph, weights: Floats, truth: Any, b: float) -> Floats:
         unary = np.asarray(x.nodes @ weights[: self._n_node_weights].reshape(self.n_labels, -1).T)
@@ -261,12 +263,20 @@ def _tables(kinds: Sequence[str], K: int) -> tuple[Ints, Floats, int]:
     return place.reshape(-1, K, K), sign.reshape(-1, K, K), int(offsets[-1])
 
 
-def _best_of_messages(x: Graph, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float]) -> Decoded:
-    """The labeling that messages find, improved label by label, and minus the lower bound of the costs."""
+def _best_of_messages(
+    x: Graph, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float], truth: Any
+) -> Decoded:
+    """The labeling that messages find, improved on trees of nodes, and minus the lower bound of the costs."""
     messages = x.messages(unary.shape[1])
     unary, tables = np.ascontiguousarray(unary), np.ascontiguousarray(tables)
+    # The same question has the same answer, whatever was asked before.
     messages.clear()
     labels, _, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _TOLERANCE)
-    energy, labels = messages.descend(unary, tables, weights, labels)
-    bound = energy if messages.is_forest else min(float(bounds.max()), energy)
-    return Decoded(labels.astype(np.int64), -bound)
+    if messages.is_forest:
+        energy, labels = messages.descend(unary, tables, weights, labels, 0, 0)
+        return Decoded(labels.astype(np.int64), -energy)
+    # What violates the margin is often near the truth.
+    starts = [labels] if truth is None else [labels, np.asarray(truth).astype(np.int32)]
+    found = [messages.descend(unary, tables, weights, start, _PATIENCE, seed) for seed, start in enumerate(starts)]
+    energy, labels = min(found, key=lambda pair: pair[0])
+    return Decoded(labels.astype(np.int64), -min(float(bounds.max()), energy))
