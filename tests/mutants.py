@@ -121,6 +121,8 @@ MUTANTS = (
     Mutant("src/maxmargin/data/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py -k trec_eval"),
     Mutant("src/maxmargin/report/chance.py", "return (p - 1) / (n - 1)", "return p / n", "test_report.py -k expectation"),
     Mutant("src/maxmargin/cli/signals.py", "128 + seen[-1]", "130", "test_command_training.py -k interruption"),
+    Mutant("src/maxmargin/structures/graph.py", "-min(float(bounds.max()), energy)", "-energy", "test_graph_labels.py"),
+    Mutant("src/maxmargin/structures/graph.py", "np.sign(second - first)", "np.ones((K, K))", "test_graph_labels.py"),
     # ---- compiled
     Mutant(
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"
@@ -182,6 +184,20 @@ MUTANTS = (
         "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
         "if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
         "test_flow.py -k changed_capacities",
+    ),
+    # Distances with a negative weight, a share of what is known that is too large, a forest with cycles.
+    Mutant(
+        "cpp/labeling/messages.hpp",
+        "pairs.kind != TableKind::dense && weight >= 0",
+        "pairs.kind != TableKind::dense",
+        "test_messages.py",
+    ),
+    Mutant("cpp/labeling/messages.hpp", "tree[s] || !reweighted ? 1.0", "true ? 1.0", "test_messages.py -k bound"),
+    Mutant(
+        "cpp/labeling/messages.hpp",
+        "fits = std::find(roots.begin(), roots.end(), root) == roots.end();",
+        "",
+        "test_messages.py -k forests",
     ),
     Mutant("cpp/data/decimal.hpp", "digits <= 19 && mantissa", "mantissa", "test_svmlight_reader.py -k hard_decimals"),
 )

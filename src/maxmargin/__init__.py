@@ -31,6 +31,7 @@ __all__ = [
     "ChainSVM",
     "DirectLossMinimizer",
     "GraphSVM",
+    "GridSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

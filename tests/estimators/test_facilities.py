@@ -23,7 +23,10 @@ QID = np.repeat(np.arange(4), 10)
 BLOCKS = [RNG.normal(size=(n, 2)) for n in (4, 2, 3, 5, 4, 3)]
 LABELS = [(x[:, 0] + 0.5 * RNG.normal(size=len(x)) > 0).astype(int) for x in BLOCKS]
 TREES = [Tree(x, np.arange(-1, len(x) - 1)) for x in BLOCKS]
-GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in BLOCKS]
+GRAPHS = [(np.insert(x, 2, 1, axis=1), np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in BLOCKS]
+SHAPES = [(2, 3), (3, 3), (1, 4), (4, 2), (2, 2), (3, 4)]
+MASKS = [(np.arange(h * w).reshape(h, w) % 5 > 1).astype(int) for h, w in SHAPES]
+IMAGES = [np.dstack([y + np.sin(7.0 * np.arange(y.size)).reshape(y.shape), np.ones(y.shape)]) for y in MASKS]
 BAGS = RNG.normal(size=(16, 3, 2))
 KINDS = np.arange(16) % 2
 BAGS[KINDS == 1, 0] += 2
@@ -46,6 +49,7 @@ CASES = {
     "ChainSVM": ({}, BLOCKS, LABELS, {}),
     "DirectLossMinimizer": ({}, X, Y, {"qid": QID}),
     "GraphSVM": ({"tol": 1e-2}, GRAPHS, LABELS, {}),
+    "GridSVM": ({"tol": 1e-2}, IMAGES, MASKS, {}),
     "LatentRankingSVM": ({"C": 5.0}, BAGS, KINDS, {}),
     "LatentStructuredSVM": ({"structure": LatentClasses(2)}, BAGS, KINDS, {}),
     "MulticlassSVM": ({}, X, Y, {}),
@@ -143,7 +147,8 @@ def sample_weight(name, tmp_path):
 def class_weight(name, tmp_path):
     plain, heavy = fitted(name), fitted(name, class_weight={0: 1, 1: 20})
     _, X, _, _ = CASES[name]
-    assert np.mean(heavy.predict(X)) > np.mean(plain.predict(X))
+    share = [np.mean(np.concatenate([np.ravel(labels) for labels in model.predict(X)])) for model in (plain, heavy)]
+    assert share[1] > share[0]
 
 
 def n_jobs(name, tmp_path):

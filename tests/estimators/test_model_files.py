@@ -22,6 +22,7 @@ from maxmargin import (
     ChainSVM,
     DirectLossMinimizer,
     GraphSVM,
+    GridSVM,
     LatentRankingSVM,
     LatentStructuredSVM,
     MulticlassSVM,
@@ -93,6 +94,12 @@ def fitted_models():
     yield "latent structured", LatentStructuredSVM(LatentClasses(2)).fit(bags, kinds), (bags,), (bags, kinds)
     labels = [(x[:, 0] > 0).astype(int) for x in SEQUENCES]
     yield "graph", GraphSVM(tol=1e-2).fit(GRAPHS, labels), (GRAPHS,), (GRAPHS, labels)
+    free = GraphSVM(pairwise="free", tol=1e-2).fit(GRAPHS, WORDS)
+    yield "free graph", free, (GRAPHS,), (GRAPHS, WORDS)
+    masks = [np.array([["in", "out", "rim"], ["in", "in", "rim"]]), np.array([["rim", "out"], ["in", "out"]])]
+    images = [(y[..., None] == ["in", "rim"]).astype(float) for y in masks]
+    grid = GridSVM(edge_features="steps", pairwise=["symmetric", "antisymmetric"]).fit(images, masks)
+    yield "grid", grid, (images,), (images, masks)
 
 
 MODELS = {name: rest for name, *rest in fitted_models()}

@@ -3,6 +3,7 @@
 from maxmargin.estimators.approximate import ApproximateRankingSVM
 from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.direct import DirectLossMinimizer
+from maxmargin.estimators.graph import GraphSVM, GridSVM
 from maxmargin.estimators.labelings import ChainSVM, TreeSVM
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
@@ -11,7 +12,7 @@ from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.path import RegularizationPath, Selection, regularization_path
 from maxmargin.estimators.path_search import PathSearchCV
 from maxmargin.estimators.ranking import RankingSVM
-from maxmargin.estimators.structured import GraphSVM, StructuredSVM
+from maxmargin.estimators.structured import StructuredSVM
 
 __all__ = [
     "ApproximateRankingSVM",
@@ -19,6 +20,7 @@ __all__ = [
     "DirectLossMinimizer",
     "Estimator",
     "GraphSVM",
+    "GridSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

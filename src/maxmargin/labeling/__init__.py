@@ -5,6 +5,7 @@ from maxmargin.labeling.cooccurrence import cooccurrence
 from maxmargin.labeling.diversities import L1, Cardinality, Diameter, Diversity, FunctionDiversity, TreeLength, why_no_diversity
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.hierarchical import hierarchical
+from maxmargin.labeling.messages import bp, trws
 from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no_metric
 from maxmargin.labeling.minimize import minimize
 from maxmargin.labeling.moves import NotSubmodularError
@@ -29,6 +30,7 @@ __all__ = [
     "PnPotts",
     "TreeLength",
     "UAIError",
+    "bp",
     "cooccurrence",
     "hierarchical",
     "linkage_tree",
@@ -41,6 +43,7 @@ __all__ = [
     "refit_heights",
     "shortest_paths",
     "star",
+    "trws",
     "why_no_diversity",
     "why_no_metric",
     "write_uai",

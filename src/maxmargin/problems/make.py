@@ -57,6 +57,6 @@ _FAST: dict[Any, Callable[[Any, list[Any], list[Any]], Problem]] = {
     ClassStructure: _classes,
     ChainStructure: _labelings,
     TreeStructure: _labelings,
-    GraphStructure: lambda _, xs, ys: GraphProblem(xs, ys),
+    GraphStructure: lambda own, xs, ys: GraphProblem(xs, ys, own.n_labels, own.pairwise, own.costs),
     RankingStructure: _lists,
 }

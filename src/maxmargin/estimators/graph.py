@@ -1,0 +1,216 @@
+"""Structured SVMs of labels on the nodes of graphs, and on the pixels of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin._types import Floats, Int32s
+from maxmargin.cuts import Problem
+from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
+from maxmargin.inference.flow import GRID_STEPS
+from maxmargin.labeling.energy import grid_edges
+from maxmargin.problems import GraphProblem
+from maxmargin.problems.weighted import weighted
+from maxmargin.structures import GraphStructure, predict
+
+GRAPH: dict[str, Any] = {
+    **CERTIFICATE,
+    "n_features_in_": int,
+    "classes_": ("classes",),
+    "coef_": ("classes", "n_features_in_"),
+    "edge_coef_": ("edge weights",),
+    "n_edge_features_": int,
+    "pairwise_": ("n_edge_features_", "classes", "classes"),
+}
+
+
+@dataclass(eq=False, repr=False)
+class GraphSVM(SampleEstimator):
+    """Labels on the nodes of graphs, with learned scores of the labels of nodes and of the pairs of labels on edges.
+
+    A data set is a list of ``(features (L, p), edges (E, 2))`` or ``(features, edges, edge_features (E, q))``; the only feature
+    of an edge is a 1 by default. Labels are a list of arrays of shape (L,), of numbers or strings. There is no intercept: add a
+    constant feature to the nodes if labels are not equally frequent.
+
+    Inference is exact on trees and forests, and for two labels that attract each other; elsewhere TRW-S finds labels and
+    bounds what it may have missed. The primal objective is then made of the bounds, so that the gap is proved for the true
+    problem, and ``oracle_gap_`` is the part of it that is due to inference.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinges, one per graph.
+    pairwise : {"attractive", "symmetric", "antisymmetric", "free"}, or a list of them, default="attractive"
+        What edges can say, for all of their features or for each. Attractive: a penalty for different labels, for features
+        ``>= 0``. Symmetric: a score of every pair of labels, whichever end of the edge has which. Antisymmetric: scores that
+        change sign with the direction of the edge. Free: a score of the first end's label with the second's.
+    class_weight : "balanced" or mapping of label to number, optional
+        What a wrong label costs, by the true one, with weights as in scikit-learn: the margin by which it must lose.
+    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+        As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
+        ``coef_``, row by row, and of ``edge_coef_``.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+    coef_ : array of shape (K, p)
+        Weights of the node features for each label.
+    n_features_in_, n_edge_features_ : int
+        p and q.
+    edge_coef_ : array of shape (m,)
+        Weights of the edge features, one feature after the other: its penalty for different labels if it is attractive, never
+        negative; scores of pairs ``k <= l`` (symmetric), ``k < l`` (antisymmetric), or of all, row by row (free).
+    pairwise_ : array of shape (q, K, K)
+        The same as scores of the labels of the first and the second end of an edge, for every edge feature.
+    oracle_gap_ : float
+        How much of ``dual_gap_`` is due to inference that is not exact.
+
+    Examples
+    --------
+    Three labels around triangles, of which neighbours differ:
+
+    >>> triangle = [(0, 1), (1, 2), (2, 0)]
+    >>> X = [(np.eye(3)[[0, 1, 1]] + [[0, 0, 0], [0, 0, 0], [0, 0, 0.9]], triangle), (np.eye(3)[[2, 0, 1]], triangle)]
+    >>> model = GraphSVM(C=100, pairwise="symmetric").fit(X, [["a", "b", "c"], ["c", "a", "b"]])
+    >>> [list(map(str, labels)) for labels in model.predict(X)]
+    [['a', 'b', 'c'], ['c', 'a', 'b']]
+    """
+
+    C: float = 1.0
+    _: KW_ONLY
+    pairwise: str | Sequence[str] = "attractive"
+    class_weight: Mapping[Any, float] | str | None = None
+    warm_start: bool = False
+
+    of_blocks = True
+    lacks: ClassVar[Mapping[Facility, str]] = SAMPLEWISE
+    holds: ClassVar[Mapping[str, Any]] = GRAPH
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
+        truth = [np.asarray(own) for own in y]
+        everything = np.concatenate([own.ravel() for own in truth]) if truth else np.zeros(0)
+        self.classes_ = _classes(everything)
+        costs = None
+        if self.class_weight is not None:
+            costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
+        labels = [np.searchsorted(self.classes_, own) for own in truth]
+        problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs)
+        self.n_features_in_, self.n_edge_features_ = problem.structure.n_inputs, problem.structure.n_edge_inputs
+        return weighted(problem, sample_weight)
+
+    def _keep(self, weights: Floats) -> None:
+        K, p = len(self.classes_), self.n_features_in_
+        self.coef_ = weights[: K * p].reshape(K, p).copy()
+        self.edge_coef_ = weights[K * p :].copy()
+        self.pairwise_ = self._structure().tables(self.edge_coef_)
+
+    def _structure(self) -> GraphStructure:
+        return GraphStructure(self.n_features_in_, self.n_edge_features_, len(self.classes_), self.pairwise)
+
+    def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
+        """The best labels of every graph that inference finds."""
+        check_is_fitted(self)
+        weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
+        return [self.classes_[labels] for labels in predict(self._structure(), X, weights)]
+
+    def score(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> float:
+        """Mean over the graphs of the fraction of right labels."""
+        return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
+
+
+@dataclass(eq=False, repr=False)
+class GridSVM(GraphSVM):
+    """Labels on the pixels of images, whose neighbours are joined by edges; a :class:`GraphSVM` that makes the graphs.
+
+    A data set is a list of arrays of shape (H, W, p), features of the pixels; labels are a list of arrays of shape (H, W). All
+    else is as in :class:`GraphSVM`.
+
+    Parameters
+    ----------
+    C, pairwise, class_weight, and those of the base
+        As in :class:`GraphSVM`.
+    connectivity : {4, 8}, default=4
+        Neighbours of a pixel.
+    edge_features : {"constant", "steps", "ends"}, default="constant"
+        Features of an edge: a single 1; a 1 in the place of its step (right, down, and for 8 neighbours down right and down
+        left); or the features of both ends, each step in columns of its own, so that what is seen decides which labels follow
+        each other. The last wants ``pairwise="free"``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = [np.repeat([[0, 1, 2]], 4, axis=0).repeat(2, axis=1), np.repeat([[2, 0, 1]], 5, axis=0).repeat(2, axis=1)]
+    >>> X = [np.eye(3)[labels] + 0.3 * rng.normal(size=(*labels.shape, 3)) for labels in y]
+    >>> model = GridSVM(C=10, edge_features="steps", pairwise="symmetric").fit(X, y)
+    >>> model.pairwise_.shape, model.predict(X)[0].shape, model.score(X, y)
+    ((2, 3, 3), (4, 6), 1.0)
+    """
+
+    _: KW_ONLY
+    connectivity: int = 4
+    edge_features: str = "constant"
+
+    holds: ClassVar[Mapping[str, Any]] = dict(GRAPH)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.connectivity not in (4, 8):
+            raise ValueError(f"connectivity={self.connectivity!r} must be 4 or 8")
+        if self.edge_features not in ("constant", "steps", "ends"):
+            raise ValueError(f"edge_features={self.edge_features!r} is unknown; choose 'constant', 'steps' or 'ends'")
+
+    def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
+        images, truth = self._images(X), [np.asarray(own) for own in y]
+        for k, (image, own) in enumerate(zip(images, truth, strict=False)):
+            if own.shape != image.shape[:2]:
+                raise ValueError(f"image {k} has shape {image.shape}, but its labels have {own.shape}; one per pixel is needed")
+        return super()._prepare(list(map(self._graph, images)), [own.ravel() for own in truth], sample_weight)
+
+    def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
+        """Labels of every image, shape (H, W)."""
+        check_is_fitted(self)
+        images = self._images(X)
+        found = super().predict(list(map(self._graph, images)))
+        return [labels.reshape(image.shape[:2]) for image, labels in zip(images, found, strict=True)]
+
+    def _images(self, X: Sequence[Any]) -> list[Floats]:
+        images = [np.asarray(image, dtype=np.float64) for image in X]
+        for k, image in enumerate(images):
+            if image.ndim != 3 or 0 in image.shape:
+                raise ValueError(f"image {k} must have shape (H, W, features), but has shape {image.shape}")
+        return images
+
+    def _graph(self, image: Floats) -> tuple[Floats, Int32s, Floats]:
+        """The image as a graph; features of edges are ordered by step, then first and second end."""
+        nodes, n_steps = np.asarray(image.reshape(-1, image.shape[2])), len(GRID_STEPS[self.connectivity])
+        edges, numbers = grid_edges(image.shape[:2], self.connectivity)
+        step = numbers // len(nodes)
+        if self.edge_features == "constant":
+            features = np.ones((len(edges), 1))
+        elif self.edge_features == "steps":
+            features = np.eye(n_steps)[step]
+        else:
+            ends = nodes[edges].reshape(len(edges), -1)
+            spread = np.zeros((len(edges), n_steps, ends.shape[1]))
+            spread[np.arange(len(edges)), step] = ends
+            features = spread.reshape(len(edges), -1)
+        return nodes, edges, features
+
+
+def _classes(labels: NDArray[Any]) -> NDArray[Any]:
+    """All labels that occur; 0 and 1 if there is nothing else, even if one of them is missing."""
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y contains NaN or infinity; every node needs a label")
+    found = np.unique(labels)
+    if found.dtype.kind in "biuf" and np.isin(found, (0, 1)).all():
+        return np.array([0, 1])
+    if len(found) < 2:
+        raise ValueError(f"y holds the label {found[0]!r} only; at least two are needed")
+    return found
