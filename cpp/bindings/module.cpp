@@ -3,6 +3,7 @@
 void bind_blocks(nanobind::module_& m);
 void bind_data(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
+void bind_max_marginals(nanobind::module_& m);
 void bind_numeric(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
@@ -14,6 +15,7 @@ NB_MODULE(_core, m) {
     bind_blocks(m);
     bind_data(m);
     bind_graphcut(m);
+    bind_max_marginals(m);
     bind_numeric(m);
     bind_ranking(m);
     bind_structures(m);

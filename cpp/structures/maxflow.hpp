@@ -110,9 +110,14 @@ class MaxFlow {
         return parent_[p] != kFree && !in_sink_tree_[p];
     }
 
-    // After solve: by how much the value grows if node i is forced to the other side. The node is pulled over with more than
-    // everything that holds it, and back again, so that the flow stays a maximum one.
+    // After solve: by how much the value grows if node i is forced to the other side.
     Real cost_of_other_side(Index i) {
+        return with_other_side(i, [] {});
+    }
+    // The same; `look` is called while the cut is the one with node i on the other side. The node is pulled over with more than
+    // everything that holds it, and back again, so that the flow stays a maximum one. Where nothing holds a node it need not move.
+    template <class Look>
+    Real with_other_side(Index i, const Look& look) {
         const Index p = layout_.place(i);
         Real pull = excess_[at(p)] < 0 ? -excess_[at(p)] : excess_[at(p)];
         for (Slot s = layout_.begin(p); s < layout_.end(p); ++s) pull += layout_.residual(p, s) + layout_.reverse(p, s);
@@ -122,6 +127,7 @@ class MaxFlow {
         add_terminals(i, source ? 0 : pull, source ? pull : 0);
         solve();
         const Real cost = value_.value() - before.value();
+        look();
         add_terminals(i, source ? pull : 0, source ? 0 : pull);
         solve();
         value_ = before;
