@@ -128,7 +128,7 @@ class BinaryComponents {
 
   private:
     // Up to here 2^k labellings are looked at in less time than k cuts take.
-    static constexpr std::size_t kEnumerated = 8;
+    static constexpr std::size_t kEnumerated = 12;
 
     struct Component {
         std::size_t node = 0, edge = 0;  // the first ones

@@ -68,12 +68,12 @@ def binary_max_marginals(
     --------
     >>> found = binary_max_marginals([[0, 3], [1, 0], [0, 2], [5, 0]], [(0, 1), (1, 2), (2, 3)], [1, 1, 1])
     >>> found.labels, found.values
-    (array([1, 1, 1, 0]), array([[7., 9.],
+    (array([1, 1, 1, 0]), array([[6., 9.],
            [8., 9.],
            [8., 9.],
            [9., 5.]]))
     >>> found.margins
-    array([ 2.,  1.,  1., -4.])
+    array([ 3.,  1.,  1., -4.])
     """
     scores, pairs, terms = check_binary_terms(unary, edges, pairwise)
     _check_attraction(scores, pairs, terms)
