@@ -31,6 +31,7 @@ __all__ = [
     "ChainSVM",
     "DirectLossMinimizer",
     "GraphSVM",
+    "HighOrderRankingSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

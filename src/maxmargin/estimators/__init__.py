@@ -3,6 +3,7 @@
 from maxmargin.estimators.approximate import ApproximateRankingSVM
 from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.direct import DirectLossMinimizer
+from maxmargin.estimators.high_order_ranking import HighOrderRankingSVM
 from maxmargin.estimators.labelings import ChainSVM, TreeSVM
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
@@ -19,6 +20,7 @@ __all__ = [
     "DirectLossMinimizer",
     "Estimator",
     "GraphSVM",
+    "HighOrderRankingSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",
