@@ -47,7 +47,7 @@ class HighOrderRankingSVM(LatentEstimator):
         ``"accuracy"`` is HOB-SVM: the hinge of the balanced error of the labels, one convex problem with a certificate.
         ``"ap"`` is HOAP-SVM: a bound of the loss (1 - AP) of the ranking by max-marginals. It is not convex; rounds of convex
         problems, each with a certificate, never raise it.
-    C : float, default=10.0
+    C : float, default=1.0
         Weight of the hinge. It is that of the whole list, not a sum over samples.
     eta : float, default=1.0
         What the features of pairs are multiplied by: the larger, the cheaper the influence of neighbours.
@@ -116,7 +116,7 @@ class HighOrderRankingSVM(LatentEstimator):
     """
 
     loss: Literal["ap", "accuracy"] = "ap"
-    C: float = 10.0
+    C: float = 1.0
     _: KW_ONLY
     eta: float = 1.0
     decomposition: Literal["component", "global"] = "component"
