@@ -81,7 +81,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20, help="timings per entry; the best counts")
     options = parser.parse_args()
     rows = [compare(side, strength, options.repeats) for side in (40, 100) for strength in (0.3, 1.0, 3.0)]
-    header = ["grid, mean penalty", "300 dynamic", "300 fresh cuts", "ratio", "largest difference", "all nodes", "all with labelings"]
+    header = [
+        "grid, mean penalty",
+        "300 dynamic",
+        "300 fresh cuts",
+        "ratio",
+        "largest difference",
+        "all nodes",
+        "all with labelings",
+    ]
     text = (
         "4-connected grids with normal scores and exponential penalties, one thread. *Dynamic* builds the graph, cuts it, and "
         "forces 300 random nodes to the label they do not have, one at a time. *Fresh cuts* keep the graph, but no flow. "

@@ -279,7 +279,9 @@ class HighOrderRankingSVM(LatentEstimator):
         """Every pair of neighbours once, and its features."""
         n = len(values)
         if edges is not None and groups is not None:
-            raise ValueError("edges and groups were both given; groups stand for the edges of all pairs in them, so leave one out")
+            raise ValueError(
+                "edges and groups were both given; groups stand for the edges of all pairs in them, so leave one out"
+            )
         if edge_features is not None and edges is None:
             raise ValueError("edge_features were given without edges; they belong to pairs of samples, so pass these too")
         if groups is not None:
@@ -303,11 +305,7 @@ class HighOrderRankingSVM(LatentEstimator):
     # ---- prediction ---------------------------------------------------------------------------------------------------------
 
     def decision_function(
-        self,
-        X: Any,
-        edges: ArrayLike | None = None,
-        edge_features: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: Any, edges: ArrayLike | None = None, edge_features: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Floats:
         """Differences of max-marginals, shape (n,), from samples and the edges among them, as in :meth:`fit`.
 
@@ -321,7 +319,9 @@ class HighOrderRankingSVM(LatentEstimator):
             raise ValueError(f"{type(self).__name__} was trained {trained}; pass edges of the same kind")
         if len(pairs) and features.shape[1] != len(self.edge_coef_):
             wanted = len(self.edge_coef_)
-            raise ValueError(f"edge_features have {features.shape[1]} columns, but {type(self).__name__} was trained with {wanted}")
+            raise ValueError(
+                f"edge_features have {features.shape[1]} columns, but {type(self).__name__} was trained with {wanted}"
+            )
         parts = Components(len(X), pairs)
         penalties = features @ self.edge_coef_ if len(pairs) else np.zeros(0)
         gains = X @ self.coef_ + self.intercept_
@@ -331,11 +331,7 @@ class HighOrderRankingSVM(LatentEstimator):
         return scores
 
     def predict(
-        self,
-        X: Any,
-        edges: ArrayLike | None = None,
-        edge_features: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: Any, edges: ArrayLike | None = None, edge_features: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Floats:
         """The same scores: as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X, edges, edge_features, groups)

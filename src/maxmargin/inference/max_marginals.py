@@ -47,9 +47,7 @@ class MaxMarginals:
         return f"MaxMarginals(score={self.values.max():.6g}, {int(self.labels.sum())} ones of {len(self.labels)})"
 
 
-def binary_max_marginals(
-    unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike, *, labelings: bool = False
-) -> MaxMarginals:
+def binary_max_marginals(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike, *, labelings: bool = False) -> MaxMarginals:
     """For every node and label, the largest ``sum_t unary[t, y_t] + sum_e pairwise[e][y_a, y_b]`` in which the node has the label.
 
     Parameters
@@ -158,7 +156,9 @@ class Components:
 
     def __init__(self, n_nodes: int, edges: Int32s) -> None:
         ones = np.ones(len(edges), dtype=np.int8)
-        n_parts, part = connected_components(coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)), directed=False)
+        n_parts, part = connected_components(
+            coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)), directed=False
+        )
         self.n_nodes, self.n_parts = n_nodes, int(n_parts)
         self.order: NDArray[np.intp] = np.argsort(part, kind="stable")
         self.edge_order: NDArray[np.intp] = np.argsort(part[edges[:, 0]], kind="stable")

@@ -5,13 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
+from latent_cases import all_orders
 from scipy.optimize import minimize
 
 from maxmargin.cuts import Cut
 from maxmargin.losses import AveragePrecision
 from maxmargin.problems import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples, RankingProblem
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane
-from tests.latent_cases import all_orders
 
 
 def linked(rng, sizes=(3, 2, 1), d=3, q=2, density=0.8):
@@ -137,10 +137,7 @@ def by_enumeration(w, X, relevant, edges, features):
     pairs = relevant.sum() * (~relevant).sum()
     for loss, wrong, position in all_orders(relevant):
         change = sum(
-            -2 * (s[i] - s[j])
-            for i in np.flatnonzero(relevant)
-            for j in np.flatnonzero(~relevant)
-            if position[j] < position[i]
+            -2 * (s[i] - s[j]) for i in np.flatnonzero(relevant) for j in np.flatnonzero(~relevant) if position[j] < position[i]
         )
         yield loss, loss + change / pairs, 2 * wrong, marginals
 
