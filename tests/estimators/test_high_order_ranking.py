@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from maxmargin import HighOrderRankingSVM, RankingSVM, load_model, save_model
 from maxmargin.solvers import ConvergenceWarning
 
-
 OF_SAMPLES_ALONE = ("check_methods_subset_invariance",)
 
 
@@ -18,7 +17,7 @@ OF_SAMPLES_ALONE = ("check_methods_subset_invariance",)
 @parametrize_with_checks(
     [HighOrderRankingSVM(), HighOrderRankingSVM("accuracy", n_neighbors=2)],
     expected_failed_checks=lambda estimator: (
-        {check: "neighbours are those among the samples" for check in OF_SAMPLES_ALONE} if estimator.n_neighbors else {}
+        dict.fromkeys(OF_SAMPLES_ALONE, "neighbours are those among the samples") if estimator.n_neighbors else {}
     ),
 )
 def test_scikit_learn(estimator, check):
@@ -103,9 +102,9 @@ def test_groups_edges_and_features_of_edges_say_the_same():
 
 def test_nearest_neighbours():
     rng = np.random.default_rng(2)
-    centres = 10 * rng.normal(size=(60, 8))
+    centres = 10 * rng.normal(size=(60, 20))
     y = np.repeat(rng.random(60) < 0.4, 5)
-    X = np.hstack([np.repeat(centres, 5, axis=0) + 0.3 * rng.normal(size=(300, 8)), y[:, None] + rng.normal(size=(300, 1))])
+    X = np.hstack([np.repeat(centres, 5, axis=0) + 0.3 * rng.normal(size=(300, 20)), y[:, None] + rng.normal(size=(300, 1))])
     alone, together = HighOrderRankingSVM().fit(X, y), HighOrderRankingSVM(n_neighbors=4).fit(X, y)
     assert together.score(X, y) > alone.score(X, y) + 0.03
     # More neighbours than there are others.
@@ -180,7 +179,7 @@ def test_budgets_and_interruption():
 
 @pytest.mark.parametrize("loss", ["ap", "accuracy"])
 def test_files_keep_everything(loss, tmp_path):
-    X, y, groups = train = make(30, np.random.default_rng(7))
+    X, _, groups = train = make(30, np.random.default_rng(7))
     model = fitted(train, loss)
     save_model(model, tmp_path / "m")
     same = load_model(tmp_path / "m")

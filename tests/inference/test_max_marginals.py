@@ -34,7 +34,7 @@ def scores_of(labelings, unary, edges, pairwise):
 
 
 # Components of more than twelve nodes are cut, others enumerated.
-@pytest.mark.parametrize("n, seeds", [(1, 3), (4, 20), (8, 20), (13, 20)])
+@pytest.mark.parametrize(("n", "seeds"), [(1, 3), (4, 20), (8, 20), (13, 20)])
 @pytest.mark.parametrize("tables", [False, True])
 @pytest.mark.parametrize("integer", [False, True])
 def test_equals_enumeration(n, seeds, tables, integer):

@@ -37,8 +37,8 @@ class HighOrderRankingSVM(LatentEstimator):
     """Rank samples that inform each other: neighbours tend to be both relevant or both irrelevant.
 
     A labeling of all samples has the score ``sum of u . x_i over those that are relevant - sum of v . f_ij over neighbours with
-    different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. The score of a sample
-    is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the best
+    different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. The score of a
+    sample is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the best
     labeling in which it is not. Without neighbours it is ``u . x_i``.
 
     Parameters
@@ -55,10 +55,11 @@ class HighOrderRankingSVM(LatentEstimator):
         Of max-marginals in HOAP-SVM, see :class:`maxmargin.problems.high_order_ranking.HighOrderRankingProblem`. The objective is
         the same; ``"global"``, as published, is slower and ends in worse minima.
     n_neighbors : int, optional
-        Where neither ``edges`` nor ``groups`` are given, every sample is joined with so many nearest ones among those it is ranked
-        with. By default there are no neighbours then.
+        Where neither ``edges`` nor ``groups`` are given, every sample is joined with so many nearest ones among those it is
+        ranked with. By default there are no neighbours then.
     standardize : bool, default=True
-        Shift and scale features to mean 0 and variance 1 first. The default features of pairs and useful values of ``C`` depend on it.
+        Shift and scale features to mean 0 and variance 1 first. The default features of pairs and useful values of ``C``
+        depend on it.
     start : {"best", "accuracy", "first_order"}, default="best"
         What the rounds of HOAP-SVM begin with: HOB-SVM, the ranking SVM without neighbours, or whichever has the lower objective.
     n_starts : int, default=1
@@ -92,8 +93,8 @@ class HighOrderRankingSVM(LatentEstimator):
     Notes
     -----
     Neighbours are given as ``edges``, perhaps with ``edge_features``, as ``groups``, all pairs of which are joined, or by
-    ``n_neighbors``. The default features of a pair are ``exp(-(x_i - x_j)^2)``, elementwise, of standardised features. Ranking new
-    samples needs the edges among them.
+    ``n_neighbors``. The default features of a pair are ``exp(-(x_i - x_j)^2)``, elementwise, of standardised features. Ranking
+    new samples needs the edges among them.
 
     The regulariser is that of the published form, which has weights for both labels: ``1/4 ||u||^2 + 1/2 ||v / eta||^2``, of
     standardised features. So without edges ``loss="ap"`` is :class:`maxmargin.RankingSVM` with twice the ``C``.
@@ -166,7 +167,8 @@ class HighOrderRankingSVM(LatentEstimator):
         y : array of shape (n,)
             Relevance, coded as for :class:`maxmargin.RankingSVM`.
         edges : int array of shape (E, 2), optional
-            Pairs of samples that are neighbours. A pair counts once, whatever its order; of several features the first ones count.
+            Pairs of samples that are neighbours. A pair counts once, whatever its order; of several features the first ones
+            count.
         edge_features : array of shape (E, q), optional
             Not negative; the larger, the more different labels may cost.
         groups : array of shape (n,), optional

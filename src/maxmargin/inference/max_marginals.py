@@ -48,7 +48,7 @@ class MaxMarginals:
 
 
 def binary_max_marginals(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike, *, labelings: bool = False) -> MaxMarginals:
-    """For every node and label, the largest ``sum_t unary[t, y_t] + sum_e pairwise[e][y_a, y_b]`` in which the node has the label.
+    """The largest ``sum_t unary[t, y_t] + sum_e pairwise[e][y_a, y_b]`` in which a node has a label, for all nodes and labels.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Ranking of samples that inform each other: a label for each, neighbours that attract each other, and max-marginals as scores.
 
-The score of a labeling ``y`` is ``u . sum of x_i with y_i = 1 + w . sum of f_ij over edges with y_i != y_j``, where ``w <= 0``. The
-score of a sample is the best one of a labeling in which it is relevant minus the best one of a labeling in which it is not.
+The score of a labeling ``y`` is ``u . sum of x_i with y_i = 1 + w . sum of f_ij over edges with y_i != y_j``, where ``w <= 0``.
+The score of a sample is the best one of a labeling in which it is relevant minus the best one of a labeling in which it is not.
 (Dokania 2016, chapter 4, with the corrections of spec 8 and 9. There both labels have weights of nodes; of these only the
 difference ``u`` matters, and half of ``1/2 ||u||^2`` is what the best pair of them has.)
 """
@@ -27,9 +27,9 @@ from maxmargin.problems.latent import LatentProblem
 class LinkedSamples:
     """Samples and what joins them, in the order of the connected components.
 
-    Weights are those of the samples' features, ``u = sqrt(2) * weights[:d]`` (so that ``1/2 ||weights||^2`` is the regulariser of the
-    two labels together), and those of the edges' features, which must not be positive. *Scores* are what a sample gains by label 1 and
-    what an edge gains by different labels, shape (n + E,).
+    Weights are those of the samples' features, ``u = sqrt(2) * weights[:d]`` (so that ``1/2 ||weights||^2`` is the regulariser of
+    the two labels together), and those of the edges' features, which must not be positive. *Scores* are what a sample gains by
+    label 1 and what an edge gains by different labels, shape (n + E,).
 
     Parameters
     ----------
@@ -287,4 +287,4 @@ class HighOrderRankingProblem(LatentProblem):
         if self.decomposition == "component":
             return found
         others = shares.sum() - np.bincount(self._part_of, shares, self.samples.parts.n_parts)
-        return found + np.concatenate([others[self._part_of], others[self._part_of_edge]]) * self.samples.counts(best)
+        return np.asarray(found + np.concatenate([others[self._part_of], others[self._part_of_edge]]) * self.samples.counts(best))
