@@ -279,7 +279,7 @@ class HighOrderRankingProblem(LatentProblem):
         n_parts, counts = self.samples.parts.n_parts, self.samples.counts(best)
         terms = counts[: len(gains)] * gains, counts[len(gains) :] * penalties
         own = np.bincount(self._part_of, terms[0], n_parts) - np.bincount(self._part_of_edge, terms[1], n_parts)
-        return values + (own.sum() - own)[self._part_of]
+        return np.asarray(values + (own.sum() - own)[self._part_of])
 
     def _combine(self, labelings: Bytes, best: Bytes, shares: Floats) -> Floats:
         """Derivative of the sum of shares times values in the scores."""
