@@ -10,6 +10,7 @@ import io
 import time
 import warnings
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -34,38 +35,42 @@ def groups(n, rng):
     return X, y, {"groups": np.repeat(np.arange(n), sizes)}
 
 
-def horses(split, images):
-    """Superpixels of some images: mean and spread of colour, place, and which ones touch; positive if mostly horse."""
+@cache
+def superpixels(split):
+    """Of every image: features (mean and spread of colour, place), which ones are mostly horse, and which ones touch."""
     from skimage.color import rgb2lab
     from skimage.io import imread
     from skimage.segmentation import slic
 
-    rows, labels, edges = [], [], []
+    found = []
     with zipfile.ZipFile(find("weizmann_horses", "weizmann_horses.zip")) as archive:
-        names = sorted(name for name in archive.namelist() if name.startswith(f"{split}/image-"))
-        for name in (names[k] for k in images):
+        for name in sorted(name for name in archive.namelist() if name.startswith(f"{split}/image-")):
             image = imread(io.BytesIO(archive.read(name)))
             image = np.repeat(image[..., None], 3, axis=2) if image.ndim == 2 else image[..., :3]
             mask = imread(io.BytesIO(archive.read(name.replace("image-", "mask-")))) > 127
-            lab, place = rgb2lab(image), np.indices(mask.shape) / np.array(mask.shape)[:, None, None] - 0.5
-            segments = slic(image, n_segments=60, compactness=10, start_label=0)
-            _, segments = np.unique(segments, return_inverse=True)
+            _, segments = np.unique(slic(image, n_segments=60, compactness=10), return_inverse=True)
             segments = segments.reshape(mask.shape)
             count = np.bincount(segments.ravel())
+            place = np.moveaxis(np.indices(mask.shape) / np.array(mask.shape)[:, None, None] - 0.5, 0, -1)
+            pixels = np.concatenate([rgb2lab(image), place, mask[..., None]], axis=2).reshape(-1, 6)
+            means = np.stack([np.bincount(segments.ravel(), column) / count for column in pixels.T], axis=1)
+            squares = np.stack([np.bincount(segments.ravel(), column**2) / count for column in pixels.T[:3]], axis=1)
+            v, h = means[:, 3], means[:, 4]
+            spread = np.sqrt(np.maximum(squares - means[:, :3] ** 2, 0))
+            X = np.column_stack([means[:, :5], spread, v * v, h * h, v * h, np.log(count)])
+            touching = [segments[:, 1:], segments[:, :-1]], [segments[1:], segments[:-1]]
+            pairs = np.concatenate([np.stack([one.ravel(), other.ravel()], axis=1) for one, other in touching])
+            edges = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+            found.append((X, means[:, 5] > 0.5, edges))
+    return found
 
-            def mean(values, segments=segments, count=count):
-                return np.bincount(segments.ravel(), values.ravel()) / count
 
-            colour = np.stack([mean(lab[..., k]) for k in range(3)], axis=1)
-            spread = np.stack([mean(lab[..., k] ** 2) for k in range(3)], axis=1) - colour**2
-            v, h = mean(place[0]), mean(place[1])
-            shape = np.stack([v, h, v * v, h * h, v * h, np.log(count)], axis=1)
-            touching = [np.stack([segments[:, 1:].ravel(), segments[:, :-1].ravel()], axis=1)]
-            touching.append(np.stack([segments[1:].ravel(), segments[:-1].ravel()], axis=1))
-            edges.append(np.unique(np.sort(np.concatenate(touching), axis=1), axis=0) + sum(map(len, labels)))
-            rows.append(np.hstack([colour, np.sqrt(np.maximum(spread, 0)), shape]))
-            labels.append(mean(mask.astype(float)) > 0.5)
-    return np.concatenate(rows), np.concatenate(labels), {"edges": np.concatenate(edges)}
+def horses(split, images):
+    """The superpixels of some images as one list."""
+    parts = [superpixels(split)[k] for k in images]
+    first = np.cumsum([0] + [len(y) for _, y, _ in parts])
+    edges = np.concatenate([edges + begin for (_, _, edges), begin in zip(parts, first, strict=False)])
+    return np.concatenate([X for X, _, _ in parts]), np.concatenate([y for _, y, _ in parts]), {"edges": edges}
 
 
 def best_of(method, train, valid, weights, shares):
@@ -86,14 +91,12 @@ def best_of(method, train, valid, weights, shares):
 def compare(draw, seeds, weights=WEIGHTS, shares=SHARES):
     """Rows: AP of every seed on test data, the mean, the difference to AP-SVM, and the cost of a fit."""
     scores, seconds = {name: [] for name in METHODS}, {name: [] for name in METHODS}
-    chosen = {name: [] for name in METHODS}
     for seed in range(seeds):
         train, valid, test = draw(seed)
         for name, (_, linked) in METHODS.items():
             model, spent = best_of(name, train, valid, weights, shares)
             scores[name].append(model.score(*test[:2], **(test[2] if linked else {})))
             seconds[name].append(spent)
-            chosen[name].append((model.C, model.eta))
         print({name: f"{values[-1]:.3f}" for name, values in scores.items()}, flush=True)
     rows = []
     for name, values in scores.items():

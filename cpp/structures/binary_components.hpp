@@ -63,9 +63,11 @@ class BinaryComponents {
             std::uint8_t* own = labels + part.node;
             if (part.flow) {
                 cut(part, scores + part.node, penalties + part.edge, own);
+                asked_.resize(part.n_nodes);
+                for (std::size_t t = 0; t < part.n_nodes; ++t) asked_[t] = static_cast<Index>(t);
                 part.flow->visit([&](auto& flow) {
                     // Rounding is not to make the best label look like another one.
-                    for (std::size_t t = 0; t < part.n_nodes; ++t) costs[part.node + t] = std::max(0.0, flow.cost_of_other_side(static_cast<Index>(t)));
+                    flow.with_other_sides(asked_.data(), asked_.size(), [&](std::size_t t, double cost) { costs[part.node + t] = std::max(0.0, cost); });
                 });
                 continue;
             }
@@ -83,17 +85,23 @@ class BinaryComponents {
             std::size_t top = 0;
             if (part.flow) cut(part, scores + part.node, penalties + part.edge, own);
             else spell(top = enumerate(part, scores + part.node, penalties + part.edge), k, own);
+            asked_.clear();
             for (std::size_t t = 0; t < k; ++t) {
                 std::uint8_t* row = labelings + part.row + t * k;
                 const std::uint8_t label = wanted[part.node + t];
                 if (own[t] == label) std::copy(own, own + k, row);
-                else if (part.flow) {
-                    part.flow->visit([&](auto& flow) {
-                        flow.with_other_side(static_cast<Index>(t), [&] { read(flow, k, row); });
-                    });
-                    row[t] = label;
-                } else spell(best_with(k, t, label), k, row);
+                else if (part.flow) asked_.push_back(static_cast<Index>(t));
+                else spell(best_with(k, t, label), k, row);
             }
+            if (asked_.empty()) continue;
+            part.flow->visit([&](auto& flow) {
+                flow.with_other_sides(asked_.data(), asked_.size(), [&](std::size_t a, double) {
+                    const auto t = static_cast<std::size_t>(asked_[a]);
+                    std::uint8_t* row = labelings + part.row + t * k;
+                    read(flow, k, row);
+                    row[t] = wanted[part.node + t];
+                });
+            });
         }
     }
 
@@ -199,6 +207,7 @@ class BinaryComponents {
     std::vector<Component> components_;
     std::vector<Index> edges_;
     std::size_t n_labels_ = 0;
+    std::vector<Index> asked_;
     std::array<double, std::size_t{1} << kEnumerated> values_{}, attraction_{};
 };
 
