@@ -83,7 +83,7 @@ class Flow {
             const std::lock_guard<std::mutex> alone(busy_);
             network_->visit([&](auto& flow) {
                 flow.solve();
-                for (std::size_t k = 0; k < nodes.size(); ++k) costs.data[k] = flow.cost_of_other_side(nodes.data()[k]);
+                flow.with_other_sides(nodes.data(), nodes.size(), [&](std::size_t k, Real cost) { costs.data[k] = cost; });
             });
         }
         return costs.array;

@@ -6,6 +6,7 @@ void bind_data(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
 void bind_moves(nanobind::module_& m);
 void bind_messages(nanobind::module_& m);
+void bind_max_marginals(nanobind::module_& m);
 void bind_numeric(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
@@ -20,6 +21,7 @@ NB_MODULE(_core, m) {
     bind_graphcut(m);
     bind_moves(m);
     bind_messages(m);
+    bind_max_marginals(m);
     bind_numeric(m);
     bind_ranking(m);
     bind_structures(m);

@@ -110,22 +110,33 @@ class MaxFlow {
         return parent_[p] != kFree && !in_sink_tree_[p];
     }
 
-    // After solve: by how much the value grows if node i is forced to the other side. The node is pulled over with more than
-    // everything that holds it, and back again, so that the flow stays a maximum one.
-    Real cost_of_other_side(Index i) {
-        const Index p = layout_.place(i);
-        Real pull = excess_[at(p)] < 0 ? -excess_[at(p)] : excess_[at(p)];
-        for (Slot s = layout_.begin(p); s < layout_.end(p); ++s) pull += layout_.residual(p, s) + layout_.reverse(p, s);
-        pull += pull;
-        const bool source = on_source_side(i);
+    // After solve: look(k, cost) for each of n nodes, while the cut is the best one that has node k on its other side, and by how
+    // much the value has grown. A node is pulled over with more than everything that holds it; it is let go, by as much pull
+    // to its own side, when the next one is pulled, so that one solve does for both. In the end the flow is a maximum one again.
+    // Where nothing at all holds a node it need not move.
+    template <class Look>
+    void with_other_sides(const Index* nodes, std::size_t n, const Look& look) {
+        std::vector<std::uint8_t> source(n);
+        for (std::size_t k = 0; k < n; ++k) source[k] = on_source_side(nodes[k]);
         const Value before = value_;
-        add_terminals(i, source ? 0 : pull, source ? pull : 0);
-        solve();
-        const Real cost = value_.value() - before.value();
-        add_terminals(i, source ? pull : 0, source ? 0 : pull);
+        // What the value would be without the pull on the present node.
+        Value base = before;
+        Real pull = 0;
+        for (std::size_t k = 0; k < n; ++k) {
+            if (k > 0) let_go(nodes[k - 1], source[k - 1], pull, base);
+            // Sums must not grow too long.
+            if (k % 256 == 0) {
+                solve();
+                value_ = base = before;
+            }
+            pull = hold(layout_.place(nodes[k]));
+            add_terminals(nodes[k], source[k] ? 0 : pull, source[k] ? pull : 0);
+            solve();
+            look(k, value_.value() - base.value());
+        }
+        if (n > 0) let_go(nodes[n - 1], source[n - 1], pull, base);
         solve();
         value_ = before;
-        return cost;
     }
 
   private:
@@ -135,6 +146,18 @@ class MaxFlow {
     using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+    // Twice what might keep a node where it is.
+    Real hold(Index p) const {
+        Real sum = excess_[at(p)] < 0 ? -excess_[at(p)] : excess_[at(p)];
+        for (Slot s = layout_.begin(p); s < layout_.end(p); ++s) sum += layout_.residual(p, s) + layout_.reverse(p, s);
+        return sum + sum;
+    }
+
+    void let_go(Index i, bool source, Real pull, Value& base) {
+        add_terminals(i, source ? pull : 0, source ? 0 : pull);
+        base.add(pull);
+    }
 
     // ---- capacities that change ------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ __all__ = [
     "DirectLossMinimizer",
     "GraphSVM",
     "GridSVM",
+    "HighOrderRankingSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

@@ -50,6 +50,7 @@ CASES = {
     "DirectLossMinimizer": ({}, X, Y, {"qid": QID}),
     "GraphSVM": ({"tol": 1e-2}, GRAPHS, LABELS, {}),
     "GridSVM": ({"tol": 1e-2}, IMAGES, MASKS, {}),
+    "HighOrderRankingSVM": ({"C": 5.0, "n_neighbors": 2}, X, Y, {}),
     "LatentRankingSVM": ({"C": 5.0}, BAGS, KINDS, {}),
     "LatentStructuredSVM": ({"structure": LatentClasses(2)}, BAGS, KINDS, {}),
     "MulticlassSVM": ({}, X, Y, {}),

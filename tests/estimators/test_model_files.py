@@ -23,6 +23,7 @@ from maxmargin import (
     DirectLossMinimizer,
     GraphSVM,
     GridSVM,
+    HighOrderRankingSVM,
     LatentRankingSVM,
     LatentStructuredSVM,
     MulticlassSVM,
@@ -76,6 +77,7 @@ def fitted_models():
     yield "accuracy", RankingSVM("accuracy", relevance_threshold=1).fit(X, GRADES), (X,), (X, GRADES)
     yield "approximate", ApproximateRankingSVM("ap", 10).fit(X, GRADES), (X,), (X, GRADES)
     yield "direct", DirectLossMinimizer("ap").fit(X, GRADES, QID), (X,), (X, GRADES, QID)
+    yield "neighbours", HighOrderRankingSVM(n_neighbors=2).fit(X, GRADES), (X,), (X, GRADES)
     bags = X.reshape(12, 5, 5)
     yield "latent", LatentRankingSVM(C=5, start=np.ones(5)).fit(bags, np.arange(12) % 3 == 0), (bags,), (bags, np.arange(12) % 3)
     yield "binary", MulticlassSVM(costs=[[0, 2], [1, 0]]).fit(X, GRADES > 0), (X,), (X, GRADES > 0)

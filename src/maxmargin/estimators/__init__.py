@@ -4,6 +4,7 @@ from maxmargin.estimators.approximate import ApproximateRankingSVM
 from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.direct import DirectLossMinimizer
 from maxmargin.estimators.graph import GraphSVM, GridSVM
+from maxmargin.estimators.high_order_ranking import HighOrderRankingSVM
 from maxmargin.estimators.labelings import ChainSVM, TreeSVM
 from maxmargin.estimators.latent import LatentStructuredSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
@@ -21,6 +22,7 @@ __all__ = [
     "Estimator",
     "GraphSVM",
     "GridSVM",
+    "HighOrderRankingSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

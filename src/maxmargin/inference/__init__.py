@@ -2,6 +2,7 @@
 
 from maxmargin.inference.flow import FlowGraph, MinimumCut, minimum_cut
 from maxmargin.inference.graphcut import BinaryLabeling, best_binary_labeling
+from maxmargin.inference.max_marginals import MaxMarginals, binary_max_marginals
 from maxmargin.inference.ranking import ViolatingRanking, ViolatingRankings, most_violating_ranking, most_violating_rankings
 from maxmargin.inference.tree import BestLabeling, LabelMarginals, best_labeling, label_marginals
 
@@ -10,11 +11,13 @@ __all__ = [
     "BinaryLabeling",
     "FlowGraph",
     "LabelMarginals",
+    "MaxMarginals",
     "MinimumCut",
     "ViolatingRanking",
     "ViolatingRankings",
     "best_binary_labeling",
     "best_labeling",
+    "binary_max_marginals",
     "label_marginals",
     "minimum_cut",
     "most_violating_ranking",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Ints
+from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.inference.flow import MAX_NODES, check_edges, real_array
 
 
@@ -63,6 +63,13 @@ def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     >>> best_binary_labeling([[0, 0], [0, 0]], [(0, 1)], prefers_one_then_zero).labels
     array([1, 0])
     """
+    scores, pairs, terms = check_binary_terms(unary, edges, pairwise)
+    score, labels = _core.GraphCut(len(scores), pairs).solve(scores, terms)
+    return BinaryLabeling(labels.astype(np.int64), score)
+
+
+def check_binary_terms(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike) -> tuple[Floats, Int32s, Floats]:
+    """Scores of nodes (L, 2), edges (E, 2) and terms (E,) or (E, 2, 2) as contiguous arrays of the right shapes."""
     scores = real_array(unary, "unary")
     if scores.ndim != 2 or scores.shape[1] != 2:
         raise ValueError(f"unary must have shape (L, 2), the scores of label 0 and label 1, but has shape {scores.shape}")
@@ -77,5 +84,4 @@ def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
             f"pairwise has shape {terms.shape}, but for {len(pairs)} edges it must be ({len(pairs)},), penalties of "
             f"different labels, or ({len(pairs)}, 2, 2), tables of scores"
         )
-    score, labels = _core.GraphCut(len(scores), pairs).solve(scores, terms)
-    return BinaryLabeling(labels.astype(np.int64), score)
+    return scores, pairs, terms

@@ -14,6 +14,7 @@ from maxmargin.labeling.cooccurrence import cooccurrence
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.exhaustive import exhaustive
 from maxmargin.labeling.hierarchical import hierarchical
+from maxmargin.labeling.messages import bp, trws
 from maxmargin.labeling.moves import NotSubmodularError, expansion, mincut, swap
 from maxmargin.labeling.parsimonious import parsimonious
 from maxmargin.labeling.result import Callback, Labeling
@@ -26,6 +27,8 @@ METHODS: dict[str, Callable[..., Labeling]] = {
     "hierarchical": hierarchical,
     "parsimonious": parsimonious,
     "cooccurrence": cooccurrence,
+    "trws": trws,
+    "bp": bp,
     "exhaustive": exhaustive,
 }
 # So few labelings are tried faster than anything else.

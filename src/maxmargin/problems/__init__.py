@@ -3,6 +3,7 @@
 from maxmargin.problems.bags import Bags, supervised_share
 from maxmargin.problems.enumerated import EnumeratedProblem
 from maxmargin.problems.graph import GraphProblem
+from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
 from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
@@ -20,11 +21,14 @@ __all__ = [
     "DecodedProblem",
     "EnumeratedProblem",
     "GraphProblem",
+    "HighOrderBinaryProblem",
+    "HighOrderRankingProblem",
     "JointLatentRankingProblem",
     "LatentBinaryProblem",
     "LatentProblem",
     "LatentRankingProblem",
     "LatentStructuredProblem",
+    "LinkedSamples",
     "MulticlassProblem",
     "NativeProblem",
     "RankingProblem",

@@ -1,0 +1,105 @@
+// Binary labellings of the connected components of a graph, to Python.
+#include <mutex>
+
+#include "bindings/arrays.hpp"
+#include "structures/binary_components.hpp"
+
+using maxmargin::structures::BinaryComponents;
+
+namespace {
+
+using Labels = InputVector<std::uint8_t>;
+using Numbers = InputVector<double>;
+using Edges = Input<std::int32_t, nb::shape<-1, 2>>;
+
+// The buffers of a graph serve one call at a time, from whichever thread.
+class Components {
+  public:
+    Components(Int64s node_offsets, Int64s edge_offsets, Edges edges) {
+        check_forests(node_offsets.data(), node_offsets.size(), nullptr, node_offsets.size() ? static_cast<std::size_t>(node_offsets.data()[node_offsets.size() - 1]) : 0);
+        require(edge_offsets.size() == node_offsets.size(), "edge_offsets must be as long as node_offsets");
+        check_forests(edge_offsets.data(), edge_offsets.size(), nullptr, edges.shape(0));
+        const std::size_t count = node_offsets.size() - 1;
+        for (std::size_t c = 0; c < count; ++c) {
+            const std::int64_t k = node_offsets.data()[c + 1] - node_offsets.data()[c];
+            for (std::int64_t e = 2 * edge_offsets.data()[c]; e < 2 * edge_offsets.data()[c + 1]; ++e)
+                require(edges.data()[e] >= 0 && edges.data()[e] < k, "edges must number the nodes of their component");
+        }
+        nb::gil_scoped_release unlocked;
+        parts_ = std::make_unique<BinaryComponents>(node_offsets.data(), edge_offsets.data(), count, edges.data());
+    }
+    std::size_t n_labels() const { return parts_->n_labels(); }
+
+    nb::ndarray<nb::numpy, std::uint8_t> best(std::size_t first, std::size_t last, Numbers scores, Numbers penalties) {
+        require(first <= last && last <= parts_->size(), "there are no such components");
+        check(scores, parts_->nodes_of(first, last), penalties, parts_->edges_of(first, last));
+        const auto labels = zeros<std::uint8_t>({scores.size()});
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        parts_->best(first, last, scores.data(), penalties.data(), labels.data);
+        return labels.array;
+    }
+    nb::tuple costs_of_other_labels(Numbers scores, Numbers penalties) {
+        check(scores, parts_->n_nodes(), penalties, parts_->n_edges());
+        const auto labels = zeros<std::uint8_t>({scores.size()});
+        const auto costs = zeros<double>({scores.size()});
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            parts_->costs_of_other_labels(scores.data(), penalties.data(), labels.data, costs.data);
+        }
+        return nb::make_tuple(labels.array, costs.array);
+    }
+    nb::tuple forced(Numbers scores, Numbers penalties, Labels wanted) {
+        check(scores, parts_->n_nodes(), penalties, parts_->n_edges());
+        require(wanted.size() == scores.size(), "wanted must have a label for every node");
+        const auto labels = zeros<std::uint8_t>({scores.size()});
+        const auto labelings = zeros<std::uint8_t>({parts_->n_labels()});
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            parts_->forced(scores.data(), penalties.data(), wanted.data(), labels.data, labelings.data);
+        }
+        return nb::make_tuple(labels.array, labelings.array);
+    }
+    nb::ndarray<nb::numpy, double> values(Labels labelings, Numbers scores, Numbers penalties) const {
+        check(scores, parts_->n_nodes(), penalties, parts_->n_edges());
+        require(labelings.size() == parts_->n_labels(), "labelings must be those of every node");
+        const auto found = zeros<double>({scores.size()});
+        nb::gil_scoped_release unlocked;
+        parts_->values(labelings.data(), scores.data(), penalties.data(), found.data);
+        return found.array;
+    }
+    nb::tuple combine(Labels labelings, Numbers coefficients) const {
+        require(coefficients.size() == parts_->n_nodes(), "coefficients must have an entry for every node");
+        require(labelings.size() == parts_->n_labels(), "labelings must be those of every node");
+        const auto ones = zeros<double>({parts_->n_nodes()});
+        const auto differ = zeros<double>({parts_->n_edges()});
+        {
+            nb::gil_scoped_release unlocked;
+            parts_->combine(labelings.data(), coefficients.data(), ones.data, differ.data);
+        }
+        return nb::make_tuple(ones.array, differ.array);
+    }
+
+  private:
+    static void check(const Numbers& scores, std::size_t n_nodes, const Numbers& penalties, std::size_t n_edges) {
+        require(scores.size() == n_nodes, "scores must have an entry for every node");
+        require(penalties.size() == n_edges, "penalties must have an entry for every edge");
+    }
+    std::unique_ptr<BinaryComponents> parts_;
+    std::mutex busy_;
+};
+
+}  // namespace
+
+void bind_max_marginals(nb::module_& m) {
+    nb::class_<Components>(m, "BinaryComponents")
+        .def(nb::init<Int64s, Int64s, Edges>(), "node_offsets"_a.noconvert(), "edge_offsets"_a.noconvert(), "edges"_a.noconvert())
+        .def_prop_ro("n_labels", &Components::n_labels)
+        .def("best", &Components::best, "first"_a, "last"_a, "scores"_a.noconvert(), "penalties"_a.noconvert())
+        .def("costs_of_other_labels", &Components::costs_of_other_labels, "scores"_a.noconvert(), "penalties"_a.noconvert())
+        .def("forced", &Components::forced, "scores"_a.noconvert(), "penalties"_a.noconvert(), "wanted"_a.noconvert())
+        .def("values", &Components::values, "labelings"_a.noconvert(), "scores"_a.noconvert(), "penalties"_a.noconvert())
+        .def("combine", &Components::combine, "labelings"_a.noconvert(), "coefficients"_a.noconvert());
+}
