@@ -128,16 +128,16 @@ MUTANTS = (
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"
     ),
     Mutant(
+        "cpp/blocks/labeling_blocks.hpp",
+        "{ return active_score_[c]; });",
+        "{ return -active_score_[c]; });",
+        "test_block_engine.py -k forgotten",
+    ),
+    Mutant(
         "cpp/blocks/blocks.hpp",
         "std::sort(idle.begin(), idle.end());",
         "std::sort(idle.rbegin(), idle.rend());",
         "test_python_oracles.py -k forgotten",
-    ),
-    Mutant(
-        "cpp/blocks/blocks.hpp",
-        "if (alpha(c) == 0) idle.emplace_back",
-        "idle.emplace_back",
-        "test_block_engine.py -k remembered_outputs",
     ),
     Mutant(
         "cpp/blocks/engine.hpp",

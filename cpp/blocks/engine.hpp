@@ -54,7 +54,6 @@ class Engine {
     }
 
     const Blocks& blocks() const { return *blocks_; }
-    Blocks& blocks() { return *blocks_; }
     double dual() const { return dual_; }
     const Sampler& sampler() const { return sampler_; }
 

@@ -86,7 +86,12 @@ class SimplexQP {
             scale = std::max(scale, std::fabs(linear_[k]));
         }
         // Also where the quadratic part is below the rounding of the linear one.
-        if (largest * total_ <= 1e-14 * scale) return only_linear();
+        if (largest * total_ <= 1e-14 * scale) {
+            std::fill(solution_.begin(), solution_.end(), 0.0);
+            solution_[best_linear()] = total_;
+            stale_ = true;
+            return;
+        }
         if (largest > 4 * shift_ || largest < 0.25 * shift_) stale_ = true;
         if (stale_) factorize(largest);
         double best = -std::numeric_limits<double>::infinity();
@@ -128,7 +133,8 @@ class SimplexQP {
             stalled = now > best ? 0 : stalled + 1;
             best = std::max(best, now);
             const double rounding = 1e-15 * (scale + largest * moving);
-            if (stalled > 3 || gradient[entering] >= -rounding || solution_[entering] > 0 || in_support(entering)) break;
+            const bool known = std::find(support_.begin(), support_.end(), entering) != support_.end();
+            if (stalled > 3 || gradient[entering] >= -rounding || solution_[entering] > 0 || known) break;
             append(entering);
         }
         normalise();
@@ -155,19 +161,12 @@ class SimplexQP {
         capacity_ = capacity;
     }
 
-    void only_linear() {
-        std::fill(solution_.begin(), solution_.end(), 0.0);
-        solution_[best_linear()] = total_;
-        stale_ = true;
-    }
     std::size_t best_linear() const {
         std::size_t best = 0;
         for (std::size_t k = 1; k < size(); ++k)
             if (in_sum_[k] && linear_[k] > linear_[best]) best = k;
         return best;
     }
-
-    bool in_support(std::size_t variable) const { return std::find(support_.begin(), support_.end(), variable) != support_.end(); }
 
     void factorize(double largest) {
         // The ridge is far below rounding of the result: duplicates of a cut would make the system singular.

@@ -54,7 +54,10 @@ class BucketMethod {
             }
             if (!finite) return false;
         }
-        return bucket_pass(live);
+        const Buckets buckets = choose_buckets(live);
+        inseparable_ = !buckets.usable();
+        if (inseparable_) return false;
+        return buckets.curved() ? bucket_pass<true>(buckets) : bucket_pass<false>(buckets);
     }
 
     // Scores too close together for buckets (a range of a few subnormals, say); nothing has been placed.
@@ -84,19 +87,17 @@ class BucketMethod {
                 sample_.push_back(score);
             }
         }
-        if (sample_.empty()) sample_.push_back(static_cast<double>(scores_[first_negative()]));
+        if (sample_.empty()) {
+            std::int64_t at = 0;
+            while (at + 1 < n_ && relevant_[at]) ++at;  // bounded even if the caller changes the labels meanwhile
+            sample_.push_back(static_cast<double>(scores_[at]));
+        }
         if (!std::isfinite(unfit)) return false;
         const std::size_t step = std::max<std::size_t>(1, sample_.size() / 512) | 1;  // odd: not always the same neighbour
         coarse_.clear();
         for (std::size_t k = 0; k < sample_.size(); k += step) coarse_.push_back(sample_[k]);
         std::sort(coarse_.begin(), coarse_.end(), std::greater<>());
         return true;
-    }
-
-    std::int64_t first_negative() const {
-        std::int64_t at = 0;
-        while (at + 1 < n_ && relevant_[at]) ++at;  // bounded even if the caller changes the labels meanwhile
-        return at;
     }
 
     // Call `visit(begin, end)` on every maximal run of negatives.
@@ -292,13 +293,6 @@ class BucketMethod {
         const double quartiles = at(size / 4) - at(3 * size / 4);
         if (top - bottom > 8 * quartiles && quartiles > 0) return Buckets(top, bottom, count, at(size / 2), quartiles / 2);
         return Buckets(top, bottom, count);
-    }
-
-    bool bucket_pass(std::int64_t live) {
-        const Buckets buckets = choose_buckets(live);
-        inseparable_ = !buckets.usable();
-        if (inseparable_) return false;
-        return buckets.curved() ? bucket_pass<true>(buckets) : bucket_pass<false>(buckets);
     }
 
     template <bool Curved>

@@ -56,7 +56,6 @@ class ListSolver {
             above_.assign(positives_.size(), 0);
             return {};
         }
-        double factor = 1;
         Summary summary;
         if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, 1, summary)) {
             for (std::int64_t i = 0; i < n; ++i)
@@ -64,7 +63,7 @@ class ListSolver {
                     throw std::invalid_argument("scores must be finite, but scores[" + std::to_string(first + i) +
                                                 "] is NaN or infinite; remove or replace such entries");
             // Finite but so large that sums overflow: the problem is the same when scores and loss shrink together.
-            factor = 0x1p-128;
+            constexpr double factor = 0x1p-128;
             std::vector<T> shrunk(scores, scores + n);
             for (T& score : shrunk) score = static_cast<T>(static_cast<double>(score) * factor);
             std::fill(gradient, gradient + n, T{0});

@@ -22,6 +22,8 @@
 #include <limits>
 #include <vector>
 
+#include "numeric/clones.hpp"
+
 namespace maxmargin::structures {
 
 // What to label. Arrays are row-major and stay the caller's.
@@ -50,10 +52,7 @@ struct SumTimes {
     }
 };
 
-// Two doubles that the compiler keeps in one register; compilers do not find this by themselves in the loop below.
-using Pair = double __attribute__((vector_size(16)));
-
-// W pairs of outputs of `combine`, in registers from the first row to the last.
+// W pairs of outputs of `combine`, in registers from the first row to the last; compilers do not find this by themselves.
 template <class Semiring, int W>
 inline void combine_block(const double* table, const double* factor, std::size_t n, double zero, double* out) {
     Pair sum[W];
@@ -175,8 +174,9 @@ class TreeSolver {
     }
 
     // Logarithms of the marginals of P(y) proportional to exp(score(y) / tau): nodes is L x K; edges is L x K x K,
-    // [parent's label][own label], and a root's block is left alone. Returns tau log sum_y exp(score(y) / tau), which is in units of the score and falls to the best score as tau goes to 0. At temperature 0 all probability is on
-    // the best labeling. Above, logarithms are finite as long as differences of scores over tau are.
+    // [parent's label][own label], and a root's block is left alone. Returns tau log sum_y exp(score(y) / tau), which is in units of the
+    // score and falls to the best score as tau goes to 0. At temperature 0 all probability is on the best labeling; above, logarithms
+    // are finite as long as differences of scores over tau are.
     double marginals(const Forest& forest, double temperature, double* nodes, double* edges) {
         start(forest, temperature);
         if (tau_ == 0) return marginals_of_the_best(forest, nodes, edges);

@@ -167,26 +167,25 @@ class _Problem:
         # parent second.
         self.order: NDArray[np.intp] | None = None
         if edges is None:
-            n_edges = n - 1
+            self.n_edges = n - 1
             self.parent = np.arange(-1, n - 1, dtype=np.int32)
             self.upper = np.arange(-1, n - 1, dtype=np.intp)
             self.turned = np.zeros(n, dtype=bool)
         else:
             pairs = _check_tree_edges(edges, n)
-            n_edges = len(pairs)
+            self.n_edges = len(pairs)
             self.order, self.parent, self.upper, self.turned = _parents_first(pairs, n)
             self.unary = self.unary[self.order]
-        if tables.shape not in ((k, k), (n_edges, k, k)):
+        if tables.shape not in ((k, k), (self.n_edges, k, k)):
             raise ValueError(
                 f"pairwise has shape {tables.shape}, but unary has {k} labels: it must be ({k}, {k}), one table for all edges, "
-                f"or ({n_edges}, {k}, {k}), one for each of the {n_edges} edges"
+                f"or ({self.n_edges}, {k}, {k}), one for each of the {self.n_edges} edges"
             )
         largest = float(np.abs(self.unary).max()) + float(np.abs(tables).max(initial=0.0))
         self.bound = 2 * n * largest
         if not self.bound < _LARGEST:
             raise ValueError("unary and pairwise are so large that their sums overflow; scale them down")
         self.tables = self._of_nodes(tables)
-        self.n_edges = n_edges
 
     def _of_nodes(self, tables: Floats) -> Floats:
         """Tables [parent's label, own label] of all nodes; a root has none and gets zeros."""

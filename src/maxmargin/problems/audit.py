@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from maxmargin.problems.structured import StructuredProblem
     from maxmargin.surrogates import Sample
 
-
 # Samples that are looked at, at most; outputs of other samples that are tried for each.
 N_AUDITED, _FOREIGN = 64, 24
 # Differences of hinges below this part of their terms are rounding.
@@ -39,7 +38,8 @@ def audit(problem: StructuredProblem, weights: Floats) -> Audit:
         for sample, claim, seen in zip(problem.audited, claims, known, strict=True)
     ]
     for look in looks:
-        look.suspect([foreign[k] for k in rng.permutation(len(foreign))[:_FOREIGN]])
+        some = [foreign[k] for k in rng.permutation(len(foreign))[:_FOREIGN]]
+        look.suspicion = max(map(look.gain, some), default=0.0)
     questions = len(looks)
     for look in sorted(looks, key=lambda look: -look.suspicion):
         if questions > 0 and look.excess == 0:
@@ -58,10 +58,6 @@ class _Look:
         # Of the numbers that the claim is a difference of.
         self.size = abs(claimed) + size(sample.feature, weights)
         self.excess, self.suspicion = max(map(self.gain, seen), default=0.0), 0.0
-
-    def suspect(self, outputs: list[Any]) -> None:
-        """Try outputs of other samples."""
-        self.suspicion = max(map(self.gain, outputs), default=0.0)
 
     def ask(self, rng: np.random.Generator, kinds: Sequence[str]) -> int:
         """Further questions, until one of them proves something; how many."""

@@ -225,7 +225,10 @@ def _address(function: Any, signature: Callable[[], Any]) -> int:
             raise TypeError("function comes from ctypes.PyDLL, but is called without the interpreter's lock; use ctypes.CDLL")
         address = ctypes.cast(function, ctypes.c_void_p).value
     elif hasattr(function, "address"):
-        _check_signature(function, signature)
+        # A numba function with other arguments would read and write at random.
+        own = getattr(function, "_sig", None)
+        if own is not None and own != signature():
+            raise TypeError(f"function has the signature {own}, but must have {signature()}: use {signature.__name__}()")
         address = function.address
     else:
         address = function
@@ -243,10 +246,3 @@ def _address(function: Any, signature: Callable[[], Any]) -> int:
     if not 0 < number < 2**64:
         raise ValueError(f"function has the address {number}, where no code can be; pass a function that was compiled or loaded")
     return number
-
-
-def _check_signature(function: Any, wanted: Callable[[], Any]) -> None:
-    """Refuse a numba function with other arguments: it would read and write at random."""
-    signature = getattr(function, "_sig", None)
-    if signature is not None and signature != wanted():
-        raise TypeError(f"function has the signature {signature}, but must have {wanted()}: use {wanted.__name__}()")
