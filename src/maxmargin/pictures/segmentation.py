@@ -1,0 +1,76 @@
+"""Regions of an image by colour, with smooth boundaries that follow contrast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin.labeling import Energy, Labeling
+from maxmargin.pictures.images import ImageError, contrast
+from maxmargin.pictures.stereo import _colours, find_labels
+
+
+def segmentation_energy(
+    image: ArrayLike, n_labels: int = 2, *, smoothness: float = 8.0, seeds: ArrayLike | None = None, random_state: int = 0
+) -> Energy:
+    """The energy of regions: how unlikely a colour is in its region, and boundaries where there is no contrast.
+
+    Parameters
+    ----------
+    image : array of shape (H, W, 3) or (H, W)
+        From 0 to 255.
+    n_labels : int
+        Regions. Without seeds their colours are a mixture of so many normal distributions.
+    smoothness : float
+        Price of a boundary; it is less where neighbours differ more than usual.
+    seeds : int array of shape (H, W), optional
+        Pixels whose region is known: its number plus one; 0 elsewhere. Their colours make those of the regions.
+    random_state : int
+        Of the mixture.
+    """
+    from sklearn.mixture import GaussianMixture
+
+    pixels = _colours(image, "image")
+    if not isinstance(n_labels, int | np.integer) or n_labels < 2:
+        raise ValueError(f"n_labels={n_labels!r} must be an integer of at least 2")
+    colours = pixels.reshape(-1, 3)
+    if seeds is None:
+        mixture = GaussianMixture(n_labels, reg_covar=10.0, random_state=random_state).fit(colours)
+        costs = -(mixture._estimate_log_prob(colours) + np.log(np.maximum(mixture.weights_, 1e-12)))
+    else:
+        known = np.asarray(seeds)
+        if known.shape != pixels.shape[:2] or known.dtype.kind not in "iu":
+            raise ImageError(f"seeds must be integers of shape {pixels.shape[:2]}, but has shape {known.shape}")
+        marked = known.ravel()
+        costs = np.empty((len(colours), n_labels))
+        for label in range(n_labels):
+            own = colours[marked == label + 1]
+            if not len(own):
+                raise ImageError(f"seeds mark no pixel of region {label + 1}; all {n_labels} regions need some")
+            own_mixture = GaussianMixture(min(3, len(own)), reg_covar=10.0, random_state=random_state).fit(own)
+            costs[:, label] = -own_mixture.score_samples(colours)
+        fixed = np.flatnonzero(marked)
+        costs[fixed] = np.inf
+        costs[fixed, marked[fixed] - 1] = 0.0
+    steps = contrast(pixels) ** 2
+    usual = max(2.0 * float(steps.mean()), 1e-9)
+    return Energy.grid(costs.reshape(*pixels.shape[:2], n_labels), "potts", weights=smoothness * np.exp(-steps / usual))
+
+
+def segment(image: ArrayLike, n_labels: int = 2, *, method: str | None = None, **options: Any) -> Labeling:
+    """Regions of an image, as labels of shape (H, W); parameters as for :func:`segmentation_energy` and ``minimize``.
+
+    Two regions are found exactly.
+
+    Examples
+    --------
+    >>> image = np.zeros((10, 12, 3))
+    >>> image[:, 6:] = 200
+    >>> found = segment(image)
+    >>> found.certified, sorted(np.bincount(found.labels.ravel()).tolist())
+    (True, [60, 60])
+    """
+    how = {name: options.pop(name) for name in ("time_limit", "callback", "max_sweeps") if name in options}
+    return find_labels(segmentation_energy(image, n_labels, **options), method, how)
