@@ -5,6 +5,11 @@
 // A move is written as t: t_i = 0 gives node i its label zero_i, t_i = 1 its label one_i. The source side of the cut is t = 1, so that
 // of equally good moves the one with the fewest ones is found. The flow's value is then the change of energy from t = 0: terminals
 // are given as the cost of t_i = 1, which may be negative.
+//
+// The flow of the last expansion to a label is kept, and the next one to it begins there: any flow that the capacities of today have
+// room for is a reparametrisation of the energy, and after the first sweep little has changed (Alahari, Kohli and Torr, "Reduce,
+// Reuse & Recycle", CVPR 2008, keep whole graphs). All capacities are multiples of one number, a power of two, so that flows are
+// added and taken away without rounding; otherwise every node would be left with an excess that is none.
 #pragma once
 
 #include <algorithm>
@@ -64,11 +69,15 @@ class Moves {
         const auto n = static_cast<std::size_t>(energy.n_nodes);
         zero_.resize(n);
         one_.resize(n);
-        cost_.resize(n);
+        cost_.resize(at(network_.n_nodes()));
+        quantum_ = quantum_of(energy);
+        flow_of_.resize(energy.labels());
     }
 
     std::size_t n_bytes() const {
-        return network_.visit([](const auto& flow) { return flow.n_bytes(); }) + (zero_.capacity() + one_.capacity()) * sizeof(Label) + cost_.capacity() * sizeof(double);
+        std::size_t kept = cost_.capacity() * sizeof(double);
+        for (const auto& flow : flow_of_) kept += flow.capacity() * sizeof(double);
+        return network_.visit([](const auto& flow) { return flow.n_bytes(); }) + (zero_.capacity() + one_.capacity()) * sizeof(Label) + kept;
     }
 
     // Any nodes take label alpha. Changes the labels if that lowers the energy by more than `least`, and returns the change, or 0.
@@ -78,7 +87,7 @@ class Moves {
             zero_[at(i)] = labels[i];
             one_[at(i)] = std::isfinite(energy_.unary_cost(i, alpha)) ? alpha : labels[i];
         }
-        return apply(labels, least, truncate);
+        return apply(labels, least, truncate, kept_flow(alpha));
     }
 
     // Any nodes of label alpha or beta take the other one.
@@ -89,7 +98,7 @@ class Moves {
             zero_[at(i)] = free ? alpha : now;
             one_[at(i)] = free ? beta : now;
         }
-        return apply(labels, least, truncate);
+        return apply(labels, least, truncate, nullptr);
     }
 
     // The best labels of all, where there are two. Returns what no labels have less energy than: the value of the maximum flow.
@@ -101,7 +110,7 @@ class Moves {
         }
         CompensatedSum bound;
         each_term([&](double cost) { bound.add(cost); }, zero_.data());
-        bound.add(cut(false));
+        bound.add(cut(false, nullptr));
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) labels[i] = chosen(i);
         return bound.value();
     }
@@ -131,10 +140,51 @@ class Moves {
         return {n_nodes, edges.data(), static_cast<std::int64_t>(edges.size() / 2)};
     }
 
-    double apply(Label* labels, double least, bool truncate) {
+    // The last flow of a label, or one without any; null if there is no room.
+    std::vector<double>* kept_flow(Label alpha) {
+        std::vector<double>& kept = flow_of_[static_cast<std::size_t>(alpha)];
+        const auto size = static_cast<std::size_t>(network_.n_edges());
+        if (kept.empty() && size * sizeof(double) <= kMemory - memory_) {
+            kept.assign(size, 0.0);
+            memory_ += size * sizeof(double);
+        }
+        return kept.empty() ? nullptr : &kept;
+    }
+
+    // A power of two of which no cost is more than 2^50 multiples.
+    static double quantum_of(const PottsEnergy& energy) {
+        std::vector<double> most(at(energy.n_nodes), 0.0);
+        const std::size_t n_entries = energy.labels() * energy.labels();
+        const auto largest = [](const double* values, std::size_t n) {
+            double found = 0;
+            for (std::size_t k = 0; k < n; ++k)
+                if (std::isfinite(values[k])) found = std::max(found, std::fabs(values[k]));
+            return found;
+        };
+        for (NodeIndex i = 0; i < energy.n_nodes; ++i) most[at(i)] = 2 * largest(energy.unary + at(i) * energy.labels(), energy.labels());
+        const double shared = energy.own_tables ? 0 : largest(energy.tables, n_entries);
+        for (std::int64_t e = 0; e < energy.n_edges; ++e) {
+            const double size = 4 * std::fabs(energy.weights[e]) * (energy.own_tables ? largest(energy.tables + static_cast<std::size_t>(e) * n_entries, n_entries) : shared);
+            most[at(energy.edges[2 * e])] += size;
+            most[at(energy.edges[2 * e + 1])] += size;
+        }
+        for (std::int64_t c = 0; c < energy.n_cliques; ++c) {
+            const double uniform = energy.uniform ? largest(energy.uniform + static_cast<std::size_t>(c) * energy.labels(), energy.labels()) : 0;
+            for (std::int64_t m = energy.offsets[c]; m < energy.offsets[c + 1]; ++m) most[at(energy.members[m])] += 4 * (std::fabs(energy.mixed[c]) + uniform);
+        }
+        const double all = *std::max_element(most.begin(), most.end());
+        return all > 0 ? std::ldexp(1.0, std::ilogb(all) + 1 - 50) : 1.0;
+    }
+    // The nearest multiple of the quantum.
+    double rounded(double x) const {
+        const double shift = 0x1.8p52 * quantum_;
+        return (x + shift) - shift;
+    }
+
+    double apply(Label* labels, double least, bool truncate, std::vector<double>* kept) {
         // From t = 0 of a swap the labels may be far; of an expansion they are t = 0.
         CompensatedSum change;
-        cut(truncate);
+        cut(truncate, kept);
         changed_.assign(at(energy_.n_nodes), 0);
         bool any = false;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
@@ -170,21 +220,54 @@ class Moves {
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) use(energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
     }
 
-    // The best move; into taken_. Returns the change of energy from t = 0 (with `truncate` no less than it).
-    double cut(bool truncate) {
+    // The best move; into taken_. Returns the change of energy from t = 0 (with `truncate` no less than it). Begins with the flow in
+    // `kept`, if there is one, and leaves the new one there.
+    double cut(bool truncate, std::vector<double>* kept) {
+        begin_with_ = kept ? kept->data() : nullptr;
+        std::fill(cost_.begin(), cost_.end(), 0.0);
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i)
-            cost_[at(i)] = is_free(i) ? energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]) : 0.0;
+            if (is_free(i)) cost_[at(i)] = rounded(energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]));
         return network_.visit([&](auto& flow) {
             flow.clear();
             for (std::int64_t e = 0; e < energy_.n_edges; ++e)
                 add_pair(flow, e, truncate, [&](Label a, Label b) { return energy_.pair_cost(e, a, b); });
             add_cliques(flow, truncate);
-            for (NodeIndex i = 0; i < energy_.n_nodes; ++i) flow.add_terminals(i, 0, cost_[at(i)]);
+            for (std::size_t i = 0; i < cost_.size(); ++i) flow.add_terminals(static_cast<NodeIndex>(i), 0, cost_[i]);
             const double value = flow.solve();
             taken_.resize(at(energy_.n_nodes));
             for (NodeIndex i = 0; i < energy_.n_nodes; ++i) taken_[at(i)] = flow.on_source_side(i);
+            if (kept) keep(flow, *kept);
             return value;
         });
+    }
+
+    template <class Flow>
+    void keep(const Flow& flow, std::vector<double>& kept) const {
+        const auto& layout = flow.layout();
+        const std::int64_t n_pairs = energy_.n_edges + n_pair_cliques();
+        for (std::int64_t e = 0; e < static_cast<std::int64_t>(kept.size()); ++e) {
+            const auto [there, back] = flow.residuals(layout.tail(e), layout.slot(e));
+            // Pairs began with the same capacity in both directions, arcs of auxiliary nodes with none on the way back.
+            kept[static_cast<std::size_t>(e)] = e < n_pairs ? 0.5 * (back - there) : back;
+        }
+    }
+    std::int64_t n_pair_cliques() const {
+        std::int64_t count = 0;
+        for (std::int64_t c = 0; c < energy_.n_cliques; ++c) count += is_pair(energy_.size(c));
+        return count;
+    }
+
+    // Capacities of the arcs of edge e, less the flow to begin with, which its ends account for.
+    template <class Flow>
+    void add_arcs(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, double forward, double backward) {
+        if (begin_with_) {
+            const double start = std::min(std::max(begin_with_[e], -backward), forward);
+            forward -= start;
+            backward += start;
+            cost_[at(a)] += start;
+            cost_[at(b)] -= start;
+        }
+        if (!flow.add_capacities(a, flow.layout().slot(e), forward, backward)) throw std::logic_error("an arc was given a negative capacity");
     }
 
     // cost(t_a, t_b) = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
@@ -195,11 +278,11 @@ class Moves {
         const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
         const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
         if (a0 == a1) {
-            if (b0 != b1) cost_[at(b)] += cost(a0, b1) - cost(a0, b0);
+            if (b0 != b1) cost_[at(b)] += rounded(cost(a0, b1) - cost(a0, b0));
             return;
         }
         if (b0 == b1) {
-            cost_[at(a)] += cost(a1, b0) - cost(a0, b0);
+            cost_[at(a)] += rounded(cost(a1, b0) - cost(a0, b0));
             return;
         }
         const double A = cost(a0, b0), C = cost(a1, b0), D = cost(a1, b1);
@@ -211,9 +294,10 @@ class Moves {
             B -= 0.5 * weight;
             weight = 0;
         }
-        cost_[at(a)] += D - B + 0.5 * weight;
-        cost_[at(b)] += B - A - 0.5 * weight;
-        if (!flow.add_capacities(a, layout.slot(e), 0.5 * weight, 0.5 * weight)) throw std::logic_error("a pair was given a negative capacity");
+        const double half = rounded(0.5 * weight);
+        cost_[at(a)] += rounded(D - B + 0.5 * weight);
+        cost_[at(b)] += rounded(B - A - 0.5 * weight);
+        add_arcs(flow, e, a, b, half, half);
     }
 
     // A clique that costs c0 if no free member takes its label one, c1 if all do, and m >= c0, c1 otherwise, costs
@@ -222,34 +306,32 @@ class Moves {
     // as the node itself are strong enough.
     template <class Flow>
     void add_cliques(Flow& flow, bool truncate) {
-        const auto& layout = flow.layout();
-        std::int64_t pair = energy_.n_edges, arc = energy_.n_edges;
-        for (std::int64_t c = 0; c < energy_.n_cliques; ++c) arc += is_pair(energy_.size(c));
+        std::int64_t pair = energy_.n_edges, arc = energy_.n_edges + n_pair_cliques();
         NodeIndex auxiliary = energy_.n_nodes;
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) {
             const std::int64_t begin = energy_.offsets[c], end = energy_.offsets[c + 1];
             if (end - begin == 1) {
                 const NodeIndex i = energy_.members[begin];
-                cost_[at(i)] += energy_.uniform_cost(c, one_[at(i)]) - energy_.uniform_cost(c, zero_[at(i)]);
+                cost_[at(i)] += rounded(energy_.uniform_cost(c, one_[at(i)]) - energy_.uniform_cost(c, zero_[at(i)]));
                 continue;
             }
             if (is_pair(end - begin)) {
                 add_pair(flow, pair++, truncate, [&](Label a, Label b) { return a == b ? energy_.uniform_cost(c, a) : energy_.mixed[c]; });
                 continue;
             }
-            const double none = energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return zero_[at(i)]; });
-            const double all = energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return one_[at(i)]; });
+            const double none = rounded(energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return zero_[at(i)]; }));
+            const double all = rounded(energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return one_[at(i)]; }));
             bool any_free = false;
             for (std::int64_t m = begin; m < end && !any_free; ++m) any_free = is_free(energy_.members[m]);
             if (any_free) {
-                if (none > 0) flow.add_terminals(auxiliary, 0, none);
-                if (all > 0) flow.add_terminals(auxiliary + 1, 0, -all);
+                if (none > 0) cost_[at(auxiliary)] += none;
+                if (all > 0) cost_[at(auxiliary + 1)] -= all;
                 for (std::int64_t m = begin; m < end && (none > 0 || all > 0); ++m) {
-                    if (!is_free(energy_.members[m])) continue;
+                    const NodeIndex i = energy_.members[m];
+                    if (!is_free(i)) continue;
                     const std::int64_t e = arc + 2 * (m - begin);
-                    const bool added = (!(none > 0) || flow.add_capacities(energy_.members[m], layout.slot(e), none, 0)) &&
-                                       (!(all > 0) || flow.add_capacities(auxiliary + 1, layout.slot(e + 1), all, 0));
-                    if (!added) throw std::logic_error("a clique was given a negative capacity");
+                    if (none > 0) add_arcs(flow, e, i, auxiliary, none, 0);
+                    if (all > 0) add_arcs(flow, e + 1, auxiliary + 1, i, all, 0);
                 }
             }
             arc += 2 * (end - begin);
@@ -267,11 +349,17 @@ class Moves {
 
     // Of the sizes of the four costs of a pair: what they may lack to be submodular.
     static constexpr double kRounding = 1e-9;
+    // Bytes of flows to begin with; labels that do not fit begin without.
+    static constexpr std::size_t kMemory = std::size_t{1} << 28;
 
     PottsEnergy energy_;
     structures::FlowNetwork<double> network_;
     std::vector<Label> zero_, one_;
-    std::vector<double> cost_;  // of t_i = 1
+    std::vector<double> cost_;  // of t_i = 1, also of auxiliary nodes
+    std::vector<std::vector<double>> flow_of_;  // of every label: from tail to head of every edge
+    const double* begin_with_ = nullptr;
+    std::size_t memory_ = 0;
+    double quantum_ = 1;
     std::vector<std::uint8_t> taken_, changed_;
 };
 

@@ -91,6 +91,12 @@ class MaxFlow {
         return true;
     }
 
+    // What is left of the capacities of an arc and of the way back.
+    std::pair<Real, Real> residuals(Index tail, Slot slot) const {
+        const Index i = layout_.place(tail);
+        return {layout_.residual(i, slot), layout_.reverse(i, slot)};
+    }
+
     // The maximum flow: from scratch the first time, from the last flow afterwards.
     Real solve() {
         if (solved_) repair();
@@ -142,6 +148,7 @@ class MaxFlow {
   private:
     // `parent` is the slot towards the root of the tree, or one of these.
     static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
+    static constexpr std::int64_t kFew = 8;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
     using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
@@ -204,9 +211,16 @@ class MaxFlow {
         cut_off_.clear();
     }
 
-    // Every node with an excess is the root of a tree.
+    // Every node with an excess is the root of a tree. Where the source has few of them only its trees grow by themselves: the flow is
+    // a maximum one when they are complete, and the sink's roots are everywhere in their way.
     void plant() {
         push_to_neighbours();
+        std::int64_t n_sources = 0, n_sinks = 0;
+        for (const Real excess : excess_) {
+            n_sources += excess > 0;
+            n_sinks += excess < 0;
+        }
+        const bool sinks_wait = kFew * n_sources < n_sinks;
         time_ = 0;
         first_active_ = last_active_ = kNone;
         std::fill(time_of_.begin(), time_of_.end(), 0U);
@@ -216,7 +230,7 @@ class MaxFlow {
             distance_[at(i)] = 1;
             parent_[at(i)] = excess != 0 ? kTerminal : kFree;
             in_sink_tree_[at(i)] = excess < 0;
-            if (excess != 0) activate(i);
+            if (excess > 0 || (excess < 0 && !sinks_wait)) activate(i);
         }
     }
 

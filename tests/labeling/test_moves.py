@@ -353,3 +353,20 @@ def test_exhaustive_search_with_many_labels():
     rng = np.random.default_rng(0)
     energy = Energy(rng.random((2, 14)), cliques=Cliques([[0, 1]], PnPotts(0.3)))
     assert minimize(energy, "exhaustive").energy == pytest.approx(sum(least(energy)))
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_moves_that_begin_with_an_earlier_flow_are_the_best_too(seed):
+    """The labels may be anything since; costs are no round numbers, of any size."""
+    rng = np.random.default_rng(seed)
+    base = random_energy(rng, n=5, n_labels=3, forbidden=0.1)
+    scale = 10.0 ** rng.integers(-6, 7)
+    unary = scale * (base.unary + rng.normal(size=base.unary.shape))
+    energy = Energy(unary, base.edges, scale * base.table, weights=base.weights * rng.random(), cliques=base.cliques)
+    moves = kernel(energy)
+    for _ in range(12):
+        labels, alpha = allowed_start(rng, energy), int(rng.integers(3))
+        best = min(energy.energy(np.where(t, alpha, labels)) for t in product([False, True], repeat=5))
+        moves.expand(alpha, labels, 0.0, False)
+        assert energy.energy(labels) == pytest.approx(best, rel=1e-9, abs=1e-9 * scale)
