@@ -22,7 +22,7 @@ def lattice(seed, side=9, n_labels=8, limit=4.0, weight=1.0, window=3, pairwise=
 @pytest.mark.parametrize("tree", ["refitted", "rhst"])
 def test_the_least_energy_is_chosen(tree):
     energy = lattice(0)
-    found = parsimonious(energy, random_state=0, n_trees=4, tree=tree, refine=False)
+    found = parsimonious(energy, random_state=0, n_trees=4, tree=tree, costs="tree", refine=False)
     by_hand = []
     for one in sample_trees(energy, 4, random_state=0):
         substitute = Surrogate.of(energy, one, refit=tree == "refitted")
@@ -35,7 +35,7 @@ def test_the_least_energy_is_chosen(tree):
 def test_more_trees_are_never_worse():
     energy = lattice(1)
     for refine in (True, False):
-        values = [parsimonious(energy, random_state=3, n_trees=k, linkage=False, refine=refine).energy for k in (1, 2, 4, 8)]
+        values = [parsimonious(energy, random_state=3, n_trees=k, refine=refine).energy for k in (1, 2, 4, 8)]
         assert (np.diff(values) <= 0).all()
 
 
@@ -79,8 +79,8 @@ def test_scaled_substitute_of_general_diversities(kind, seed):
 
 def test_scales_are_tried():
     energy = Energy(np.random.default_rng(0).uniform(0, 3, (6, 5)), cliques=Cliques([range(6)], Cardinality(), 0.5))
-    assert len(parsimonious(energy, n_trees=2, random_state=0).energies) == 9
-    assert len(parsimonious(energy, n_trees=2, random_state=0, scales=[1.0]).energies) == 3
+    assert len(parsimonious(energy, n_trees=2, random_state=0).energies) == 10
+    assert len(parsimonious(energy, n_trees=2, random_state=0, scales=[1.0]).energies) == 4
     assert parsimonious(energy, n_trees=2, random_state=0, scales=[1.0]).guarantee is None
 
 
@@ -110,9 +110,13 @@ def test_pairs_and_cliques_of_different_metrics():
             for labels in rng.integers(0, 6, (20, 16)):
                 for mine, theirs in zip(substitute.energy.parts(labels), energy.parts(labels), strict=True):
                     assert mine >= theirs - 1e-9
-    exact = parsimonious(energy, pairwise="exact", random_state=0, n_trees=2)
-    assert exact.guarantee is None
-    assert exact.energy == pytest.approx(energy.energy(exact.labels))
+    own, mixed, tree = (parsimonious(energy, costs=costs, random_state=0, n_trees=2) for costs in ("own", "mixed", "tree"))
+    assert own.guarantee is None
+    assert len(own.energies) == len(tree.energies) == len(mixed.energies) - 1 == 3
+    assert own.energies[-1] == mixed.energies[-1]
+    assert own.energy == pytest.approx(energy.energy(own.labels))
+    assert mixed.energy <= tree.energy
+    assert mixed.guarantee == tree.guarantee
 
 
 @pytest.mark.parametrize("refine", [True, False])
@@ -156,7 +160,7 @@ def test_limits_and_init():
     ("arguments", "message"),
     [
         ({"tree": "oak"}, "tree='oak'"),
-        ({"pairwise": "no"}, "pairwise='no'"),
+        ({"costs": "no"}, "costs='no'"),
         ({"n_trees": 0, "linkage": False}, "n_trees=0"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"scales": [0.0]}, "scales"),
