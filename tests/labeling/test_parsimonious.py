@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from clique_cases import COSTS, keeps_promise, least, random_cliques, random_cost, random_edges, random_energy
 
-from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, cooccurrence, parsimonious
+from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, cooccurrence, minimize, parsimonious
 from maxmargin.labeling.clique_moves import Clock
 from maxmargin.labeling.cooccurrence import Expander
 from maxmargin.labeling.hierarchical import fuse_tree
@@ -133,6 +133,17 @@ def test_polished_trees_are_near_the_best_of_all():
         for weight in (0.5, 2.0, 50.0):
             energy = lattice(seed, weight=weight)
             assert parsimonious(energy, random_state=0).energy <= 1.03 * cooccurrence(energy).energy
+
+
+def test_the_one_door():
+    """Cliques of diversities go to trees by themselves, with options; exhaustive search agrees where it is possible."""
+    energy = lattice(4, side=5, n_labels=4)
+    found = minimize(energy, random_state=1, n_trees=2)
+    assert found.method == "parsimonious"
+    np.testing.assert_array_equal(found.labels, parsimonious(energy, random_state=1, n_trees=2).labels)
+    small = lattice(4, side=3, n_labels=2, window=2)
+    assert minimize(small, "cooccurrence").energy == pytest.approx(minimize(small, "exhaustive").energy)
+    assert minimize(small, "parsimonious").energy == pytest.approx(minimize(small, "exhaustive").energy)
 
 
 def test_limits_and_init():

@@ -89,8 +89,8 @@ def parsimonious(
         thesis.
     costs : {"tree", "own", "mixed"}
         What fusions minimise: the diameters and distances of their tree, for which there is a guarantee; or the energy's own
-        costs, bounded where a move needs it, for which the tree is nothing but an order of fusions. By default the first, and once
-        more the second for one of the trees, that of complete linkage if there is one. With edges the second is often better.
+        costs, bounded where a move needs it, for which the tree is nothing but an order of fusions. By default the first, and
+        once more the second for one of the trees, that of complete linkage if any. With edges the second is often better.
     scales : sequence of float, optional
         What the diameters of trees are multiplied with where the diversity is not a diameter, one after the other. By default 1,
         a typical ratio of diversity and diameter, and the largest possible one, for which a guarantee is known.
