@@ -11,6 +11,7 @@ from maxmargin.labeling.moves import NotSubmodularError
 from maxmargin.labeling.parsimonious import ParsimoniousLabeling, parsimonious
 from maxmargin.labeling.result import Labeling
 from maxmargin.labeling.trees import HST, linkage_tree, random_hst, random_tree, refit_heights, star
+from maxmargin.labeling.uai import UAIError, read_uai, write_uai
 
 __all__ = [
     "HST",
@@ -27,6 +28,7 @@ __all__ = [
     "ParsimoniousLabeling",
     "PnPotts",
     "TreeLength",
+    "UAIError",
     "cooccurrence",
     "hierarchical",
     "linkage_tree",
@@ -35,9 +37,11 @@ __all__ = [
     "parsimonious",
     "random_hst",
     "random_tree",
+    "read_uai",
     "refit_heights",
     "shortest_paths",
     "star",
     "why_no_diversity",
     "why_no_metric",
+    "write_uai",
 ]
