@@ -14,6 +14,7 @@ from maxmargin.labeling import (
     PnPotts,
     hierarchical,
     linkage_tree,
+    minimize,
     minkowski,
     random_hst,
     star,
@@ -183,7 +184,24 @@ def test_bad_input_is_named():
         hierarchical(energy, star(3))
     with pytest.raises(ValueError, match="n_jobs=0"):
         hierarchical(energy, star(4), n_jobs=0)
+    with pytest.raises(ValueError, match="max_sweeps=0"):
+        hierarchical(energy, star(4), max_sweeps=0)
     shrinking = FunctionDiversity(lambda labels: 9.0 - len(labels))
     energy = Energy(np.random.default_rng(0).uniform(0, 50, (3, 4)), cliques=Cliques([[0, 1, 2]], shrinking))
     with pytest.raises(ValueError, match="do not shrink when labels join"):
         hierarchical(energy, HST([4, 4, 5, 5, 6, 6, -1], heights=[0, 0, 0, 0, 1, 1, 2]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_forbidden_labels(seed):
+    """No label is allowed everywhere, so that no constant labeling has a finite energy."""
+    rng = np.random.default_rng(seed)
+    tree = make_tree(rng, "heights")
+    energy = tree_energy(rng, tree)
+    unary = energy.unary.copy()
+    unary[np.arange(5), rng.permutation(5)] = np.inf
+    energy = energy.replaced(unary=unary)
+    for found in (hierarchical(energy), minimize(energy, "parsimonious", n_trees=2, random_state=0)):
+        assert np.isfinite(found.energy)
+        assert np.isfinite(found.history[-1])
+        assert keeps_promise(energy, found.labels, found.guarantee)

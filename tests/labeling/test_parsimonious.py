@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from clique_cases import COSTS, keeps_promise, least, random_cliques, random_cost, random_edges, random_energy
 
-from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, cooccurrence, parsimonious
+from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, cooccurrence, minimize, parsimonious
 from maxmargin.labeling.clique_moves import Clock
 from maxmargin.labeling.cooccurrence import Expander
 from maxmargin.labeling.hierarchical import fuse_tree
@@ -22,7 +22,7 @@ def lattice(seed, side=9, n_labels=8, limit=4.0, weight=1.0, window=3, pairwise=
 @pytest.mark.parametrize("tree", ["refitted", "rhst"])
 def test_the_least_energy_is_chosen(tree):
     energy = lattice(0)
-    found = parsimonious(energy, random_state=0, n_trees=4, tree=tree, refine=False)
+    found = parsimonious(energy, random_state=0, n_trees=4, tree=tree, costs="tree", refine=False)
     by_hand = []
     for one in sample_trees(energy, 4, random_state=0):
         substitute = Surrogate.of(energy, one, refit=tree == "refitted")
@@ -35,7 +35,7 @@ def test_the_least_energy_is_chosen(tree):
 def test_more_trees_are_never_worse():
     energy = lattice(1)
     for refine in (True, False):
-        values = [parsimonious(energy, random_state=3, n_trees=k, linkage=False, refine=refine).energy for k in (1, 2, 4, 8)]
+        values = [parsimonious(energy, random_state=3, n_trees=k, refine=refine).energy for k in (1, 2, 4, 8)]
         assert (np.diff(values) <= 0).all()
 
 
@@ -79,8 +79,8 @@ def test_scaled_substitute_of_general_diversities(kind, seed):
 
 def test_scales_are_tried():
     energy = Energy(np.random.default_rng(0).uniform(0, 3, (6, 5)), cliques=Cliques([range(6)], Cardinality(), 0.5))
-    assert len(parsimonious(energy, n_trees=2, random_state=0).energies) == 9
-    assert len(parsimonious(energy, n_trees=2, random_state=0, scales=[1.0]).energies) == 3
+    assert len(parsimonious(energy, n_trees=2, random_state=0).energies) == 10
+    assert len(parsimonious(energy, n_trees=2, random_state=0, scales=[1.0]).energies) == 4
     assert parsimonious(energy, n_trees=2, random_state=0, scales=[1.0]).guarantee is None
 
 
@@ -110,9 +110,13 @@ def test_pairs_and_cliques_of_different_metrics():
             for labels in rng.integers(0, 6, (20, 16)):
                 for mine, theirs in zip(substitute.energy.parts(labels), energy.parts(labels), strict=True):
                     assert mine >= theirs - 1e-9
-    exact = parsimonious(energy, pairwise="exact", random_state=0, n_trees=2)
-    assert exact.guarantee is None
-    assert exact.energy == pytest.approx(energy.energy(exact.labels))
+    own, mixed, tree = (parsimonious(energy, costs=costs, random_state=0, n_trees=2) for costs in ("own", "mixed", "tree"))
+    assert own.guarantee is None
+    assert len(own.energies) == len(tree.energies) == len(mixed.energies) - 1 == 3
+    assert own.energies[-1] == mixed.energies[-1]
+    assert own.energy == pytest.approx(energy.energy(own.labels))
+    assert mixed.energy <= tree.energy
+    assert mixed.guarantee == tree.guarantee
 
 
 @pytest.mark.parametrize("refine", [True, False])
@@ -129,6 +133,17 @@ def test_polished_trees_are_near_the_best_of_all():
         for weight in (0.5, 2.0, 50.0):
             energy = lattice(seed, weight=weight)
             assert parsimonious(energy, random_state=0).energy <= 1.03 * cooccurrence(energy).energy
+
+
+def test_the_one_door():
+    """Cliques of diversities go to trees by themselves, with options; exhaustive search agrees where it is possible."""
+    energy = lattice(4, side=5, n_labels=4)
+    found = minimize(energy, random_state=1, n_trees=2)
+    assert found.method == "parsimonious"
+    np.testing.assert_array_equal(found.labels, parsimonious(energy, random_state=1, n_trees=2).labels)
+    small = lattice(4, side=3, n_labels=2, window=2)
+    assert minimize(small, "cooccurrence").energy == pytest.approx(minimize(small, "exhaustive").energy)
+    assert minimize(small, "parsimonious").energy == pytest.approx(minimize(small, "exhaustive").energy)
 
 
 def test_limits_and_init():
@@ -156,7 +171,7 @@ def test_limits_and_init():
     ("arguments", "message"),
     [
         ({"tree": "oak"}, "tree='oak'"),
-        ({"pairwise": "no"}, "pairwise='no'"),
+        ({"costs": "no"}, "costs='no'"),
         ({"n_trees": 0, "linkage": False}, "n_trees=0"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"scales": [0.0]}, "scales"),

@@ -30,7 +30,10 @@ __all__ = [
     "PnPotts",
     "TreeLength",
     "UAIError",
+<<<<<<< HEAD
     "bp",
+=======
+>>>>>>> wt-tree
     "cooccurrence",
     "hierarchical",
     "linkage_tree",

@@ -72,13 +72,12 @@ def starts(energy: Energy, init: str | ArrayLike | None) -> list[Ints]:
 
 @dataclass
 class Terms:
-    """What the kernel needs of an energy, whatever the moves; costs without infinities.
+    """What the kernel needs of an energy, whatever the moves.
 
     Attributes
     ----------
     energy : Energy
-    unary : array of shape (N, L)
-        Infinite costs are replaced by more than all others together.
+        Its infinite unary costs replaced by more than all others together.
     offsets, nodes : int arrays
         Members of the cliques of all kinds, one kind after the other.
     weights : array of shape (K,)
@@ -86,7 +85,6 @@ class Terms:
     """
 
     energy: Energy
-    unary: Floats
     offsets: Ints
     nodes: Int32s
     weights: Floats
@@ -100,10 +98,10 @@ class Terms:
             nodes.append(some.nodes)
             weights.append(some.weights)
             so_far += len(some.nodes)
-        unary = energy.unary
-        if not np.isfinite(unary).all():
-            unary = np.where(np.isfinite(unary), unary, 1 + 2 * _largest_change(energy))
-        return cls(energy, unary, np.concatenate(offsets), np.concatenate(nodes), np.concatenate(weights))
+        finite = np.isfinite(energy.unary)
+        if not finite.all():
+            energy = energy.replaced(unary=np.where(finite, energy.unary, 1 + 2 * _largest_change(energy)))
+        return cls(energy, np.concatenate(offsets), np.concatenate(nodes), np.concatenate(weights))
 
     def best_move(
         self, labels: Ints, proposal: Ints, some_move: Floats, some_stay: Floats, label_stays: Floats | None
@@ -123,7 +121,7 @@ class Terms:
         """
         energy = self.energy
         change, moved = _core.best_clique_move(
-            self.unary,
+            energy.unary,
             energy.edges,
             energy.table,
             energy.weights,
@@ -202,6 +200,8 @@ def sweep(
     n_moves : int
         Moves are numbered from 0.
     """
+    if max_sweeps is not None and not max_sweeps >= 1:
+        raise ValueError(f"max_sweeps={max_sweeps!r} must be at least 1")
     energy = value(labels)
     history, n_cuts, failed = [energy], 0, 0
     steps = np.arange(n_moves) if order is None else order

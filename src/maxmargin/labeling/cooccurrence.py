@@ -64,7 +64,7 @@ def cooccurrence(
     finished = all(end.finished for end in ends)
     return Labeling(
         best.labels.reshape(energy.shape),
-        best.energy,
+        energy.energy(best.labels),
         "cooccurrence",
         history=best.history,
         n_cuts=sum(end.n_cuts for end in ends),
@@ -104,7 +104,7 @@ class Expander:
         """Expand all labels until none lowers the energy."""
         return sweep(
             start,
-            self.energy.energy,
+            self.terms.energy.energy,
             self.expand,
             self.energy.n_labels,
             clock=clock,

@@ -145,9 +145,13 @@ class Energy:
         parts = [f"{self.n_nodes} nodes", f"{self.n_labels} labels", f"{len(self.edges)} edges"]
         return f"Energy({', '.join(parts + [f'{n_cliques} cliques'] * (n_cliques > 0))})"
 
-    def replaced(self, *, cliques: Sequence[Cliques] | None = None, table: Floats | None = None) -> Energy:
-        """The same energy with other cliques or another table of pairwise costs; what is not given stays."""
+    def replaced(
+        self, *, unary: Floats | None = None, table: Floats | None = None, cliques: Sequence[Cliques] | None = None
+    ) -> Energy:
+        """The same energy with other unary costs, another table of pairwise costs or other cliques; what is not given stays."""
         made = copy(self)
+        if unary is not None:
+            made.unary = _check_unary(np.asarray(unary).reshape(self.unary.shape))
         if cliques is not None:
             made.cliques = tuple(cliques)
             for some in made.cliques:

@@ -139,6 +139,7 @@ def fuse_tree(
 ) -> TreeResult:
     """Fuse from the leaves to the root."""
     terms = Terms.of(energy)
+    energy = terms.energy
     done: dict[int, Fused] = {}
     for label in range(tree.n_labels):
         constant = np.full(energy.n_nodes, label)

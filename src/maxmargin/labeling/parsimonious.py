@@ -35,8 +35,8 @@ class ParsimoniousLabeling(Labeling):
     Attributes
     ----------
     energies : list of float
-        Energies of the labelings of the trees, before polishing; the random trees first, then that of complete linkage. With
-        several scales there is one for each scale of a tree.
+        Energies of the labelings of the trees, before polishing; the random trees first, then that of complete linkage, at last
+        those found with the energy's own costs. With several scales there is one for each scale of a tree.
     unrefined : float
         Energy of the best of them: what there was before polishing.
     """
@@ -57,7 +57,7 @@ def parsimonious(
     linkage: bool = True,
     r: float = 2.0,
     tree: Literal["refitted", "rhst"] = "refitted",
-    pairwise: Literal["tree", "exact"] = "tree",
+    costs: Literal["tree", "own", "mixed"] = "mixed",
     scales: Sequence[float] | None = None,
     refine: bool = True,
     n_jobs: int = 1,
@@ -87,9 +87,10 @@ def parsimonious(
     tree : {"refitted", "rhst"}
         Whether the trees get the lowest heights that dominate the metric, or keep the lengths they were drawn with, as in the
         thesis.
-    pairwise : {"tree", "exact"}
-        Whether edges cost what the tree says too, or what the energy says, made submodular where a move needs it. The guarantee
-        is one for trees.
+    costs : {"tree", "own", "mixed"}
+        What fusions minimise: the diameters and distances of their tree, for which there is a guarantee; or the energy's own
+        costs, bounded where a move needs it, for which the tree is nothing but an order of fusions. By default the first, and
+        once more the second for one of the trees, that of complete linkage if any. With edges the second is often better.
     scales : sequence of float, optional
         What the diameters of trees are multiplied with where the diversity is not a diameter, one after the other. By default 1,
         a typical ratio of diversity and diameter, and the largest possible one, for which a guarantee is known.
@@ -107,8 +108,10 @@ def parsimonious(
     (array([0, 1, 1]), 9.0)
     """
     clock = Clock(time_limit)
-    if tree not in ("refitted", "rhst") or pairwise not in ("tree", "exact"):
-        raise ValueError(f"tree={tree!r} must be 'refitted' or 'rhst', pairwise={pairwise!r} must be 'tree' or 'exact'")
+    if tree not in ("refitted", "rhst"):
+        raise ValueError(f"tree={tree!r} must be 'refitted' or 'rhst'")
+    if costs not in ("tree", "own", "mixed"):
+        raise ValueError(f"costs={costs!r} must be 'tree', 'own' or 'mixed'")
     if n_trees < 0 or (n_trees == 0 and not linkage):
         raise ValueError(f"n_trees={n_trees!r} must be positive, or 0 with linkage=True")
     if n_jobs < 1:
@@ -116,14 +119,23 @@ def parsimonious(
     given = min(starts(energy, init), key=energy.energy, default=None)
     Expander(energy)  # complains about costs that no move suits
     trees = sample_trees(energy, n_trees, r=r, linkage=linkage, random_state=random_state)
-    tasks = [(one, factor) for one in trees for factor in _scales(energy, scales)]
+    # A tree and a scale of its diameters, or None for the costs of the energy.
+    tasks: list[tuple[HST, float | None]] = []
+    if costs != "own":
+        tasks += [(one, factor) for one in trees for factor in _scales(energy, scales)]
+    if costs != "tree":
+        tasks += [(one, None) for one in (trees if costs == "own" else trees[-1:])]
     best = _Best(energy, given, callback)
 
     def fuse(k: int) -> None:
         # One tree at least, so that there is a labeling; it ends soon when time is over.
         if k > 0 and clock.over():
             return
-        substitute = Surrogate.of(energy, tasks[k][0], refit=tree == "refitted", scale=tasks[k][1], pairwise=pairwise)
+        hierarchy, scale = tasks[k]
+        if scale is None:
+            substitute = Surrogate(energy, refit_heights(hierarchy, reference_metric(energy)), None)
+        else:
+            substitute = Surrogate.of(energy, hierarchy, refit=tree == "refitted", scale=scale)
         found = fuse_tree(substitute.energy, substitute.tree, clock=clock, max_sweeps=max_sweeps)
         best.add(k, found.labels, found.n_cuts, found.finished)
         if found.finished:
@@ -220,7 +232,7 @@ class Surrogate:
     stretch: float | None
 
     @classmethod
-    def of(cls, energy: Energy, hierarchy: HST, *, refit: bool, scale: float = 1.0, pairwise: str = "tree") -> Surrogate:
+    def of(cls, energy: Energy, hierarchy: HST, *, refit: bool, scale: float = 1.0) -> Surrogate:
         """Every kind of cliques gets the hierarchy with distances that dominate its own metric.
 
         Parameters
@@ -231,8 +243,6 @@ class Surrogate:
             Whether by the lowest heights that do, or by scaling all lengths of the tree.
         scale : float
             Factor of diameters that replace other diversities.
-        pairwise : {"tree", "exact"}
-            Whether pairwise costs that are a metric are replaced too.
         """
         n_labels = energy.n_labels
         tree = refit_heights(hierarchy, reference_metric(energy)) if refit else hierarchy
@@ -250,7 +260,7 @@ class Surrogate:
                 stretch = max(stretch, factor * _stretch(own.distances, metric)) if factor >= least else None
             cliques.append(some.with_cost(Diameter(own), factor))
         table = None
-        if pairwise == "tree" and len(energy.edges) and _has_metric(energy):
+        if len(energy.edges) and _has_metric(energy):
             table = _dominating(tree, energy.table, refit).distances
             stretch = None if stretch is None else max(stretch, _stretch(table, energy.table))
         return cls(energy.replaced(cliques=cliques, table=table), tree, stretch)
