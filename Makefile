@@ -30,6 +30,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.multiclass
 	$(BIN)/python -m benchmarks.ocr
 	$(BIN)/python -m benchmarks.snakes
+	$(BIN)/python -m benchmarks.trws
 	$(BIN)/python -m benchmarks.partial_linearization
 	$(BIN)/python -m benchmarks.nn_loss
 	$(BIN)/python -m benchmarks.nn_digits

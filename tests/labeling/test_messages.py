@@ -172,6 +172,24 @@ def test_edges_turned_around_and_parallel_edges():
     assert found.lower_bound <= least_energy(energy) + 1e-9 <= found.energy + 2e-9
 
 
+def test_components_do_not_know_of_each_other():
+    # A tree beside a graph with cycles, their nodes in turns.
+    rng = np.random.default_rng(9)
+    for _ in range(10):
+        tree, loopy = random_energy(rng, "own", n_nodes=6, forest=True), random_energy(rng, "own", n_nodes=6)
+        both = Energy(
+            np.stack([tree.unary, loopy.unary], axis=1).reshape(12, 3),
+            np.concatenate([2 * tree.edges, 2 * loopy.edges + 1]),
+            np.concatenate([tree.table, loopy.table]),
+            weights=np.concatenate([tree.weights, loopy.weights]),
+        )
+        alone, found = trws(loopy, max_sweeps=50, tol=0.0), trws(both, max_sweeps=50, tol=0.0)
+        expected = np.array(alone.bounds) + least_energy(tree)
+        shared = min(len(expected), len(found.bounds))
+        np.testing.assert_allclose(found.bounds[:shared], expected[:shared], atol=1e-9)
+        assert found.energy == pytest.approx(alone.energy + least_energy(tree))
+
+
 def test_moves_of_forests():
     rng = np.random.default_rng(8)
     solved = 0
