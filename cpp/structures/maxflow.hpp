@@ -119,28 +119,38 @@ class MaxFlow {
     // After solve: look(k, cost) for each of n nodes, while the cut is the best one that has node k on its other side, and by how
     // much the value has grown. A node is pulled over with more than everything that holds it; it is let go, by as much pull
     // to its own side, when the next one is pulled, so that one solve does for both. In the end the flow is a maximum one again.
-    // Where nothing at all holds a node it need not move.
+    // Nodes that go over alone come first, and are not pulled: then the cut is still the present one but for the node itself.
     template <class Look>
     void with_other_sides(const Index* nodes, std::size_t n, const Look& look) {
-        std::vector<std::uint8_t> source(n);
-        for (std::size_t k = 0; k < n; ++k) source[k] = on_source_side(nodes[k]);
+        std::vector<std::size_t> held;
+        for (std::size_t k = 0; k < n; ++k) {
+            const Index p = layout_.place(nodes[k]);
+            Real cost{0};
+            if (on_source_side(nodes[k]) ? goes_alone<false>(p, cost) : goes_alone<true>(p, cost)) look(k, cost);
+            else held.push_back(k);
+        }
+        std::vector<std::uint8_t> source;
+        source.reserve(held.size());
+        for (const std::size_t k : held) source.push_back(on_source_side(nodes[k]));
         const Value before = value_;
         // What the value would be without the pull on the present node.
         Value base = before;
         Real pull = 0;
-        for (std::size_t k = 0; k < n; ++k) {
-            if (k > 0) let_go(nodes[k - 1], source[k - 1], pull, base);
+        for (std::size_t h = 0; h < held.size(); ++h) {
+            const Index i = nodes[held[h]];
+            if (h > 0) let_go(nodes[held[h - 1]], source[h - 1], pull, base);
             // Sums must not grow too long.
-            if (k % 256 == 0) {
+            if (h % 256 == 0) {
                 solve();
                 value_ = base = before;
             }
-            pull = hold(layout_.place(nodes[k]));
-            add_terminals(nodes[k], source[k] ? 0 : pull, source[k] ? pull : 0);
+            pull = hold(layout_.place(i));
+            add_terminals(i, source[h] ? 0 : pull, source[h] ? pull : 0);
             solve();
-            look(k, value_.value() - base.value());
+            look(held[h], value_.value() - base.value());
         }
-        if (n > 0) let_go(nodes[n - 1], source[n - 1], pull, base);
+        if (held.empty()) return;
+        let_go(nodes[held.back()], source.back(), pull, base);
         solve();
         value_ = before;
     }
@@ -153,6 +163,30 @@ class MaxFlow {
     using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+    // Whether no other node follows a node that is forced away from the sink's (or the source's) side, and what that costs: the cut
+    // around the node alone. It is the best one if the neighbours can take all that it might send them, each by itself.
+    template <bool sink>
+    bool goes_alone(Index i, Real& cost) {
+        cost = excess_[at(i)] < 0 ? -excess_[at(i)] : excess_[at(i)];
+        bool alone = true;
+        taken_.clear();
+        for (Slot s = layout_.begin(i); alone && s < layout_.end(i); ++s) {
+            const Real room = sink ? layout_.residual(i, s) : layout_.reverse(i, s);
+            if (!(room > 0)) continue;
+            const Index j = layout_.head(i, s);
+            // Of the sink's side are all nodes that the source does not reach.
+            if (is_in<false>(j) == sink) continue;
+            Real& left = excess_[at(j)];
+            // Several arcs may lead to the same node.
+            taken_.emplace_back(j, left);
+            alone = (sink ? -left : left) >= room;
+            left += sink ? room : -room;
+            cost += room;
+        }
+        for (auto back = taken_.rbegin(); back != taken_.rend(); ++back) excess_[at(back->first)] = back->second;
+        return alone;
+    }
 
     // Twice what might keep a node where it is.
     Real hold(Index p) const {
@@ -484,6 +518,7 @@ class MaxFlow {
     std::vector<Index> next_active_;
     std::vector<Index> cut_off_, lost_, changed_;
     std::vector<std::uint8_t> is_changed_;
+    std::vector<std::pair<Index, Real>> taken_;
     Index first_active_ = kNone, last_active_ = kNone;
     std::uint32_t time_ = 0;
     bool solved_ = false;
