@@ -30,10 +30,7 @@ __all__ = [
     "PnPotts",
     "TreeLength",
     "UAIError",
-<<<<<<< HEAD
     "bp",
-=======
->>>>>>> wt-tree
     "cooccurrence",
     "hierarchical",
     "linkage_tree",
