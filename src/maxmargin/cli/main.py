@@ -30,6 +30,7 @@ from maxmargin.cli.options import (
     numbers,
     one_word,
     output_options,
+    picture_options,
     sample_options,
     training_options,
     with_exit_codes,
@@ -310,6 +311,84 @@ def evaluate(
     if len(files) not in (1, 2):
         raise click.UsageError("one or two files are needed: [MODEL] DATA [SCORES]")
     click.echo(work.run(files, reading, score, **options))
+
+
+@main.command()
+@click.argument("left", type=EXISTING)
+@click.argument("right", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, default=Path("disparity.png"), show_default=True, help="Where to write disparities.")
+@click.option("-d", "--disparities", default=16, show_default=True, help="Disparities 0 to one less than this.")
+@click.option("--smoothness", default=20.0, show_default=True, help="Price of a step of one between neighbours.")
+@click.option("--limit", default=5.0, show_default=True, help="A step costs no more than one of so many disparities.")
+@click.option("--cost-limit", default=float("inf"), show_default=True, help="Colours of a pixel cost no more than this.")
+@click.option("--regions/--no-regions", default=True, show_default=True, help="Superpixels prefer similar disparities.")
+@picture_options
+@output_options
+@with_exit_codes
+def stereo(left: Path, right: Path, output: Path, **options: Any) -> None:
+    """Depth from two images: how far every pixel of LEFT has moved to the left in RIGHT, brighter is nearer.
+
+    The images must be rectified and of one size. Colours that differ, steps between neighbours and
+    superpixels that are not flat cost something; defaults are the published ones for tsukuba.
+
+    \b
+    Examples:
+      maxmargin stereo left.png right.png -o disparity.png
+      maxmargin stereo left.png right.png -d 60 --limit 1 --cost-limit 16 --figure compared.png
+    """
+    from maxmargin.cli.pictures import run_stereo
+
+    keep_apart({"--output": output, "--figure": options["figure"]}, {"LEFT": left, "RIGHT": right})
+    run_stereo(left, right, output, **options)
+
+
+@main.command()
+@click.argument("image", type=EXISTING)
+@click.argument("mask", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, default=Path("inpainted.png"), show_default=True, help="Where to write the image.")
+@click.option("--levels", default=64, show_default=True, help="Grey values, at most 256.")
+@click.option("--smoothness", default=50.0, show_default=True, help="Price of a difference of one grey value between neighbours.")
+@click.option("--limit", default=50.0, show_default=True, help="A difference costs no more than one of so many grey values.")
+@click.option("--regions/--no-regions", default=False, show_default=True, help="Superpixels prefer similar grey values.")
+@picture_options
+@output_options
+@with_exit_codes
+def inpaint(image: Path, mask: Path, output: Path, **options: Any) -> None:
+    """Take noise out of a grey IMAGE and fill in its holes, which are dark in MASK.
+
+    \b
+    Examples:
+      maxmargin inpaint damaged.png mask.png -o repaired.png
+      maxmargin inpaint damaged.png mask.png --levels 256 --figure compared.png
+    """
+    from maxmargin.cli.pictures import run_inpaint
+
+    keep_apart({"--output": output, "--figure": options["figure"]}, {"IMAGE": image, "MASK": mask})
+    run_inpaint(image, mask, output, **options)
+
+
+@main.command()
+@click.argument("image", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, default=Path("regions.png"), show_default=True, help="Where to write the regions.")
+@click.option("-k", "--regions", "n_labels", default=2, show_default=True, help="How many; two are found exactly.")
+@click.option("--smoothness", default=8.0, show_default=True, help="Price of a boundary where there is no contrast.")
+@click.option("--seeds", type=EXISTING, help="An image with grey value k where a pixel belongs to region k, 0 where that is open.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the colours' mixture.")
+@picture_options
+@output_options
+@with_exit_codes
+def segment(image: Path, output: Path, **options: Any) -> None:
+    """Divide IMAGE into regions by colour, with smooth boundaries that follow contrast.
+
+    \b
+    Examples:
+      maxmargin segment photo.jpg -o regions.png
+      maxmargin segment photo.jpg -k 4 --figure compared.png
+    """
+    from maxmargin.cli.pictures import run_segment
+
+    keep_apart({"--output": output, "--figure": options["figure"]}, {"IMAGE": image, "--seeds": options["seeds"]})
+    run_segment(image, output, **options)
 
 
 @main.command()

@@ -329,6 +329,13 @@ def output_options(command: Command) -> Command:
     return _packing(command, {"as_json": JSON, "quiet": _QUIET}, "printing", Printing)
 
 
+def picture_options(command: Command) -> Command:
+    """What all commands about pictures take."""
+    command = click.option("--figure", type=OUTPUT, help="Where to write a figure of both, side by side.")(command)
+    command = click.option("--method", help="How to minimise: expansion, swap, cooccurrence, parsimonious, trws.")(command)
+    return click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds to search.")(command)
+
+
 def _said(command: Command, args: Any, kwargs: Any) -> Any:
     """The command, with errors of input as messages. Little memory may show in here as well, where modules are loaded."""
     try:

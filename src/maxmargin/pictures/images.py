@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._types import Booleans, Floats
+from maxmargin.data import DataError
 from maxmargin.figures import save_figure
 from maxmargin.storage import replacing
 
 
-class ImageError(ValueError):
+class ImageError(DataError):
     """A file that is no image, or images that do not fit together."""
 
 
@@ -66,7 +67,7 @@ def side_by_side(pictures: Mapping[str, NDArray[Any]], path: str | os.PathLike[s
     except ImportError as error:
         raise ImportError("figures need matplotlib; install it with: pip install 'maxmargin[plot]'") from error
     height, width = next(iter(pictures.values())).shape[:2]
-    figure = Figure(figsize=(4.2 * len(pictures), 4.2 * height / width + 0.7), layout="constrained")
+    figure = Figure(figsize=(4.2 * len(pictures), 4.0 * height / width + 0.5), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(pictures)))
     for ax, (name, pixels) in zip(axes, pictures.items(), strict=True):
         colours = np.clip(pixels / 255.0, 0, 1) if pixels.ndim == 3 else pixels

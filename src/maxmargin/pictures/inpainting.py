@@ -91,9 +91,9 @@ def inpaint(
     >>> mask = np.ones((12, 12), dtype=bool)
     >>> image[4:7, 4:7], mask[4:7, 4:7] = 0, False
     >>> pixels, found = inpaint(image, mask, n_levels=52)
-    >>> pixels.min(), pixels.max()
+    >>> float(pixels.min()), float(pixels.max())
     (200.0, 200.0)
     """
-    how = {name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options}
+    how: dict[str, Any] = {name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options}
     found = find_labels(inpainting_energy(image, mask, n_levels, **options), method, how)
     return levels(n_levels)[found.labels], found

@@ -72,5 +72,5 @@ def segment(image: ArrayLike, n_labels: int = 2, *, method: str | None = None, *
     >>> found.certified, sorted(np.bincount(found.labels.ravel()).tolist())
     (True, [60, 60])
     """
-    how = {name: options.pop(name) for name in ("time_limit", "callback", "max_sweeps") if name in options}
+    how: dict[str, Any] = {name: options.pop(name) for name in ("time_limit", "callback", "max_sweeps") if name in options}
     return find_labels(segmentation_energy(image, n_labels, **options), method, how)

@@ -1,0 +1,168 @@
+"""Pictures in, pictures out: known scenes, real files, the commands, and what they refuse."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from maxmargin.cli import main
+from maxmargin.labeling import minimize
+from maxmargin.pictures import (
+    ImageError,
+    inpaint,
+    inpainting_energy,
+    read_image,
+    read_mask,
+    segment,
+    segmentation_energy,
+    stereo,
+    stereo_energy,
+    superpixels,
+    write_image,
+)
+
+pytest.importorskip("skimage", reason="pictures need scikit-image")
+
+
+@pytest.fixture
+def scene():
+    """A square that is nearer than what is behind it: left image, right image, disparities."""
+    rng = np.random.default_rng(0)
+    right = rng.integers(0, 256, (40, 60, 3)).astype(float)
+    depth = np.full((40, 60), 2)
+    depth[10:30, 20:40] = 5
+    rows, columns = np.indices(depth.shape)
+    return right[rows, np.maximum(columns - depth, 0)], right, depth
+
+
+def test_disparities_of_a_known_scene(scene):
+    left, right, depth = scene
+    for regions in (None, "superpixels"):
+        found = stereo(left, right, 8, regions=regions)
+        wrong = (found.labels != depth)[:, 8:]
+        assert wrong.mean() < 0.02
+        assert found.energy <= stereo_energy(left, right, 8, regions=regions).energy(depth) + 1e-6
+
+
+def test_the_stereo_energy_is_what_the_documents_say(scene):
+    """Colours in L1, steps by contrast, regions by their variance; term by term."""
+    left, right, depth = scene
+    regions = np.arange(left[:, :, 0].size).reshape(depth.shape) // 300
+    energy = stereo_energy(left, right, 8, regions=regions, limit=2, smoothness=3.0, sigma=50.0, edge=30.0, edge_factor=4.0)
+    unary, pairwise, cliques = energy.parts(depth)
+    grey = left.mean(axis=2)
+    steps = 0.0
+    for y in range(40):
+        for x in range(60):
+            for dy, dx in ((0, 1), (1, 0)):
+                if y + dy < 40 and x + dx < 60:
+                    factor = 4.0 if abs(grey[y, x] - grey[y + dy, x + dx]) < 30 else 1.0
+                    steps += factor * 3.0 * min(2, abs(depth[y, x] - depth[y + dy, x + dx]))
+    of_regions = sum(
+        np.exp(-grey[regions == k].var() / 2500) * 3.0 * min(2, np.ptp(depth[regions == k])) for k in range(regions.max() + 1)
+    )
+    assert unary >= 0 and pairwise == pytest.approx(steps) and cliques == pytest.approx(of_regions)
+    assert energy.unary.reshape(40, 60, 8)[5, 20, 3] == np.abs(left[5, 20] - right[5, 17]).sum()
+    assert energy.unary.reshape(40, 60, 8)[5, 1, 3] == np.abs(left[5, 3] - right[5, 0]).sum()
+
+
+def test_holes_are_filled_from_their_border():
+    rng = np.random.default_rng(0)
+    clean = np.repeat(np.repeat([[50.0, 200.0]], 20, axis=1), 30, axis=0)
+    mask = np.ones(clean.shape, dtype=bool)
+    mask[10:16, 5:35] = False
+    noisy = np.where(mask, clean + rng.normal(0, 10, clean.shape), 0.0)
+    pixels, found = inpaint(noisy, mask, 52)
+    assert np.abs(pixels - clean).mean() < 5
+    assert np.abs(pixels - clean)[~mask].mean() < 10
+    assert (np.diff(found.history) < 0).all()
+    # A hole costs nothing by itself.
+    assert (inpainting_energy(noisy, mask).unary[~mask.ravel()] == 0).all()
+
+
+def test_two_regions_are_proved_and_seeds_are_kept():
+    rng = np.random.default_rng(0)
+    image = np.where(np.arange(40)[:, None] < 17, 60.0, 180.0) + rng.normal(0, 25, (40, 30))
+    found = segment(image)
+    assert found.certified and found.method == "mincut"
+    top = found.labels[0, 0]
+    assert ((found.labels == top) == (np.arange(40)[:, None] < 17)).mean() > 0.99
+    seeds = np.zeros((40, 30), dtype=int)
+    seeds[2, 3:20], seeds[35, 3:20] = 1, 2
+    marked = segment(image, seeds=seeds)
+    assert (marked.labels[2, 3:20] == 0).all() and (marked.labels[35, 3:20] == 1).all()
+    with pytest.raises(ImageError, match="seeds mark no pixel of region 3"):
+        segmentation_energy(image, 3, seeds=seeds)
+
+
+def test_superpixels_are_as_large_as_asked():
+    rng = np.random.default_rng(0)
+    image = np.kron(rng.integers(0, 256, (6, 6)), np.ones((10, 10)))
+    regions = superpixels(image, min_size=30)
+    assert regions.shape == image.shape and np.bincount(regions.ravel()).min() >= 30
+
+
+def test_files_and_commands(tmp_path, scene):
+    left, right, depth = scene
+    for name, pixels in (("left.png", left), ("right.png", right), ("mask.png", 255.0 * (depth == 2))):
+        write_image(tmp_path / name, pixels)
+    np.testing.assert_array_equal(read_image(tmp_path / "left.png"), left)
+    assert (read_mask(tmp_path / "mask.png") == (depth == 2)).all()
+    calls = {
+        "disparity.png": ["stereo", "left.png", "right.png", "-d", "8"],
+        "filled.png": ["inpaint", "left.png", "mask.png", "--levels", "16", "--regions"],
+        "regions.png": ["segment", "left.png", "-k", "3", "--method", "swap"],
+    }
+    for output, (command, *rest) in calls.items():
+        files = [str(tmp_path / word) if word.endswith(".png") else word for word in rest]
+        more = ["-o", str(tmp_path / output), "--figure", str(tmp_path / f"figure_{output}"), "--json"]
+        result = CliRunner().invoke(main, [command, *files, *more])
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout)
+        assert answer["energy"] > 0 and answer["output"].endswith(output)
+        assert read_image(tmp_path / output).shape == (40, 60, 3)
+        assert read_image(tmp_path / f"figure_{output}").shape[1] > 300
+    disparity = read_image(tmp_path / "disparity.png", grey=True) * 7 / 255
+    assert (np.rint(disparity) == depth)[:, 8:].mean() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["stereo", "a.png", "small.png"], 1, "left has 30 x 20 pixels, but right has 10 x 10"),
+        (["stereo", "a.png", "a.png", "-d", "31"], 2, "must be between 1 and the width of the images, 30"),
+        (["stereo", "a.png", "text.png"], 1, "text.png is no image"),
+        (["stereo", "a.png", "a.png", "--method", "magic"], 2, "method='magic' is unknown"),
+        (["inpaint", "a.png", "bright.png"], 1, "mask has no holes"),
+        (["inpaint", "a.png", "small.png"], 1, "mask has shape (10, 10), but the image has shape (20, 30)"),
+        (["inpaint", "a.png", "dark.png", "--levels", "1"], 1, "mask knows no pixel at all"),
+        (["segment", "a.png", "-k", "1"], 2, "n_labels=1 must be an integer of at least 2"),
+        (["segment", "a.png", "-o", "regions.txt"], 1, "regions.txt has no ending of an image"),
+        (["segment", "a.png", "-o", "a.png"], 2, "a.png"),
+    ],
+)
+def test_bad_pictures_leave_nothing_behind(tmp_path, words, code, message):
+    for name, pixels in {
+        "a.png": np.full((20, 30), 90),
+        "small.png": np.zeros((10, 10)),
+        "bright.png": np.full((20, 30), 255),
+        "dark.png": np.zeros((20, 30)),
+    }.items():
+        write_image(tmp_path / name, pixels)
+    (tmp_path / "text.png").write_text("no image")
+    before = sorted(tmp_path.iterdir())
+    words = [str(tmp_path / word) if "." in word and word[0] != "-" else word for word in words]
+    if "-o" not in words:
+        words += ["-o", str(tmp_path / "new.png")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == code and message in result.output, result.output
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_regions_do_not_make_the_energy_of_the_rest_other(scene):
+    """Moves that know the regions start where moves that do not have ended, and only go down."""
+    left, right, _ = scene
+    energy = stereo_energy(left, right, 8, region_scale=50.0)
+    without = minimize(stereo_energy(left, right, 8, regions=None), "expansion")
+    assert stereo(left, right, 8, region_scale=50.0).energy <= energy.energy(without.labels) + 1e-9
