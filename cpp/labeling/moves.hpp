@@ -229,8 +229,10 @@ class Moves {
             if (is_free(i)) cost_[at(i)] = rounded(energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]));
         return network_.visit([&](auto& flow) {
             flow.clear();
-            for (std::int64_t e = 0; e < energy_.n_edges; ++e)
+            for (std::int64_t e = 0; e < energy_.n_edges; ++e) {
+                if (energy_.own_tables && e + kAhead < energy_.n_edges) fetch(flow.layout(), e + kAhead);
                 add_pair(flow, e, truncate, [&](Label a, Label b) { return energy_.pair_cost(e, a, b); });
+            }
             add_cliques(flow, truncate);
             for (std::size_t i = 0; i < cost_.size(); ++i) flow.add_terminals(static_cast<NodeIndex>(i), 0, cost_[i]);
             const double value = flow.solve();
@@ -255,6 +257,21 @@ class Moves {
         std::int64_t count = 0;
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) count += is_pair(energy_.size(c));
         return count;
+    }
+
+    // Entries of a table that will be asked for soon; tables of every edge do not fit into caches.
+    template <class Layout>
+    void fetch(const Layout& layout, std::int64_t e) const {
+#if defined(__GNUC__)
+        const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
+        const auto entry = [&](Label l, Label k) {
+            __builtin_prefetch(energy_.tables + (static_cast<std::size_t>(e) * energy_.labels() + static_cast<std::size_t>(l)) * energy_.labels() + static_cast<std::size_t>(k));
+        };
+        entry(zero_[at(a)], zero_[at(b)]);
+        entry(zero_[at(a)], one_[at(b)]);
+        entry(one_[at(a)], zero_[at(b)]);
+        entry(one_[at(a)], one_[at(b)]);
+#endif
     }
 
     // Capacities of the arcs of edge e, less the flow to begin with, which its ends account for.
@@ -349,6 +366,7 @@ class Moves {
 
     // Of the sizes of the four costs of a pair: what they may lack to be submodular.
     static constexpr double kRounding = 1e-9;
+    static constexpr std::int64_t kAhead = 12;  // edges
     // Bytes of flows to begin with; labels that do not fit begin without.
     static constexpr std::size_t kMemory = std::size_t{1} << 28;
 

@@ -24,6 +24,8 @@ Order = Literal["natural", "random"]
 _LEAST_GAIN = 1e-9
 # Tables may lack this part of their largest entry to be metrics.
 _ROUNDING = 1e-9
+# Tables of edges that are looked at together.
+_PIECE = 1024
 
 
 class NotSubmodularError(ValueError):
@@ -357,16 +359,19 @@ def _guarantee(energy: Energy) -> float | None:
         return 1.0
     worst = 1.0
     if len(energy.edges) and (energy.weights != 0).any():
-        used = energy.table[None] if energy.table.ndim == 2 else energy.table[energy.weights != 0]
-        if (energy.weights < 0).any() or used.min() < 0:
+        if (energy.weights < 0).any():
             return None
-        most = used.max(axis=(1, 2))
-        least = np.where(np.eye(n_labels, dtype=bool), np.inf, used).min(axis=(1, 2))
-        # A table of zeros is as good as none.
-        if ((least <= 0) & (most > 0)).any():
-            return None
-        some = most > 0
-        worst = max(worst, 2.0 * float((most[some] / least[some]).max(initial=0.5)))
+        tables = energy.table[None] if energy.table.ndim == 2 else energy.table
+        same = np.eye(n_labels, dtype=bool)
+        # Piece by piece: all tables together may be most of the memory.
+        for first in range(0, len(tables), _PIECE):
+            piece = tables[first : first + _PIECE]
+            most, least = piece.max(axis=(1, 2)), piece[:, ~same].min(axis=1)
+            # A table of zeros, or one without weight, is as good as none.
+            some = most > 0 if energy.table.ndim == 2 else (most > 0) & (energy.weights[first : first + _PIECE] > 0)
+            if (least[some] <= 0).any() or (piece < 0).any():
+                return None
+            worst = max(worst, 2.0 * float((most[some] / least[some]).max(initial=0.5)))
     mixed, uniform = clique_costs(energy)
     if uniform is not None and uniform.min(initial=0.0) < 0:
         return None
