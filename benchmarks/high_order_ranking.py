@@ -147,8 +147,8 @@ def main() -> None:
     if not options.without_horses:
         about = (
             "About 60 superpixels of each image, 12 features of colour and place, edges between those that touch, default "
-            "features of edges. 40 images to train on, 40 to validate, the 164 images of the test split. Are superpixels of the horse "
-            "ranked first?"
+            "features of edges. 40 images to train on, 40 to validate, the 164 images of the test split. Are "
+            "superpixels of the horse ranked first?"
         )
         sections += ["## Horses", about, compare(horse_split, options.seeds, (0.1, 1.0, 10.0), (0.1, 1.0))]
     path = Path(__file__).parent / "results" / "high_order_ranking.md"

@@ -6,6 +6,7 @@ PyMaxflow is under the GPL and no dependency of this project: ``pip install PyMa
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +58,15 @@ def first_cut(unary, edges, penalties):
     return graph
 
 
-def dynamic_cuts(unary, edges, penalties, nodes):
-    """One cut, and the others from its flow."""
-    graph = first_cut(unary, edges, penalties)
-    return graph.costs_of_other_side(nodes)
+def dynamic_times(model, nodes, repeats):
+    """Costs of the nodes' other labels, and the smallest processor seconds they took; every time from a first cut of its own."""
+    best = float("inf")
+    for _ in range(repeats):
+        graph = first_cut(*model)
+        start = time.thread_time()
+        costs = graph.costs_of_other_side(nodes)
+        best = min(best, time.thread_time() - start)
+    return costs, best
 
 
 def compare(side, strength, repeats):
@@ -70,15 +76,14 @@ def compare(side, strength, repeats):
     nodes = rng.permutation(side * side)[:ASKED]
     best = best_binary_labeling(unary, edges, penalties)
     wanted = 1 - best.labels[nodes]
-    dynamic = best.score - dynamic_cuts(unary, edges, penalties, nodes)
-    difference = np.abs(dynamic - fresh_cuts(unary, edges, penalties, nodes, wanted)).max()
+    costs, dynamic = dynamic_times((unary, edges, penalties), nodes, repeats)
+    difference = np.abs(best.score - costs - fresh_cuts(unary, edges, penalties, nodes, wanted)).max()
     if not difference <= 1e-6:
         raise AssertionError(f"max-marginals differ by {difference}")
     gains = np.ascontiguousarray(unary[:, 1] - unary[:, 0])
     parts = Components(len(unary), edges)
     tasks = {
         "first": lambda: first_cut(unary, edges, penalties),
-        "dynamic": lambda: dynamic_cuts(unary, edges, penalties, nodes),
         "all": lambda: binary_max_marginals(unary, edges, penalties),
         "labelings": lambda: parts.forced(gains, penalties, (1 - best.labels).astype(np.uint8)),
     }
@@ -90,10 +95,10 @@ def compare(side, strength, repeats):
     row = [
         f"{side} x {side}, {strength:g}",
         f"{times['first'] * 1e3:.2f} ms",
-        f"{(times['dynamic'] - times['first']) * 1e3:.2f} ms",
+        f"{dynamic * 1e3:.2f} ms",
         f"{times['fresh'] * 1e3:.4g} ms",
-        f"{times['fresh'] / (times['dynamic'] - times['first']):.0f}",
-        f"{times['fresh'] / times['dynamic']:.0f}",
+        f"{times['fresh'] / dynamic:.0f}",
+        f"{times['fresh'] / (dynamic + times['first']):.0f}",
         peer,
         f"{difference:.1e}",
         f"{times['all'] * 1e3:.3g} ms",
@@ -108,19 +113,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20, help="timings per entry; the best counts")
     options = parser.parse_args()
     rows = [compare(side, strength, options.repeats) for side in (40, 100) for strength in (0.3, 1.0, 3.0)]
-    header = [
-        "grid, mean penalty",
-        "first cut",
-        "300 dynamic",
-        "300 fresh cuts",
-        "ratio",
-        "ratio with first cut",
-        "300 by PyMaxflow",
-    ]
-    header += ["largest difference", "all nodes", "all with labelings"]
+    header = ["grid, mean penalty", "first cut", "300 dynamic", "300 fresh cuts", "ratio", "with first cut"]
+    header += ["300 by PyMaxflow", "largest difference", "all nodes", "all with labelings"]
     text = (
-        "4-connected grids with normal scores and exponential penalties, one thread. *First cut* builds the graph from arrays and "
-        "cuts it. *Dynamic* goes on from there: 300 random nodes are forced to the label they do not have, one at a time. *Fresh "
+        "4-connected grids with normal scores and exponential penalties, one thread. *First cut* builds the graph from "
+        "arrays and cuts it. *Dynamic* goes on from there: 300 random nodes are forced to the label they do not have, one at a time. *Fresh "
         "cuts* do the same on a graph that is built once, from no flow; PyMaxflow builds it each time. *All nodes* is "
         "`binary_max_marginals`, checks and connected components included."
     )
