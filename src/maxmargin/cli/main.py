@@ -372,7 +372,7 @@ def inpaint(image: Path, mask: Path, output: Path, **options: Any) -> None:
 @click.option("-o", "--output", type=OUTPUT, default=Path("regions.png"), show_default=True, help="Where to write the regions.")
 @click.option("-k", "--regions", "n_labels", default=2, show_default=True, help="How many; two are found exactly.")
 @click.option("--smoothness", default=8.0, show_default=True, help="Price of a boundary where there is no contrast.")
-@click.option("--seeds", type=EXISTING, help="An image with grey value k where a pixel belongs to region k, 0 where that is open.")
+@click.option("--seeds", type=EXISTING, help="An image with grey value k where a pixel belongs to region k, 0 elsewhere.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the colours' mixture.")
 @picture_options
 @output_options

@@ -94,6 +94,8 @@ def inpaint(
     >>> float(pixels.min()), float(pixels.max())
     (200.0, 200.0)
     """
-    how: dict[str, Any] = {name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options}
+    how: dict[str, Any] = {
+        name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options
+    }
     found = find_labels(inpainting_energy(image, mask, n_levels, **options), method, how)
     return levels(n_levels)[found.labels], found

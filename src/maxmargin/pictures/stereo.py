@@ -91,7 +91,9 @@ def stereo(left: ArrayLike, right: ArrayLike, n_disparities: int = 16, *, method
     >>> int((found.labels[:, 6:] == 3).sum()), found.labels[:, 6:].size
     (480, 480)
     """
-    how: dict[str, Any] = {name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options}
+    how: dict[str, Any] = {
+        name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options
+    }
     return find_labels(stereo_energy(left, right, n_disparities, **options), method, how)
 
 
