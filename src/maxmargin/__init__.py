@@ -20,10 +20,10 @@ _HOMES = {
     "most_violating_ranking": "inference",
     "most_violating_rankings": "inference",
 }
-# "nn" is not in __all__: it needs torch, which not everybody has.
+# "nn" and "pictures" are not in __all__: they need torch and scikit-image, which not everybody has.
 _MODULES = (
-    "data", "estimators", "inference", "latent", "losses", "metrics", "nn", "path", "problems", "report", "solvers", "structures",
-    "surrogates",
+    "data", "estimators", "inference", "labeling", "latent", "losses", "metrics", "nn", "path", "pictures", "problems", "report",
+    "solvers", "structures", "surrogates",
 )
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "data",
     "estimators",
     "inference",
+    "labeling",
     "load_model",
     "losses",
     "metrics",
@@ -64,8 +65,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, losses, metrics, path, problems, report, solvers, structures, surrogates
+    from maxmargin import data, estimators, inference, labeling, losses, metrics, path, problems, report, solvers, structures
     from maxmargin import nn as nn
+    from maxmargin import pictures as pictures
+    from maxmargin import surrogates as surrogates
     from maxmargin.estimators import *
     from maxmargin.inference import ViolatingRanking, ViolatingRankings, most_violating_ranking, most_violating_rankings
     from maxmargin.storage import SavedFileError

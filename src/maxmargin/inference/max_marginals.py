@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Bytes, Floats, Int32s, Ints
@@ -156,6 +154,10 @@ class Components:
 
     def __init__(self, n_nodes: int, edges: Int32s) -> None:
         ones = np.ones(len(edges), dtype=np.int8)
+        # Not at the top: a ranking needs no SciPy.
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
         n_parts, part = connected_components(
             coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)), directed=False
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import ArrayLike
 from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.moves import check_init
+from maxmargin.labeling.result import Callback, Labeling
 
 # Entries of messages that are computed between two looks at the clock.
 _WORK = 20_000_000
@@ -21,12 +21,12 @@ _WORK = 20_000_000
 def trws(
     energy: Energy,
     *,
-    init: ArrayLike | None = None,
+    init: str | ArrayLike | None = None,
     random_state: int | None = None,
-    max_sweeps: int = 1000,
+    max_sweeps: int | None = None,
     tol: float = 1e-7,
     time_limit: float | None = None,
-    callback: Callable[[Labeling], bool | None] | None = None,
+    callback: Callback | None = None,
 ) -> Labeling:
     """Sequential tree-reweighted message passing (Kolmogorov 2006).
 
@@ -39,18 +39,18 @@ def trws(
     energy : Energy
         Without cliques. Any pairwise tables; shared Potts and (truncated) linear ones take O(L) time per edge and sweep, others
         O(L^2). Unary costs may be infinite.
-    init : array of shape (N,), optional
+    init : {"unary", "constant"} or labels, optional
         Labels to start from; the result has no more energy.
     random_state : int, optional
         Not used: nothing is random here.
-    max_sweeps : int
+    max_sweeps : int, default=1000
         Each visits all nodes twice, forth and back.
     tol : float
         End when three sweeps in a row have each raised the bound by no more than this part of the energy.
     time_limit : float, optional
         Seconds.
     callback : callable, optional
-        Gets the Labeling so far, now and then; the search ends if it returns True.
+        ``callback(energy, lower_bound)`` is called now and then.
 
     Returns
     -------
@@ -63,18 +63,18 @@ def trws(
     >>> trws(energy)
     Labeling(energy=3, the least, method='trws', converged)
     """
-    return _pass_messages(energy, "trws", init, max_sweeps, tol, time_limit, callback)
+    return _pass_messages(energy, "trws", init, 1000 if max_sweeps is None else max_sweeps, tol, time_limit, callback)
 
 
 def bp(
     energy: Energy,
     *,
-    init: ArrayLike | None = None,
+    init: str | ArrayLike | None = None,
     random_state: int | None = None,
-    max_sweeps: int = 200,
+    max_sweeps: int | None = None,
     tol: float = 1e-7,
     time_limit: float | None = None,
-    callback: Callable[[Labeling], bool | None] | None = None,
+    callback: Callback | None = None,
 ) -> Labeling:
     """Min-sum belief propagation: exact, in one sweep, on trees and forests; without any promise elsewhere.
 
@@ -87,7 +87,7 @@ def bp(
     >>> bp(energy)
     Labeling(energy=2, the least, method='bp', converged)
     """
-    return _pass_messages(energy, "bp", init, max_sweeps, tol, time_limit, callback)
+    return _pass_messages(energy, "bp", init, 200 if max_sweeps is None else max_sweeps, tol, time_limit, callback)
 
 
 class TableShape(NamedTuple):
@@ -118,11 +118,11 @@ def table_shape(table: Floats) -> TableShape:
 def _pass_messages(
     energy: Energy,
     method: str,
-    init: ArrayLike | None,
+    init: str | ArrayLike | None,
     max_sweeps: int,
     tol: float,
     time_limit: float | None,
-    callback: Callable[[Labeling], bool | None] | None,
+    callback: Callback | None,
 ) -> Labeling:
     if energy.cliques:
         raise ValueError(
@@ -141,7 +141,7 @@ def _pass_messages(
     has_bound = method == "trws" or graph.is_forest
     result = Labeling(np.zeros(energy.n_nodes, np.int64), np.inf, method, status="max_sweeps")
     if init is not None:
-        result.labels = energy.check_labels(init, "init")
+        result.labels = check_init(energy, init).astype(np.int64)
         result.energy = energy.energy(result.labels)
     per_sweep = 2 * max(1, len(energy.edges)) * energy.n_labels * (energy.n_labels if shape.kind == "dense" else 4)
     at_once = max(4, min(64, _WORK // per_sweep)) if per_sweep < _WORK // 4 else 1
@@ -165,8 +165,8 @@ def _pass_messages(
             result.seconds = time.monotonic() - begin
             if settled or result.certified or _stands_still(sums, tol * max(abs(result.energy), abs(sums[-1]))):
                 result.status = "converged"
-            if callback is not None and callback(result):
-                result.status = "interrupted"
+            if callback is not None:
+                callback(result.energy, result.lower_bound)
             if result.status != "max_sweeps":
                 break
             if time_limit is not None and result.seconds > time_limit:
