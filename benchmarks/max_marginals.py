@@ -117,8 +117,8 @@ def main() -> None:
     header += ["300 by PyMaxflow", "largest difference", "all nodes", "all with labelings"]
     text = (
         "4-connected grids with normal scores and exponential penalties, one thread. *First cut* builds the graph from "
-        "arrays and cuts it. *Dynamic* goes on from there: 300 random nodes get the label they do not have, one by one. "
-        "*Fresh cuts* do the same on a graph that is built once, from no flow; PyMaxflow builds it each time. *All nodes* is "
+        "arrays and cuts it. *Dynamic* goes on: 300 random nodes are forced to the label they do not have, one at a time. *Fresh "
+        "cuts* do the same on a graph that is built once, from no flow; PyMaxflow builds it each time. *All nodes* is "
         "`binary_max_marginals`, checks and connected components included."
     )
     path = Path(__file__).parent / "results" / "max_marginals.md"
