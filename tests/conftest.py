@@ -1,8 +1,14 @@
 """What several test files start with."""
 
+import signal
+
 import browser as chromium
 import pytest
 from command_cases import run  # noqa: F401
+
+# A shell starts what runs in its background with Ctrl-C ignored; the tests that press it want it back.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
