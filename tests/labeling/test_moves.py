@@ -370,3 +370,8 @@ def test_moves_that_begin_with_an_earlier_flow_are_the_best_too(seed):
         best = min(energy.energy(np.where(t, alpha, labels)) for t in product([False, True], repeat=5))
         moves.expand(alpha, labels, 0.0, False)
         assert energy.energy(labels) == pytest.approx(best, rel=1e-9, abs=1e-9 * scale)
+
+
+def test_a_wrong_name_of_a_metric_is_that_of_the_argument():
+    with pytest.raises(ValueError, match="pairwise='pots' is unknown; choose one of 'potts', 'linear', 'quadratic', or pass"):
+        Energy([[0, 1], [1, 0]], [(0, 1)], "pots")

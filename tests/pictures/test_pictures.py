@@ -92,6 +92,9 @@ def test_two_regions_are_proved_and_seeds_are_kept():
     seeds[2, 3:20], seeds[35, 3:20] = 1, 2
     marked = segment(image, seeds=seeds)
     assert (marked.labels[2, 3:20] == 0).all() and (marked.labels[35, 3:20] == 1).all()
+    # Also against all colours around it.
+    seeds[36, 25] = 1
+    assert segment(image, seeds=seeds).labels[36, 25] == 0
     with pytest.raises(ImageError, match="seeds mark no pixel of region 3"):
         segmentation_energy(image, 3, seeds=seeds)
 
@@ -166,3 +169,11 @@ def test_regions_do_not_make_the_energy_of_the_rest_other(scene):
     energy = stereo_energy(left, right, 8, region_scale=50.0)
     without = minimize(stereo_energy(left, right, 8, regions=None), "expansion")
     assert stereo(left, right, 8, region_scale=50.0).energy <= energy.energy(without.labels) + 1e-9
+
+
+def test_a_time_limit_is_for_the_whole_search(scene):
+    left, right, _ = scene
+    energy = stereo_energy(left, right, 8)
+    found = stereo(left, right, 8, time_limit=1e-6)
+    assert found.status == "time_limit" and found.method == "expansion"
+    assert found.energy == energy.energy(found.labels) and found.guarantee is None and found.labels.shape == (40, 60)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.inference.flow import GRID_STEPS, check_edges
 from maxmargin.labeling.cliques import Cliques
-from maxmargin.labeling.metrics import Metric
+from maxmargin.labeling.metrics import Metric, named_metric
 
 # Labels are numbered with 16 bits in kernels.
 MAX_LABELS = 2**15 - 1
@@ -221,7 +221,7 @@ def _check_table(pairwise: Any, n_labels: int, n_edges: int) -> Floats:
     if pairwise is None:
         return np.zeros((n_labels, n_labels))
     if isinstance(pairwise, str):
-        pairwise = Metric(pairwise)  # type: ignore[arg-type]
+        pairwise = named_metric(pairwise, "pairwise")
     table = pairwise.table(n_labels) if isinstance(pairwise, Metric) else np.asarray(pairwise)
     if table.dtype.kind not in "fiub":
         raise TypeError(f"pairwise must be a Metric, its name, or real numbers, but has dtype {table.dtype}")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from maxmargin._types import Floats
 
 MetricName = Literal["potts", "linear", "quadratic"]
+METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
 # Tables are compared with themselves up to this part of their largest entry.
 _ROUNDING = 1e-9
 
@@ -43,8 +44,8 @@ class Metric:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(MetricName):
-            raise ValueError(f"kind={self.kind!r} is unknown; choose one of {', '.join(map(repr, get_args(MetricName)))}")
+        if self.kind not in METRIC_NAMES:
+            raise ValueError(f"kind={self.kind!r} is unknown; choose one of {', '.join(map(repr, METRIC_NAMES))}")
         if not self.limit > 0:
             raise ValueError(f"limit={self.limit!r} must be positive")
         if not 0 <= self.scale < np.inf:
@@ -56,6 +57,14 @@ class Metric:
         apart = np.abs(labels[:, None] - labels[None, :])
         powers = {"potts": (apart > 0).astype(np.float64), "linear": apart, "quadratic": apart**2}
         return np.asarray(self.scale * np.minimum(powers[self.kind], self.limit))
+
+
+def named_metric(name: str, argument: str) -> Metric:
+    """The metric of a name that was given for an argument."""
+    for known in METRIC_NAMES:
+        if name == known:
+            return Metric(known)
+    raise ValueError(f"{argument}={name!r} is unknown; choose one of {', '.join(map(repr, METRIC_NAMES))}, or pass a table")
 
 
 def shortest_paths(n_labels: int, edges: ArrayLike, lengths: ArrayLike) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.labeling import Energy, Labeling, Metric
+from maxmargin.labeling import Cliques, Energy, Labeling, Metric
 from maxmargin.pictures.images import ImageError
 from maxmargin.pictures.stereo import _regions, find_labels
 from maxmargin.pictures.superpixels import region_cliques, superpixels
@@ -59,10 +59,10 @@ def inpainting_energy(
     step = 255.0 / (n_levels - 1)
     costs = np.where(known[:, :, None], (levels(n_levels) - grey[:, :, None]) ** 2, 0.0)
     metric = Metric("linear", limit / step, smoothness * step)
-    cliques = ()
+    cliques: list[Cliques] = []
     if regions is not None:
         found = superpixels(grey) if isinstance(regions, str) else _regions(regions, grey.shape)
-        cliques = (region_cliques(grey, found, metric, sigma, region_scale, known),)  # type: ignore[assignment]
+        cliques.append(region_cliques(grey, found, metric, sigma, region_scale, known))
     return Energy.grid(costs, metric, cliques=cliques)
 
 

@@ -38,7 +38,8 @@ def segmentation_energy(
     colours = pixels.reshape(-1, 3)
     if seeds is None:
         mixture = GaussianMixture(n_labels, reg_covar=10.0, random_state=random_state).fit(colours)
-        costs = -(mixture._estimate_log_prob(colours) + np.log(np.maximum(mixture.weights_, 1e-12)))
+        shares = np.maximum(mixture.predict_proba(colours), 1e-300)
+        costs = -(mixture.score_samples(colours)[:, None] + np.log(shares))
     else:
         known = np.asarray(seeds)
         if known.shape != pixels.shape[:2] or known.dtype.kind not in "iu":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats
-from maxmargin.labeling import Energy, Labeling, Metric, minimize
+from maxmargin.labeling import Cliques, Energy, Labeling, Metric, minimize
 from maxmargin.pictures.images import ImageError, contrast
 from maxmargin.pictures.superpixels import region_cliques, superpixels
 
@@ -62,10 +63,10 @@ def stereo_energy(
     np.minimum(costs, cost_limit, out=costs)
     metric = Metric("linear", limit, smoothness)
     weights = np.where(contrast(one) < edge, edge_factor, 1.0)
-    cliques = ()
+    cliques: list[Cliques] = []
     if regions is not None and n_disparities > 1:
         found = superpixels(one) if isinstance(regions, str) else _regions(regions, (height, width))
-        cliques = (region_cliques(one, found, metric, sigma, region_scale),)  # type: ignore[assignment]
+        cliques.append(region_cliques(one, found, metric, sigma, region_scale))
     return Energy.grid(costs, metric, weights=weights, cliques=cliques)
 
 
@@ -101,9 +102,13 @@ def find_labels(energy: Energy, method: str | None, how: dict[str, Any]) -> Labe
     """Labels by the method, or by one that is fast and good for images."""
     if method is not None or not energy.cliques:
         return minimize(energy, method or "auto", **how)
-    without = Energy(energy.unary, energy.edges, energy.table, weights=energy.weights)
+    without = energy.replaced(cliques=())
     first = minimize(without, "expansion", **how)
-    return minimize(energy, "cooccurrence", init=first.labels, **how)
+    if first.status in ("time_limit", "interrupted"):
+        return replace(first, energy=energy.energy(first.labels), guarantee=None)
+    limit = how.get("time_limit")
+    rest = {**how, "time_limit": None if limit is None else max(limit - first.seconds, 1e-3)}
+    return minimize(energy, "cooccurrence", init=first.labels, **rest)
 
 
 def _colours(image: ArrayLike, name: str) -> Floats:

@@ -93,20 +93,10 @@ class BCFW(Solver):
             # At least one pass, and estimates below the goal: made before other blocks moved, they are often too low, and far too
             # low once a check has shown it. Where all are close to zero they no longer tell which blocks to visit.
             quiet, caution = run.n, 0.3 if run.history.passes else 0.8
-            passes = min(passes, self._passes_to_goal(run))
         # Steps to remembered outputs cost no pass; they have a budget of their own.
         visits = int((self._CACHE_UPDATES if self.cache else 1) * self.check_every * run.n) + run.n
         goal = -1.0 if self.epsilon is None else caution * self.epsilon
         blocks.visit(visits, np.ceil(passes * run.n), quiet, goal, caution * self.tol)
-
-    @staticmethod
-    def _passes_to_goal(run: Run) -> float:
-        """Passes of steps that the gap will take from here, as far as the last two checks tell; at least one."""
-        passes, gaps = run.history.passes[-2:], np.subtract(run.history.primal[-2:], run.history.dual[-2:])
-        if len(gaps) < 2 or not 0 < run.target() < gaps[1] < gaps[0]:
-            return np.inf
-        steps = max(1.0, passes[1] - passes[0] - 1.0)
-        return max(1.0, steps * float(np.log(gaps[1] / run.target()) / np.log(gaps[0] / gaps[1])))
 
     def _seems_done(self, run: Run, engine: _core.BlockEngine) -> bool:
         total = engine.known_gap
