@@ -19,15 +19,8 @@ from maxmargin._validation import check_scores
 from maxmargin.queries import query_offsets
 
 __all__ = [
-    "auc",
-    "average_precision",
-    "evaluate",
-    "interpolated_average_precision",
-    "ndcg",
-    "per_query",
-    "precision",
-    "reciprocal_rank",
-]
+    "auc", "average_precision", "evaluate", "interpolated_average_precision", "ndcg", "per_query", "precision", "reciprocal_rank",
+]  # fmt: skip
 
 Gains = Literal["linear", "exponential"]
 

@@ -204,28 +204,24 @@ def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | N
         if path is None or is_special(path):
             continue
         for other, taken in seen:
-            if os.path.realpath(path) == os.path.realpath(taken) or _same(path, taken):
+            # The same file, perhaps by names that the file system does not tell apart.
+            if os.path.realpath(path) == os.path.realpath(taken) or (path.exists() and taken.exists() and path.samefile(taken)):
                 raise click.UsageError(f"{name} and {other} are the same file, {path}; name another one for {name}")
         seen.append((name, path))
 
 
-def _same(a: Path, b: Path) -> bool:
-    """Also if the file system does not tell names apart that we do."""
-    return a.exists() and b.exists() and a.samefile(b)
+def _packing(name: str, pack: Callable[..., Any], options: Mapping[str, Decorator]) -> Decorator:
+    """A decorator that adds options to a command, which gets them together as one argument of that name."""
 
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def packed(*args: Any, **kwargs: Any) -> Any:
+            values = {option: kwargs.pop(option) for option in options}
+            return command(*args, **{name: pack(**values)}, **kwargs)
 
-def _packing(command: Command, options: Mapping[str, Decorator], name: str, pack: Callable[..., Any]) -> Command:
-    """The command with these options, which it gets together as one argument of that name."""
+        return functools.reduce(lambda stacked, option: option(stacked), reversed(options.values()), packed)
 
-    @functools.wraps(command)
-    def packed(*args: Any, **kwargs: Any) -> Any:
-        values = {option: kwargs.pop(option) for option in options}
-        return command(*args, **{name: pack(**values)}, **kwargs)
-
-    stacked: Command = packed
-    for option in reversed(list(options.values())):
-        stacked = option(stacked)
-    return stacked
+    return decorate
 
 
 _LABEL = "Column of the labels (tables only).  [default: that of the model if there is one, or else relevance]"
@@ -244,23 +240,13 @@ _SPLIT_QUERIES = click.option(
     show_default=True,
     help="What to do with a query that appears again after others.",
 )
+_RELEVANCE = click.option("--relevance", "--label", "label", help=_LABEL)
 
-
-def sample_options(command: Command) -> Command:
-    """Options of reading samples as they come, handed to the command as ``reading``."""
-    return _packing(command, _READING, "reading", DataOptions)
-
-
-def data_options(command: Command) -> Command:
-    """The same for samples of which lists are made."""
-    return _packing(command, {**_READING, "split_queries": _SPLIT_QUERIES}, "reading", DataOptions)
-
-
-def column_options(command: Command) -> Command:
-    """The same for samples of which labels and queries alone are read."""
-    label = click.option("--relevance", "--label", "label", help=_LABEL)
-    return _packing(command, {"label": label, "qid": _READING["qid"]}, "reading", DataOptions)
-
+# Options of reading samples, handed to the command as ``reading``: as they come; of which lists are made; of which labels and
+# queries alone are read.
+sample_options = _packing("reading", DataOptions, _READING)
+data_options = _packing("reading", DataOptions, {**_READING, "split_queries": _SPLIT_QUERIES})
+column_options = _packing("reading", DataOptions, {"label": _RELEVANCE, "qid": _READING["qid"]})
 
 POSITIVE = Number(0, min_open=True)
 TIME_LIMIT = click.option("--time-limit", type=POSITIVE, help="Seconds after which to stop with what there is.")
@@ -310,23 +296,12 @@ def check_solver(solver: str | None, loss: str) -> None:
         raise click.UsageError(f"--solver {solver} cannot train for rankings, only for --loss accuracy; choose one of {others}")
 
 
-def training_options(command: Command) -> Command:
-    """What is learned and how, handed to the command as ``parameters``."""
-    return _packing(command, _TRAINING, "parameters", _parameters)
-
-
-def model_options(command: Command) -> Command:
-    """What is learned, handed to the command as ``parameters``."""
-    return _packing(command, _MODEL, "parameters", _parameters)
-
-
+# What is learned, and how, handed to the command as ``parameters``; what to print, as ``printing``.
+training_options = _packing("parameters", _parameters, _TRAINING)
+model_options = _packing("parameters", _parameters, _MODEL)
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
-
-
-def output_options(command: Command) -> Command:
-    """What to print, handed to the command as ``printing``."""
-    return _packing(command, {"as_json": JSON, "quiet": _QUIET}, "printing", Printing)
+output_options = _packing("printing", Printing, {"as_json": JSON, "quiet": _QUIET})
 
 
 def picture_options(command: Command) -> Command:

@@ -14,25 +14,10 @@ from maxmargin.data.table import load_table, load_wanted, read_table
 from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
-    "READERS",
-    "DataError",
-    "FeatureIndexError",
-    "JudgedRun",
-    "RankingData",
-    "Wanted",
-    "is_table",
-    "judged_run",
-    "load",
-    "load_svmlight",
-    "load_table",
-    "load_wanted",
-    "read_labels",
-    "read_qrels",
-    "read_run",
-    "read_scores",
-    "read_table",
+    "READERS", "DataError", "FeatureIndexError", "JudgedRun", "RankingData", "Wanted", "is_table", "judged_run", "load",
+    "load_svmlight", "load_table", "load_wanted", "read_labels", "read_qrels", "read_run", "read_scores", "read_table",
     "run_lines",
-]
+]  # fmt: skip
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
 # Readers of other formats, by suffix: functions of a path, and of options, that return RankingData.

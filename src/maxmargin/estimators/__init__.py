@@ -16,23 +16,7 @@ from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.structured import StructuredSVM
 
 __all__ = [
-    "ApproximateRankingSVM",
-    "ChainSVM",
-    "DirectLossMinimizer",
-    "Estimator",
-    "GraphSVM",
-    "GridSVM",
-    "HighOrderRankingSVM",
-    "LatentRankingSVM",
-    "LatentStructuredSVM",
-    "MulticlassSVM",
-    "PathSearchCV",
-    "RankingSVM",
-    "RegularizationPath",
-    "Selection",
-    "StructuredSVM",
-    "TreeSVM",
-    "load_model",
-    "regularization_path",
-    "save_model",
-]
+    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HighOrderRankingSVM",
+    "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection",
+    "StructuredSVM", "TreeSVM", "load_model", "regularization_path", "save_model",
+]  # fmt: skip

@@ -7,19 +7,7 @@ from maxmargin.inference.ranking import ViolatingRanking, ViolatingRankings, mos
 from maxmargin.inference.tree import BestLabeling, LabelMarginals, best_labeling, label_marginals
 
 __all__ = [
-    "BestLabeling",
-    "BinaryLabeling",
-    "FlowGraph",
-    "LabelMarginals",
-    "MaxMarginals",
-    "MinimumCut",
-    "ViolatingRanking",
-    "ViolatingRankings",
-    "best_binary_labeling",
-    "best_labeling",
-    "binary_max_marginals",
-    "label_marginals",
-    "minimum_cut",
-    "most_violating_ranking",
-    "most_violating_rankings",
-]
+    "BestLabeling", "BinaryLabeling", "FlowGraph", "LabelMarginals", "MaxMarginals", "MinimumCut", "ViolatingRanking",
+    "ViolatingRankings", "best_binary_labeling", "best_labeling", "binary_max_marginals", "label_marginals", "minimum_cut",
+    "most_violating_ranking", "most_violating_rankings",
+]  # fmt: skip

@@ -4,14 +4,6 @@ from maxmargin.losses.ranking import AUC, NDCG, AveragePrecision, Discounted, Ra
 from maxmargin.losses.suitability import Failure, Suitability, check_qs_suitable
 
 __all__ = [
-    "AUC",
-    "NDCG",
-    "AveragePrecision",
-    "Discounted",
-    "Failure",
-    "RankingLoss",
-    "ReciprocalRank",
-    "Suitability",
-    "check_qs_suitable",
-    "ranking_loss",
-]
+    "AUC", "NDCG", "AveragePrecision", "Discounted", "Failure", "RankingLoss", "ReciprocalRank", "Suitability",
+    "check_qs_suitable", "ranking_loss",
+]  # fmt: skip

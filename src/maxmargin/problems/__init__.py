@@ -15,28 +15,8 @@ from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
 
 __all__ = [
-    "Bags",
-    "BinaryProblem",
-    "ChainProblem",
-    "DecodedProblem",
-    "EnumeratedProblem",
-    "GraphProblem",
-    "HighOrderBinaryProblem",
-    "HighOrderRankingProblem",
-    "JointLatentRankingProblem",
-    "LatentBinaryProblem",
-    "LatentProblem",
-    "LatentRankingProblem",
-    "LatentStructuredProblem",
-    "LinkedSamples",
-    "MulticlassProblem",
-    "NativeProblem",
-    "RankingProblem",
-    "StructuredProblem",
-    "TreeProblem",
-    "WeightedProblem",
-    "decoder_signature",
-    "make_problem",
-    "native_signature",
-    "supervised_share",
-]
+    "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
+    "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentProblem", "LatentRankingProblem",
+    "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "RankingProblem", "StructuredProblem",
+    "TreeProblem", "WeightedProblem", "decoder_signature", "make_problem", "native_signature", "supervised_share",
+]  # fmt: skip

@@ -10,20 +10,7 @@ from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import ConvergenceWarning, History, InexactOracleWarning, Solution
 
 __all__ = [
-    "BCFW",
-    "ConstrainedCuttingPlane",
-    "ConvergenceWarning",
-    "ExponentiatedGradient",
-    "FrankWolfe",
-    "History",
-    "InexactOracleWarning",
-    "KnownCuts",
-    "Margins",
-    "NSlackCuttingPlane",
-    "OneSlackCuttingPlane",
-    "PartialLinearization",
-    "SimplexQP",
-    "Solution",
-    "Solver",
-    "Subgradient",
-]
+    "BCFW", "ConstrainedCuttingPlane", "ConvergenceWarning", "ExponentiatedGradient", "FrankWolfe", "History",
+    "InexactOracleWarning", "KnownCuts", "Margins", "NSlackCuttingPlane", "OneSlackCuttingPlane", "PartialLinearization",
+    "SimplexQP", "Solution", "Solver", "Subgradient",
+]  # fmt: skip

@@ -9,19 +9,6 @@ from maxmargin.structures.latent import LatentClasses, LatentStructure
 from maxmargin.structures.ranking import Interleaving, RankingStructure
 
 __all__ = [
-    "ChainStructure",
-    "ChainWeights",
-    "ClassStructure",
-    "Decoded",
-    "Graph",
-    "GraphStructure",
-    "Interleaving",
-    "LatentClasses",
-    "LatentStructure",
-    "RankingStructure",
-    "Structure",
-    "Tree",
-    "TreeStructure",
-    "TreeWeights",
-    "predict",
-]
+    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "Graph", "GraphStructure", "Interleaving", "LatentClasses",
+    "LatentStructure", "RankingStructure", "Structure", "Tree", "TreeStructure", "TreeWeights", "predict",
+]  # fmt: skip
