@@ -219,7 +219,10 @@ def _packing(name: str, pack: Callable[..., Any], options: Mapping[str, Decorato
             values = {option: kwargs.pop(option) for option in options}
             return command(*args, **{name: pack(**values)}, **kwargs)
 
-        return functools.reduce(lambda stacked, option: option(stacked), reversed(options.values()), packed)
+        stacked: Command = packed
+        for option in reversed(list(options.values())):
+            stacked = option(stacked)
+        return stacked
 
     return decorate
 

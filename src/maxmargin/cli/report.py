@@ -54,18 +54,10 @@ def run(
         notes.append(note)
     with speaking_of(data_file):
         found = report_contents(
-            saved.estimator,
-            data.X,
-            data.y,
-            data.qid,
-            baselines=baselines,
-            feature_names=feature_names(data),
-            query_names=dict(enumerate(map(str, data.query_names or []))),
-            name=model_file.stem if against else None,
-            title=title,
-            notes=notes,
-            scores=scores_of(saved.estimator, data.X),
-        )
+            saved.estimator, data.X, data.y, data.qid, baselines=baselines, feature_names=feature_names(data),
+            query_names=dict(enumerate(map(str, data.query_names or []))), name=model_file.stem if against else None,
+            title=title, notes=notes, scores=scores_of(saved.estimator, data.X),
+        )  # fmt: skip
     save_page(found, output)
     numbers = {key: found["headline"][key] for key in ("metric", "value", "baselines", "random")}
     sizes = {key: found["data"][key] for key in ("samples", "relevant", "queries")}

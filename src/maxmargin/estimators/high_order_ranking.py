@@ -36,8 +36,8 @@ from maxmargin.solvers import KnownCuts, OneSlackCuttingPlane, Solution, Solver
 class HighOrderRankingSVM(LatentEstimator):
     """Rank samples that inform each other: neighbours tend to be both relevant or both irrelevant.
 
-    A labeling of all samples has the score ``sum of u . x_i + b over those that are relevant - sum of v . f_ij over neighbours with
-    different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. A sample's
+    A labeling of all samples has the score ``sum of u . x_i + b over those that are relevant - sum of v . f_ij over neighbours
+    with different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. A sample's
     score is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the best
     labeling in which it is not. Without neighbours it is ``u . x_i + b``.
 
@@ -101,8 +101,8 @@ class HighOrderRankingSVM(LatentEstimator):
     The regulariser is that of the published form, which has weights for both labels: ``1/4 (||u||^2 + b^2) + 1/2 ||v / eta||^2``,
     of standardised features. So without edges ``loss="ap"`` is :class:`maxmargin.RankingSVM` with twice the ``C``.
 
-    The published HOB-SVM has no ``b``, and weighs the classes in the loss but not in the scores. Where few samples are relevant the
-    many others then outvote them: AP on 1,888 samples in groups of 1 to 8 of which 51 are relevant was 0.57, and is 0.79.
+    The published HOB-SVM has no ``b``, and weighs the classes in the loss but not in the scores. Where few samples are relevant
+    the many others outvote them then: on 1,888 samples in groups of 1 to 8, 51 of them relevant, its AP is 0.57, and here 0.79.
 
     Examples
     --------
@@ -194,14 +194,7 @@ class HighOrderRankingSVM(LatentEstimator):
         if self.n_neighbors is not None:
             self._check_count("n_neighbors")
 
-    def _prepare(
-        self,
-        X: Any,
-        y: ArrayLike,
-        edges: ArrayLike | None = None,
-        edge_features: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> HighOrderBinaryProblem | HighOrderRankingProblem:
+    def _prepare(self, X: Any, y: ArrayLike, **neighbours: Any) -> HighOrderBinaryProblem | HighOrderRankingProblem:
         check_numbers(y)
         X, labels = self._check_matrix(_dense(X), y, fitting=True, y_numeric=True)
         self.relevance_threshold_ = max(0.0, float(labels.min()))
@@ -216,9 +209,9 @@ class HighOrderRankingSVM(LatentEstimator):
             self.mean_, spread = X.mean(axis=0), X.std(axis=0)
             # Rounding gives constant features a spread too.
             self.scale_ = np.where(spread > 1e-12 * np.abs(self.mean_), spread, 1.0)
-        self.edge_features_given_ = edge_features is not None
+        self.edge_features_given_ = neighbours.get("edge_features") is not None
         values = (X - self.mean_) / self.scale_
-        pairs, features = self._neighbours(values, edges, edge_features, groups)
+        pairs, features = self._neighbours(values, **neighbours)
         samples = LinkedSamples(with_constant(values), relevant, pairs, self.eta * features)
         if self.loss == "accuracy":
             return HighOrderBinaryProblem(samples)
@@ -232,12 +225,8 @@ class HighOrderRankingSVM(LatentEstimator):
             finally:
                 del self._stopped
         weights = Estimator._train(self, problem)
-        self.objective_, self.objectives_, self.start_objectives_ = (
-            self.primal_objective_,
-            [self.primal_objective_],
-            [self.primal_objective_],
-        )
-        self.histories_, self.n_rounds_ = [self.history_], 1
+        self.objective_, self.histories_, self.n_rounds_ = self.primal_objective_, [self.history_], 1
+        self.objectives_, self.start_objectives_ = [self.objective_], [self.objective_]
         return weights
 
     def _first_weights(self, problem: HighOrderRankingProblem, start: int, rng: np.random.Generator) -> Floats | None:
@@ -248,9 +237,11 @@ class HighOrderRankingSVM(LatentEstimator):
         wanted = ("accuracy", "first_order") if self.start == "best" or start > 0 else (self.start,)
         for name in wanted:
             left = None if self.time_limit is None else max(1e-9, self.time_limit - (time.perf_counter() - began))
-            first = HighOrderBinaryProblem(problem.samples) if name == "accuracy" else _first_order(problem)
+            # The ranking without edges knows the first of the weights only.
+            alone = RankingProblem(problem.samples.X, problem.samples.relevant, problem.loss)
+            first = HighOrderBinaryProblem(problem.samples) if name == "accuracy" else alone
             if not self._stopped:
-                solution = super()._solve(first, self._limited(first, left))  # type: ignore[arg-type]
+                solution = super()._solve(first, self._limited(first, left))
                 weights = np.zeros(problem.n_features)
                 weights[: len(solution.weights)] = solution.weights
                 found[name] = weights
@@ -281,7 +272,11 @@ class HighOrderRankingSVM(LatentEstimator):
     # ---- neighbours ---------------------------------------------------------------------------------------------------------
 
     def _neighbours(
-        self, values: Floats, edges: ArrayLike | None, edge_features: ArrayLike | None, groups: ArrayLike | None
+        self,
+        values: Floats,
+        edges: ArrayLike | None = None,
+        edge_features: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> tuple[Int32s, Floats]:
         """Every pair of neighbours once, and its features."""
         n = len(values)
@@ -416,11 +411,6 @@ def _check_edge_features(features: ArrayLike, n_edges: int) -> Floats:
         at, column = np.argwhere(wrong)[0].tolist()
         raise ValueError(f"edge_features[{at}, {column}] = {values[at, column]:g} must be finite and not negative")
     return values
-
-
-def _first_order(problem: HighOrderRankingProblem) -> RankingProblem:
-    """The same without edges."""
-    return RankingProblem(problem.samples.X, problem.samples.relevant, problem.loss)
 
 
 def _best_multiple(problem: HighOrderRankingProblem, weights: Floats, C: float) -> tuple[float, Floats]:

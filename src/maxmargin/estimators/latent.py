@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
+from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Estimator, Facility, SampleEstimator
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
@@ -76,17 +77,9 @@ class LatentEstimator(Estimator):
 
         with self._status_line() as line:
             best, self.start_objectives_ = concave_convex(
-                problem,
-                factor,
-                solve,
-                lambda start, rng: self._first_weights(problem, start, rng),
-                n_starts=self.n_starts,
-                max_rounds=self.max_rounds,
-                tol=self.tol,
-                time_limit=self.time_limit,
-                seed=self.random_state,
-                tell=tell,
-            )
+                problem, factor, solve, lambda start, rng: self._first_weights(problem, start, rng), n_starts=self.n_starts,
+                max_rounds=self.max_rounds, tol=self.tol, time_limit=self.time_limit, seed=self.random_state, tell=tell,
+            )  # fmt: skip
         if not best.settled:
             rounds = len(best.objectives)
             self._warn(f"stopped after {rounds} rounds while the objective was still falling; raise max_rounds or time_limit")
@@ -96,7 +89,7 @@ class LatentEstimator(Estimator):
         self.n_rounds_ = len(best.objectives)
         return best.solution.weights
 
-    def _limited(self, problem: LatentProblem, seconds: float | None) -> Solver:
+    def _limited(self, problem: Problem, seconds: float | None) -> Solver:
         """The solver of the convex problems, within what is left of the time."""
         solver = self._solver(problem, self._METHOD)
         limits = [limit for limit in (seconds, solver.time_limit) if limit is not None]

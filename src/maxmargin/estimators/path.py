@@ -304,21 +304,11 @@ def regularization_path(
 
     with line:
         traced = trace_path(
-            problem,
-            epsilon=epsilon,
-            lambda_min=lambda_min,
-            kappa=kappa,
-            lambda_max=lambda_max,
-            solver=choose_solver(solver, problem),
-            bounds=limits,
-            rule=rule,
-            certified=certified,
-            dtype=dtype,
-            time_limit=time_limit,
-            callback=tell,
-            known=None if file is None else file.points(),
+            problem, epsilon=epsilon, lambda_min=lambda_min, kappa=kappa, lambda_max=lambda_max,
+            solver=choose_solver(solver, problem), bounds=limits, rule=rule, certified=certified, dtype=dtype,
+            time_limit=time_limit, callback=tell, known=None if file is None else file.points(),
             keep=None if file is None else file.keep,
-        )
+        )  # fmt: skip
     if not traced.complete:
         warnings.warn(
             f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "

@@ -10,6 +10,7 @@ For QS-suitable losses, in long lists with few positives, it is found in less ti
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, TypeVar, get_args
@@ -30,6 +31,7 @@ Method = Literal["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 _METHODS = get_args(Method)
 
 
+@dataclass(eq=False, repr=False)
 class ViolatingRanking:
     """The most violating ranking of one list.
 
@@ -45,17 +47,16 @@ class ViolatingRanking:
         Sizes of the two classes.
     """
 
-    def __init__(
-        self, loss: float, hinge: float, gradient: Reals, scores: Reals, positives: Int32s, negatives_above: Ints
-    ) -> None:
-        self.loss = loss
-        self.hinge = hinge
-        self.gradient = gradient
-        self.n_pos = len(positives)
-        self.n_neg = len(scores) - len(positives)
-        self._scores = scores
-        self._positives = positives
-        self._negatives_above = negatives_above
+    loss: float
+    hinge: float
+    gradient: Reals
+    _scores: Reals
+    _positives: Int32s
+    _negatives_above: Ints
+
+    def __post_init__(self) -> None:
+        self.n_pos = len(self._positives)
+        self.n_neg = len(self._scores) - self.n_pos
 
     @cached_property
     def interleaving(self) -> Ints:
@@ -169,6 +170,7 @@ def _solve_list(
     return delta, hinge, gradient, positives, above
 
 
+@dataclass(eq=False, repr=False)
 class ViolatingRankings:
     """The most violating rankings of many queries.
 
@@ -184,26 +186,18 @@ class ViolatingRankings:
         Queries without a positive or without a negative: every ranking of them is right.
     """
 
-    def __init__(
-        self,
-        qid: NDArray[Any],
-        loss: Floats,
-        hinge: Floats,
-        gradient: Reals,
-        relevant: Bytes,
-        offsets: Ints,
-        order: NDArray[np.intp] | None,
-    ) -> None:
-        self.qid = qid
-        self.loss = loss
-        self.hinge = hinge
-        self.gradient = gradient
-        self._relevant = relevant
-        self._offsets = offsets
-        self._order = order
-        ordered = relevant if order is None else relevant[order]
-        self._n_pos = np.add.reduceat(ordered, offsets[:-1], dtype=np.int64)
-        self._n_neg = np.diff(offsets) - self._n_pos
+    qid: NDArray[Any]
+    loss: Floats
+    hinge: Floats
+    gradient: Reals
+    _relevant: Bytes
+    _offsets: Ints
+    _order: NDArray[np.intp] | None
+
+    def __post_init__(self) -> None:
+        ordered = self._relevant if self._order is None else self._relevant[self._order]
+        self._n_pos = np.add.reduceat(ordered, self._offsets[:-1], dtype=np.int64)
+        self._n_neg = np.diff(self._offsets) - self._n_pos
         self.skipped = (self._n_pos == 0) | (self._n_neg == 0)
 
     @cached_property

@@ -146,14 +146,7 @@ def trace_path(
 
 
 def check_settings(
-    epsilon: Any,
-    lambda_min: Any,
-    lambda_max: Any = None,
-    kappa: Any = 0.9,
-    rule: Any = "interpolate",
-    dtype: Any = np.float64,
-    time_limit: Any = None,
-    callback: Any = None,
+    epsilon: Any, lambda_min: Any, lambda_max: Any, kappa: Any, rule: Any, dtype: Any, time_limit: Any, callback: Any
 ) -> None:
     """Complain about arguments of :func:`trace_path` that make no sense."""
     optional = {"lambda_max": lambda_max, "time_limit": time_limit}
@@ -182,8 +175,20 @@ class _Stopped(Exception):
     """A budget ended the run; what has been solved is kept."""
 
 
+@dataclass(eq=False)
 class _PathRun:
     """One run."""
+
+    problem: Problem
+    epsilon: float
+    lambda_min: float
+    kappa: float
+    solver: Solver
+    limits: tuple[ArrayLike, ArrayLike] | None
+    dtype: Any
+    time_limit: float | None
+    callback: Callable[[PathProgress], None] | None
+    keep: Callable[[list[Solved], bool], None] | None
 
     # Of log lambda: the first step, the longest one, and a step over the longest that seems to need no solve in between: these
     # are cheap, for they begin between two solutions.
@@ -194,28 +199,11 @@ class _PathRun:
     # Of the room between kappa * epsilon and epsilon: what a solve must leave. With less, steps would become ever smaller.
     _LEAST_ROOM = 0.1
 
-    def __init__(
-        self,
-        problem: Problem,
-        epsilon: float,
-        lambda_min: float,
-        kappa: float,
-        solver: Solver,
-        bounds: tuple[ArrayLike, ArrayLike] | None,
-        dtype: Any,
-        time_limit: float | None,
-        callback: Callable[[PathProgress], None] | None,
-        keep: Callable[[list[Solved], bool], None] | None,
-    ) -> None:
-        self.problem = problem
-        self.epsilon, self.kappa, self.lambda_min = epsilon, kappa, lambda_min
-        self.largest_gap = epsilon * (1.0 - self._LEAST_ROOM * (1.0 - kappa))
-        self.solver = solver
-        self.bounds = check_bounds(bounds, problem.n_features)
-        self.store = WeightStore(problem.n_features, dtype)
+    def __post_init__(self) -> None:
+        self.largest_gap = self.epsilon * (1.0 - self._LEAST_ROOM * (1.0 - self.kappa))
+        self.bounds = check_bounds(self.limits, self.problem.n_features)
+        self.store = WeightStore(self.problem.n_features, self.dtype)
         self.storable = self.bounds if self.bounds is None else _storable(self.bounds, self.store.dtype)
-        self.time_limit = time_limit
-        self.callback, self.keep = callback, keep
         self.began = time.perf_counter()
         self.start: Start | None = None
         self.points: list[Solved] = []
@@ -456,28 +444,14 @@ class _PathRun:
     def _result(self, rule: Rule, segments: list[Segment], complete: bool, interrupted: bool) -> TracedPath:
         for point in self.points:
             self.store.append(point.weights)
-        columns = {
-            name: np.array([getattr(point, name) for point in self.points])
-            for name in ("lam", "hinge", "squared", "dual", "passes")
-        }
+        names = {"lambdas": "lam", "hinges": "hinge", "squared_norms": "squared", "duals": "dual", "passes": "passes"}
         return TracedPath(
-            epsilon=self.epsilon,
-            kappa=self.kappa,
-            rule=rule,
-            n_blocks=self.problem.n_blocks,
-            lambdas=columns["lam"],
-            hinges=columns["hinge"],
-            squared_norms=columns["squared"],
-            duals=columns["dual"],
-            passes=columns["passes"],
-            store=self.store,
-            segments=segments,
-            certified=all(point.certified for point in self.points),
-            complete=complete,
-            closed_form=self.start is not None and self.start.oracle_gap == 0,
-            start_gap=self.points[0].gap,
+            epsilon=self.epsilon, kappa=self.kappa, rule=rule, n_blocks=self.problem.n_blocks,
+            **{column: np.array([getattr(point, name) for point in self.points]) for column, name in names.items()},
+            store=self.store, segments=segments, certified=all(point.certified for point in self.points), complete=complete,
+            closed_form=self.start is not None and self.start.oracle_gap == 0, start_gap=self.points[0].gap,
             interrupted=interrupted,
-        )
+        )  # fmt: skip
 
 
 def _storable(bounds: Bounds, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:

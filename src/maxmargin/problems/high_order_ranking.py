@@ -8,8 +8,6 @@ difference ``u`` matters, and half of ``1/2 ||u||^2`` is what the best pair of t
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +19,7 @@ from maxmargin.inference.max_marginals import Components
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
-from maxmargin.problems.latent import LatentProblem
+from maxmargin.problems.latent import OneBlockLatentProblem, Plane
 
 
 class LinkedSamples:
@@ -94,9 +92,9 @@ class HighOrderBinaryProblem(ArrayProblem):
     ----------
     samples : LinkedSamples
     balanced : bool, default=True
-        Multiply the score of a sample in the hinge by what its label costs, ``1 / (2 P)`` or ``1 / (2 N)``, and that of an edge by
-        the geometric mean of its ends'. Without edges that is ``(mean over positives of max(0, 1 - s) + mean over negatives of
-        max(0, 1 + s)) / 2``. The published form, False, multiplies losses alone: then every sample pulls alike, however many its
+        Multiply the score of a sample in the hinge by what its label costs, ``1 / (2 P)`` or ``1 / (2 N)``, and that of an edge
+        by the geometric mean of its ends'. Without edges that is ``(mean over positives of max(0, 1 - s) + mean over negatives
+        of max(0, 1 + s)) / 2``. The published form, False, multiplies losses alone: every sample pulls alike, however many its
         class has, and margins are as small as the losses of single samples. It bounds the loss of the best labeling, which the
         balanced form does where no edge joins the two classes.
     """
@@ -163,16 +161,7 @@ class HighOrderBinaryProblem(ArrayProblem):
         return Cut(psi, float(self.costs[nodes][labels != truth].sum()))
 
 
-@dataclass(frozen=True)
-class _Plane:
-    """A cut in a form that outlives the imputation it was made with."""
-
-    loss: float
-    shares: Floats  # of the samples' max-marginals, shape (n,)
-    rest: Floats  # the part of the derivative in the scores that does not depend on the imputation, shape (n + E,)
-
-
-class HighOrderRankingProblem(LatentProblem):
+class HighOrderRankingProblem(OneBlockLatentProblem):
     """HOAP-SVM: ``max over rankings of loss - 2/(PN) (sum a_i s_i - sum b_j s_j)``, where ``s`` are differences of max-marginals.
 
     ``a_i`` negatives stand above positive i, and ``b_j`` positives below negative j. The hinge bounds the loss of the ranking by
@@ -188,20 +177,17 @@ class HighOrderRankingProblem(LatentProblem):
         labelings of other components make the convex problems needlessly loose.
     """
 
-    n_blocks = 1
     offers = frozenset({"whole passes", "scores"})
-    # Cuts kept within a round and for the next one, at most.
-    _KEPT, _HANDED_ON = 100, 30
 
     def __init__(
         self, samples: LinkedSamples, loss: RankingLoss, decomposition: Literal["component", "global"] = "component"
     ) -> None:
+        super().__init__()
         self.samples = samples
         self.n_features = samples.n_features
         self.loss = loss
         self.checked = checked_loss(loss)
         self.decomposition = decomposition
-        self._planes: deque[_Plane] = deque(maxlen=self._KEPT)
         parts = samples.parts
         self._part_of = np.repeat(np.arange(parts.n_parts), np.diff(parts.node_offsets))
         self._part_of_edge = np.repeat(np.arange(parts.n_parts), np.diff(parts.edge_offsets))
@@ -233,18 +219,12 @@ class HighOrderRankingProblem(LatentProblem):
         if self.decomposition == "global":
             changed |= not np.array_equal(best, self._best)
         self._best, self._imputed, self.imputed_at = best, imputed, weights.copy()
-        # Only cuts that are high here have a say in the next solution nearby.
-        heights = [cut.hinge(weights) for cut in self.known_cuts()]
-        kept = np.sort(np.argsort(heights, kind="stable")[-self._HANDED_ON :])
-        self._planes = deque((self._planes[k] for k in kept), maxlen=self._KEPT)
+        self._forget(weights)
         return changed
 
-    def known_cuts(self) -> list[Cut]:
-        """Cuts of earlier imputations, made valid for this one."""
-        return [
-            Cut(self.features(self._combine(self._imputed, self._best, plane.shares) - plane.rest), plane.loss)
-            for plane in self._planes
-        ]
+    def _as_cut(self, plane: Plane) -> Cut:
+        # Shares are of the samples' max-marginals, the rest is of the scores.
+        return Cut(self.features(self._combine(self._imputed, self._best, plane.shares) - plane.rest), plane.loss)
 
     # ---- hinges ------------------------------------------------------------------------------------------------------------
 
@@ -269,7 +249,7 @@ class HighOrderRankingProblem(LatentProblem):
         found = most_violating_ranking(np.where(samples.relevant, lead, -lead), samples.relevant, self.checked)
         shares = np.abs(np.asarray(found.gradient, dtype=np.float64))
         rest = self._combine(wrong, best, shares)
-        self._planes.append(_Plane(found.loss, shares, rest))
+        self._planes.append(Plane(found.loss, shares, rest))
         return Tangent(found.hinge, found.loss, rest - self._combine(self._imputed, self._best, shares))
 
     def mean_cut(self, weights: Floats) -> Cut:

@@ -7,8 +7,6 @@ k. See Behl 2015; where the printed formulas contradict each other these follow 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -21,19 +19,10 @@ from maxmargin.inference.joint_ranking import most_violating_joint_ranking
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.bags import Bags
-from maxmargin.problems.latent import LatentProblem
+from maxmargin.problems.latent import OneBlockLatentProblem, Plane
 
 
-@dataclass(frozen=True)
-class Plane:
-    """A cut in a form that outlives the imputation it was made with."""
-
-    loss: float
-    shares: Floats  # coefficients of the imputed candidates in psi
-    rest: Floats  # the part of psi that does not depend on them, shape (d,)
-
-
-class ImputedBags(LatentProblem):
+class ImputedBags(OneBlockLatentProblem):
     """A weakly supervised problem whose samples in ``members`` have an imputed candidate: convex, one block, exact cuts.
 
     Parameters
@@ -46,17 +35,13 @@ class ImputedBags(LatentProblem):
         Samples that are imputed.
     """
 
-    n_blocks = 1
-    # Cuts kept within a round and for the next one, at most.
-    _KEPT, _HANDED_ON = 100, 30
-
     def __init__(self, bags: Bags, relevant: Booleans, members: NDArray[np.intp]) -> None:
+        super().__init__()
         self.bags = bags
         self.relevant = relevant
         self.members = members
         self.n_features = bags.n_features
         self.imputed: Ints = bags.offsets[:-1][members]
-        self._planes: deque[Plane] = deque(maxlen=self._KEPT)
 
     def start(self, rng: np.random.Generator) -> None:
         """Random candidates; those that are given stay."""
@@ -79,16 +64,6 @@ class ImputedBags(LatentProblem):
     def hinge(self, weights: Floats) -> float:
         """The non-convex hinge, if ``weights`` were used for the imputation; otherwise an upper bound of it."""
         return self._as_cut(self._plane(weights)).hinge(weights)
-
-    def known_cuts(self) -> list[Cut]:
-        """Cuts of earlier imputations, made valid for this one."""
-        return [self._as_cut(plane) for plane in self._planes]
-
-    def _forget(self, weights: Floats) -> None:
-        """Keep the cuts that are highest at ``weights``: only these have a say in the next solution nearby."""
-        values = [self._as_cut(plane).hinge(weights) for plane in self._planes]
-        kept = np.sort(np.argsort(values, kind="stable")[-self._HANDED_ON :])
-        self._planes = deque((self._planes[k] for k in kept), maxlen=self._KEPT)
 
     def _as_cut(self, plane: Plane) -> Cut:
         return Cut(plane.rest + self._features(plane.shares, self.imputed), plane.loss)

@@ -85,18 +85,9 @@ def write_report(
     True
     """
     found = report_contents(
-        estimator,
-        X,
-        y,
-        qid,
-        baselines=baselines,
-        feature_names=feature_names,
-        query_names=query_names,
-        name=name,
-        title=title,
-        notes=notes,
-        scores=scores,
-    )
+        estimator, X, y, qid, baselines=baselines, feature_names=feature_names, query_names=query_names, name=name,
+        title=title, notes=notes, scores=scores,
+    )  # fmt: skip
     return save_page(found, path)
 
 
@@ -167,19 +158,9 @@ def write_path_report(
     True
     """
     found = path_contents(
-        path,
-        X,
-        y,
-        qid,
-        training=training,
-        scoring=scoring,
-        metric=metric,
-        feature_names=feature_names,
-        title=title,
-        notes=notes,
-        selection=selection,
-        held_out=held_out,
-    )
+        path, X, y, qid, training=training, scoring=scoring, metric=metric, feature_names=feature_names, title=title,
+        notes=notes, selection=selection, held_out=held_out,
+    )  # fmt: skip
     return save_page(found, file)
 
 

@@ -224,16 +224,8 @@ class Run:
             message = f"{caught}; the oracle is not exact, so the gap is not a certificate"
             warnings.warn(message, InexactOracleWarning, stacklevel=3)
         return Solution(
-            weights=self.best_weights,
-            certificate=certificate,
-            converged=self.status == "converged",
-            status=self.status or "converged",
-            passes=self.passes,
-            oracle_calls=self.problem.calls,
-            seconds=time.perf_counter() - self.started,
-            history=self.history,
-            regularization=self.lam,
-            state=self.state,
-            dual_curve=self.dual_curve,
-            problem=self.problem.problem,
-        )
+            weights=self.best_weights, certificate=certificate, converged=self.status == "converged",
+            status=self.status or "converged", passes=self.passes, oracle_calls=self.problem.calls,
+            seconds=time.perf_counter() - self.started, history=self.history, regularization=self.lam, state=self.state,
+            dual_curve=self.dual_curve, problem=self.problem.problem,
+        )  # fmt: skip
