@@ -89,13 +89,13 @@ MUTANTS = (
         "src/maxmargin/solvers/solution.py",
         "return self.problem.same_as(problem)",
         "return True",
-        "test_python_oracles.py -k other_data",
+        "test_oracle_starts.py -k other_data",
     ),
     Mutant(
         "src/maxmargin/solvers/solution.py",
         "self.fingerprint == problem.fingerprint()",
         "problem.fingerprint() is not None",
-        "test_python_oracles.py -k pickled_solutions",
+        "test_oracle_starts.py -k pickled_solutions",
     ),
     Mutant(
         "src/maxmargin/path/tracing.py",
@@ -115,7 +115,7 @@ MUTANTS = (
         "src/maxmargin/estimators/model_files.py",
         "Certificate.of_attributes(vars(estimator)).certified",
         "bool(estimator.certified_)",
-        "test_model_files.py -k certif",
+        "test_damaged_models.py -k certif",
     ),
     Mutant("src/maxmargin/nn/_score_hinges.py", "gradient[rows, self._right] -= 1.0", "pass", "test_layerwise.py -k bound_lies"),
     Mutant("src/maxmargin/data/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py -k trec_eval"),
@@ -161,9 +161,9 @@ MUTANTS = (
         "cpp/blocks/engine.hpp",
         "std::isnan(h.mean) ? h.mean : h.bound",
         "std::isnan(h.mean) ? h.mean : h.target",
-        "test_python_oracles.py -k steps_and_the_oracles",
+        "test_bounded_oracles.py -k steps_and_the_oracles",
     ),
-    Mutant("cpp/blocks/engine.hpp", "std::max(h.target, h.mean)", "h.target", "test_python_oracles.py -k steps_and_the_oracles"),
+    Mutant("cpp/blocks/engine.hpp", "std::max(h.target, h.mean)", "h.target", "test_bounded_oracles.py -k steps_and_the_oracles"),
     Mutant("cpp/blocks/engine.hpp", "+ (1 - part) * earlier->means_[i]", "", "test_path_transport.py -k item_7_states"),
     Mutant("cpp/blocks/blocks.hpp", "worst.alpha / worst.rest", "1", "test_compiled_loop.py -k single_step"),
     Mutant(
@@ -221,7 +221,12 @@ MUTANTS = (
     # not help; who stays pays for the wrong label.
     Mutant("cpp/labeling/moves.hpp", "if (!(change.value() < -least)) return 0;", "", "test_moves.py"),
     Mutant("cpp/labeling/moves.hpp", "e < n_pairs ? 0.5 * (back - there) : back", "back", "test_moves.py test_hierarchical.py"),
-    Mutant("cpp/labeling/clique_moves.hpp", "u >= 0 ? both - first : second - neither", "second - neither", "test_hierarchical.py"),
+    Mutant(
+        "cpp/labeling/clique_moves.hpp",
+        "u >= 0 ? both - first : second - neither",
+        "second - neither",
+        "test_cooccurrence.py test_hierarchical.py test_parsimonious.py",
+    ),
     Mutant(
         "cpp/labeling/clique_moves.hpp",
         "if (stays && stays[labels_[i]] > 0)",

@@ -14,7 +14,6 @@ from maxmargin.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from maxmargin.path import TracedPath
     from maxmargin.solvers import History
@@ -85,7 +84,7 @@ def plot_path(path: TracedPath, ax: Axes | None = None) -> Axes:
 
 def save_figure(ax: Axes, path: Path) -> None:
     """Write the figure in one step: an interrupted run leaves no broken file."""
-    figure: Figure = ax.figure  # type: ignore[assignment]
+    figure: Any = ax.figure
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:] or None)

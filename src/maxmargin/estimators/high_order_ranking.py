@@ -37,9 +37,9 @@ class HighOrderRankingSVM(LatentEstimator):
     """Rank samples that inform each other: neighbours tend to be both relevant or both irrelevant.
 
     A labeling of all samples has the score ``sum of u . x_i + b over those that are relevant - sum of v . f_ij over neighbours
-    with different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. A sample's
-    score is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the best
-    labeling in which it is not. Without neighbours it is ``u . x_i + b``.
+    with different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. The
+    score of a sample is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the
+    best labeling in which it is not. Without neighbours it is ``u . x_i + b``.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,7 +123,7 @@ class Diameter(Diversity):
         if isinstance(distances, HST):
             self._table: Floats | None = distances.distances
         elif isinstance(distances, Metric | str):
-            self.metric, self._table = distances if isinstance(distances, Metric) else Metric(distances), None  # type: ignore[arg-type]
+            self.metric, self._table = distances if isinstance(distances, Metric) else Metric(cast(MetricName, distances)), None
         else:
             self._table = np.ascontiguousarray(distances, dtype=np.float64)
             if validate and (why := why_no_metric(self._table)) is not None:
@@ -146,7 +147,8 @@ class Diameter(Diversity):
         Then the diameter of a set is the distance of its first and its last label.
         """
         if n_labels not in self._tables:
-            table = self._table if self._table is not None else self.metric.table(n_labels)  # type: ignore[union-attr]
+            table = self._table if self.metric is None else self.metric.table(n_labels)
+            assert table is not None
             table = np.ascontiguousarray(table[:n_labels, :n_labels])
             orders = [np.arange(n_labels)]
             if self.tree is not None:

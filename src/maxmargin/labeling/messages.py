@@ -19,15 +19,9 @@ _WORK = 20_000_000
 
 
 def trws(
-    energy: Energy,
-    *,
-    init: str | ArrayLike | None = None,
-    random_state: int | None = None,
-    max_sweeps: int | None = None,
-    tol: float = 1e-7,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
-) -> Labeling:
+    energy: Energy, *, init: str | ArrayLike | None = None, random_state: int | None = None, max_sweeps: int | None = None,
+    tol: float = 1e-7, time_limit: float | None = None, callback: Callback | None = None,
+) -> Labeling:  # fmt: skip
     """Sequential tree-reweighted message passing (Kolmogorov 2006).
 
     The graph is a set of chains along an order of its nodes; messages make the sum of their least energies rise, which is a
@@ -67,15 +61,9 @@ def trws(
 
 
 def bp(
-    energy: Energy,
-    *,
-    init: str | ArrayLike | None = None,
-    random_state: int | None = None,
-    max_sweeps: int | None = None,
-    tol: float = 1e-7,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
-) -> Labeling:
+    energy: Energy, *, init: str | ArrayLike | None = None, random_state: int | None = None, max_sweeps: int | None = None,
+    tol: float = 1e-7, time_limit: float | None = None, callback: Callback | None = None,
+) -> Labeling:  # fmt: skip
     """Min-sum belief propagation: exact, in one sweep, on trees and forests; without any promise elsewhere.
 
     Parameters and result are those of :func:`trws`, but there is a lower bound on forests only, and on other graphs messages

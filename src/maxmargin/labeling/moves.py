@@ -80,16 +80,9 @@ def mincut(
 
 
 def expansion(
-    energy: Energy,
-    *,
-    init: str | ArrayLike | None = None,
-    random_state: Any = None,
-    max_sweeps: int | None = None,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
-    order: Order = "natural",
-    truncate: bool = False,
-) -> Labeling:
+    energy: Energy, *, init: str | ArrayLike | None = None, random_state: Any = None, max_sweeps: int | None = None,
+    time_limit: float | None = None, callback: Callback | None = None, order: Order = "natural", truncate: bool = False,
+) -> Labeling:  # fmt: skip
     """Alpha-expansion: one label after the other, any nodes may take it, until no label helps.
 
     The moves are the best of all of their kind, so the result is a minimum with respect to every expansion. Its energy is at most
@@ -143,16 +136,9 @@ def expansion(
 
 
 def swap(
-    energy: Energy,
-    *,
-    init: str | ArrayLike | None = None,
-    random_state: Any = None,
-    max_sweeps: int | None = None,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
-    order: Order = "natural",
-    truncate: bool = False,
-) -> Labeling:
+    energy: Energy, *, init: str | ArrayLike | None = None, random_state: Any = None, max_sweeps: int | None = None,
+    time_limit: float | None = None, callback: Callback | None = None, order: Order = "natural", truncate: bool = False,
+) -> Labeling:  # fmt: skip
     """Alpha-beta swap: for one pair of labels after the other, any nodes that have one may take the other, until no pair helps.
 
     Takes more energies than expansion, ``d(a, a) + d(b, b) <= d(a, b) + d(b, a)`` is enough, but guarantees nothing.

@@ -223,7 +223,7 @@ def _address(function: Any, signature: Callable[[], Any]) -> int:
     if isinstance(function, _FUNCTION):
         if function._flags_ & _NEEDS_THE_LOCK:
             raise TypeError("function comes from ctypes.PyDLL, but is called without the interpreter's lock; use ctypes.CDLL")
-        address = ctypes.cast(function, ctypes.c_void_p).value
+        address: Any = ctypes.cast(function, ctypes.c_void_p).value
     elif hasattr(function, "address"):
         # A numba function with other arguments would read and write at random.
         own = getattr(function, "_sig", None)
@@ -238,7 +238,7 @@ def _address(function: Any, signature: Callable[[], Any]) -> int:
             "ctypes.CDLL, or write a Structure in Python"
         )
     try:
-        number = index(address)  # type: ignore[arg-type]
+        number = index(address)
     except TypeError:
         raise TypeError(
             f"function={function!r} must be an address, a ctypes function or an object with an address, such as a numba cfunc"

@@ -61,7 +61,7 @@ class Structure(ABC):
             )
         # Whoever replaces the search is asked about batches too, however fast they were before.
         if "decode" in vars(cls) and "decode_batch" not in vars(cls):
-            cls.decode_batch = Structure.decode_batch  # type: ignore[method-assign]
+            type.__setattr__(cls, "decode_batch", Structure.decode_batch)
 
     @abstractmethod
     def joint_feature(self, x: Any, y: Any) -> Any:
