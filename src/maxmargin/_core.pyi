@@ -72,14 +72,8 @@ class BlockSettings:
 
 class BlockEngine:
     def __init__(
-        self,
-        data: BlockData,
-        lam: float,
-        lower: Floats | None,
-        upper: Floats | None,
-        settings: BlockSettings,
-        start: BlockEngine | None,
-        transport: bool = False,
+        self, data: BlockData, lam: float, lower: Floats | None, upper: Floats | None, settings: BlockSettings,
+        start: BlockEngine | None, transport: bool = False,
     ) -> None: ...
     def run(
         self, most_visits: int, most_calls: int, quiet_calls: int, absolute: float, relative: float
@@ -103,17 +97,8 @@ class BlockEngine:
     def n_bytes(self) -> int: ...
 
 def best_clique_move(
-    unary: Floats,
-    edges: Int32s,
-    table: Floats,
-    weights: Floats,
-    offsets: Ints,
-    nodes: Int32s,
-    some_move: Floats,
-    some_stay: Floats,
-    label_stays: Floats | None,
-    labels: Int32s,
-    proposal: Int32s,
+    unary: Floats, edges: Int32s, table: Floats, weights: Floats, offsets: Ints, nodes: Int32s, some_move: Floats,
+    some_stay: Floats, label_stays: Floats | None, labels: Int32s, proposal: Int32s,
 ) -> tuple[float, Bytes]: ...
 def diameter_savings(table: Floats, present: Bytes, alpha: int) -> Floats: ...
 
@@ -149,14 +134,7 @@ class GraphCut:
 
 class Moves:
     def __init__(
-        self,
-        unary: Floats,
-        edges: Int32s,
-        tables: Floats,
-        weights: Floats,
-        members: Int32s,
-        offsets: Ints,
-        mixed: Floats,
+        self, unary: Floats, edges: Int32s, tables: Floats, weights: Floats, members: Int32s, offsets: Ints, mixed: Floats,
         uniform: Floats | None,
     ) -> None: ...
     def expand(self, alpha: int, labels: Int32s, least: float, truncate: bool) -> float: ...

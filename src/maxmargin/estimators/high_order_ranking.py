@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from sklearn.neighbors import kneighbors_graph
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin._types import Floats, Int32s
 from maxmargin._validation import check_choice, check_memory, with_constant
 from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility
 from maxmargin.estimators.latent import LatentEstimator
-from maxmargin.estimators.linear_ranker import check_numbers
+from maxmargin.estimators.linear_ranker import check_numbers, numeric_labels, relevant_labels
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.flow import check_edges
 from maxmargin.inference.max_marginals import Components
@@ -38,8 +38,8 @@ class HighOrderRankingSVM(LatentEstimator):
 
     A labeling of all samples has the score ``sum of u . x_i + b over those that are relevant - sum of v . f_ij over neighbours
     with different labels``, with ``v >= 0`` and features ``f_ij >= 0`` of a pair, so that the best one is a minimum cut. The
-    score of a sample is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that of the
-    best labeling in which it is not. Without neighbours it is ``u . x_i + b``.
+    score of a sample is the difference of its two max-marginals: that of the best labeling in which it is relevant minus that
+    of the best labeling in which it is not. Without neighbours it is ``u . x_i + b``.
 
     Parameters
     ----------
@@ -197,13 +197,7 @@ class HighOrderRankingSVM(LatentEstimator):
     def _prepare(self, X: Any, y: ArrayLike, **neighbours: Any) -> HighOrderBinaryProblem | HighOrderRankingProblem:
         check_numbers(y)
         X, labels = self._check_matrix(_dense(X), y, fitting=True, y_numeric=True)
-        self.relevance_threshold_ = max(0.0, float(labels.min()))
-        relevant = labels > self.relevance_threshold_
-        if not relevant.any():
-            raise ValueError(
-                f"y must contain relevant and irrelevant samples, but holds only one class (labels from {labels.min():g} to "
-                f"{labels.max():g}); mark relevant samples by 1 and the others by 0"
-            )
+        self.relevance_threshold_, relevant = relevant_labels(labels, "samples")
         self.mean_, self.scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if self.standardize:
             self.mean_, spread = X.mean(axis=0), X.std(axis=0)
@@ -272,12 +266,9 @@ class HighOrderRankingSVM(LatentEstimator):
     # ---- neighbours ---------------------------------------------------------------------------------------------------------
 
     def _neighbours(
-        self,
-        values: Floats,
-        edges: ArrayLike | None = None,
-        edge_features: ArrayLike | None = None,
+        self, values: Floats, edges: ArrayLike | None = None, edge_features: ArrayLike | None = None,
         groups: ArrayLike | None = None,
-    ) -> tuple[Int32s, Floats]:
+    ) -> tuple[Int32s, Floats]:  # fmt: skip
         """Every pair of neighbours once, and its features."""
         n = len(values)
         if edges is not None and groups is not None:
@@ -339,33 +330,17 @@ class HighOrderRankingSVM(LatentEstimator):
         return self.decision_function(X, edges, edge_features, groups)
 
     def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        edges: ArrayLike | None = None,
-        edge_features: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, edges: ArrayLike | None = None, edge_features: ArrayLike | None = None,
         groups: ArrayLike | None = None,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """Average precision on new data, whatever the loss."""
         scores = self.decision_function(X, edges, edge_features, groups)
-        check_numbers(y)
-        labels = np.asarray(column_or_1d(y), dtype=np.float64)
-        check_consistent_length(scores, labels)
-        if np.isnan(labels).any():
-            raise ValueError("y contains NaN; every sample needs a label")
-        return float(metrics.average_precision(labels > self.relevance_threshold_, scores))
+        return float(metrics.average_precision(numeric_labels(y, scores) > self.relevance_threshold_, scores))
 
     def report(
-        self,
-        X: Any,
-        y: ArrayLike,
-        edges: ArrayLike | None = None,
-        edge_features: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        *,
-        path: str | os.PathLike[str] = "report.html",
-        **options: Any,
-    ) -> Path:
+        self, X: Any, y: ArrayLike, edges: ArrayLike | None = None, edge_features: ArrayLike | None = None,
+        groups: ArrayLike | None = None, *, path: str | os.PathLike[str] = "report.html", **options: Any,
+    ) -> Path:  # fmt: skip
         """Write one HTML page about the model, judged on labelled samples; see :func:`maxmargin.report.write_report`."""
         from maxmargin.report import write_report
 

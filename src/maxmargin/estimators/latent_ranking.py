@@ -20,7 +20,7 @@ from maxmargin._validation import check_choice
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
-from maxmargin.estimators.linear_ranker import loss_of_ranking
+from maxmargin.estimators.linear_ranker import loss_of_ranking, relevant_labels
 from maxmargin.losses import AUC, RankingLoss, ranking_loss
 from maxmargin.problems.bags import Bags
 from maxmargin.problems.latent_ranking import ImputedBags, JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
@@ -169,13 +169,7 @@ class LatentRankingSVM(LatentEstimator):
     ) -> ImputedBags:
         rows, bounds = as_rows(X, offsets)
         labels = check_labels(y, len(bounds) - 1)
-        self.relevance_threshold_ = max(0.0, float(labels.min()))
-        relevant = labels > self.relevance_threshold_
-        if not relevant.any():
-            raise ValueError(
-                f"y must contain relevant and irrelevant bags, but holds only one class (labels from {labels.min():g} to "
-                f"{labels.max():g}); mark relevant bags by 1 and the others by 0"
-            )
+        self.relevance_threshold_, relevant = relevant_labels(labels, "bags")
         check_filled(bounds, np.flatnonzero(relevant), "relevant bag")
         given = check_annotations(annotations, bounds)
         kept = np.diff(bounds) > 0

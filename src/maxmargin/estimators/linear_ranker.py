@@ -159,11 +159,7 @@ class LinearRanker(Estimator):
         query without relevant samples counts as 0; so does one without irrelevant ones for AUC.
         """
         scores = self.decision_function(X)
-        check_numbers(y)
-        labels = np.asarray(column_or_1d(y), dtype=np.float64)
-        check_consistent_length(scores, labels)
-        if np.isnan(labels).any():
-            raise ValueError("y contains NaN; every sample needs a label")
+        labels = numeric_labels(y, scores)
         _, offsets, order = query_offsets(qid, len(labels))
         weights = check_list_weights(sample_weight, offsets, order)
         if self._grades in get_args(metrics.Gains):
@@ -222,6 +218,27 @@ def check_numbers(y: Any) -> None:
     text = labels.dtype.kind in "US" or (labels.dtype == object and any(isinstance(label, str) for label in labels.ravel()))
     if text:
         raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
+
+
+def numeric_labels(y: Any, scores: Floats) -> Floats:
+    """Labels of samples that have been scored."""
+    check_numbers(y)
+    labels = np.asarray(column_or_1d(y), dtype=np.float64)
+    check_consistent_length(scores, labels)
+    if np.isnan(labels).any():
+        raise ValueError("y contains NaN; every sample needs a label")
+    return labels
+
+
+def relevant_labels(labels: Floats, what: str) -> tuple[float, Booleans]:
+    """The label above which ``what`` (samples, bags) are relevant, 0 or the smallest, and which ones are."""
+    threshold, lowest, highest = max(0.0, float(labels.min())), labels.min(), labels.max()
+    if not highest > threshold:
+        raise ValueError(
+            f"y must contain relevant and irrelevant {what}, but holds only one class (labels from {lowest:g} to {highest:g}); "
+            f"mark relevant {what} by 1 and the others by 0"
+        )
+    return threshold, labels > threshold
 
 
 def loss_of_ranking(loss: RankingLoss, relevant: Booleans, scores: Floats) -> float:

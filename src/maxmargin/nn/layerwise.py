@@ -273,19 +273,11 @@ class LayerwiseSVM:
         elif not taken and not solution.converged:
             run.proximal[place] = max(10.0 * proximal, 1.0)
         step = LayerStep(
-            epoch=run.epoch,
-            layer=layer.name,
-            objective=run.objective,
-            hinge=run.hinge_value,
-            primal=self.C * solution.primal + constant,
-            dual=self.C * solution.dual + constant,
-            certified=solution.certified,
-            taken=taken,
-            passes=round(solution.passes),
-            status="step_tol" if solution.status == "callback" else solution.status,
-            proximal=proximal,
-            seconds=time.perf_counter() - run.began,
-        )
+            epoch=run.epoch, layer=layer.name, objective=run.objective, hinge=run.hinge_value,
+            primal=self.C * solution.primal + constant, dual=self.C * solution.dual + constant, certified=solution.certified,
+            taken=taken, passes=round(solution.passes), status="step_tol" if solution.status == "callback" else solution.status,
+            proximal=proximal, seconds=time.perf_counter() - run.began,
+        )  # fmt: skip
         run.history.append(step)
         if self.verbose:
             print(

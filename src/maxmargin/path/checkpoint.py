@@ -36,15 +36,9 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        file: str | os.PathLike[str],
-        problem: Problem,
-        epsilon: float,
-        kappa: float,
-        rule: str,
-        bounds: Bounds | None = None,
-        pause: float = 5.0,
-    ) -> None:
+        self, file: str | os.PathLike[str], problem: Problem, epsilon: float, kappa: float, rule: str,
+        bounds: Bounds | None = None, pause: float = 5.0,
+    ) -> None:  # fmt: skip
         check_writable(file)
         self.file = file
         self.pause = pause

@@ -52,7 +52,27 @@ def _numba_types(name: str) -> Any:
         raise ImportError(f"{name}() needs numba; install it with `pip install numba`") from None
 
 
-class NativeProblem(ArrayProblem):
+class _WithFunction(ArrayProblem):
+    """What problems with a compiled function have in common: the function and the arrays it reads."""
+
+    def _take(self, function: Any, signature: Callable[[], Any], reals: ArrayLike, integers: ArrayLike, exact: bool) -> None:
+        # The code lives as long as the object that compiled or loaded it.
+        self.function, self.exact = function, bool(exact)
+        self.reals = _numbers("reals", reals, np.float64, "fiub")
+        self.integers = _numbers("integers", integers, np.int64, "iub")
+        _address(function, signature)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A bare address would be that of other code elsewhere.
+        if not hasattr(self.function, "address"):
+            raise TypeError(
+                "a problem with a compiled function is pickled only if the function is an object that has an `address` and can "
+                "be pickled itself; or make the problem anew where it is needed"
+            )
+        return super().__getstate__()
+
+
+class NativeProblem(_WithFunction):
     """Blocks whose most violating outputs a compiled function finds.
 
     Parameters
@@ -93,15 +113,10 @@ class NativeProblem(ArrayProblem):
         max_entries: int | None = None,
         exact: bool = True,
     ) -> None:
-        # The code lives as long as the object that compiled or loaded it.
-        self.function = function
         self.n_blocks = _positive("n_blocks", n_blocks)
         self.n_features = _positive("n_features", n_features)
         self.max_entries = self.n_features if max_entries is None else _positive("max_entries", max_entries)
-        self.reals = _numbers("reals", reals, np.float64, "fiub")
-        self.integers = _numbers("integers", integers, np.int64, "iub")
-        self.exact = bool(exact)
-        _address(function, native_signature)
+        self._take(function, native_signature, reals, integers, exact)
 
     @cached_property
     def _data(self) -> _core.CompiledOracle:
@@ -110,9 +125,6 @@ class NativeProblem(ArrayProblem):
 
     def _compiled(self) -> _core.CompiledOracle:
         return self._data
-
-    def __getstate__(self) -> dict[str, Any]:
-        return _portable(self.function, super().__getstate__())
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The most violating output."""
@@ -124,7 +136,7 @@ class NativeProblem(ArrayProblem):
         return Cut(*self._data.ask(block, weights))
 
 
-class DecodedProblem(LabelingProblem):
+class DecodedProblem(_WithFunction, LabelingProblem):
     """Labels on the nodes of forests, whose best labeling a compiled function finds: with constraints, say.
 
     The library forms the scores, counts features and losses and keeps the blocks, as it does for :class:`TreeProblem`; the
@@ -160,39 +172,22 @@ class DecodedProblem(LabelingProblem):
         exact: bool = True,
     ) -> None:
         super().__init__(X, y, offsets, parent, n_labels, normalize=normalize)
-        self.decoder = decoder
-        self.exact = bool(exact)
-        self.reals = _numbers("reals", reals, np.float64, "fiub")
-        self.integers = _numbers("integers", integers, np.int64, "iub")
-        _address(decoder, decoder_signature)
+        self._take(decoder, decoder_signature, reals, integers, exact)
 
     @cached_property
     def _data(self) -> _core.LabelingData:
         data = self._forest_data()
-        data.set_decoder(_address(self.decoder, decoder_signature), self.reals, self.integers)
+        data.set_decoder(_address(self.function, decoder_signature), self.reals, self.integers)
         return data
 
     def _compiled(self) -> _core.LabelingData:
         return self._data
-
-    def __getstate__(self) -> dict[str, Any]:
-        return _portable(self.decoder, super().__getstate__())
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Any:
         table = np.ascontiguousarray(parts.transition)
         parts_of = np.split(np.ascontiguousarray(scores), offsets[1:-1])
         labels = [self._data.decode(block, own, table) for block, own in zip(blocks, parts_of, strict=True)]
         return np.concatenate(labels).astype(np.int64)
-
-
-def _portable(function: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """The state of a problem for pickling, which a bare address forbids: elsewhere there is other code in its place."""
-    if not hasattr(function, "address"):
-        raise TypeError(
-            "a problem with a compiled function is pickled only if the function is an object that has an `address` and can be "
-            "pickled itself; or make the problem anew where it is needed"
-        )
-    return state
 
 
 def _positive(name: str, value: int) -> int:

@@ -20,19 +20,10 @@ from maxmargin.report.ranked import METRICS, Judged, Ranked
 
 
 def report_contents(
-    estimator: Any,
-    X: Any,
-    y: ArrayLike,
-    qid: ArrayLike | None = None,
-    *,
-    baselines: Mapping[str, Any] | None = None,
-    feature_names: Sequence[str] | None = None,
-    query_names: Mapping[Any, str] | None = None,
-    name: str | None = None,
-    title: str | None = None,
-    notes: Sequence[str] = (),
-    scores: ArrayLike | None = None,
-) -> dict[str, Any]:
+    estimator: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None, *, baselines: Mapping[str, Any] | None = None,
+    feature_names: Sequence[str] | None = None, query_names: Mapping[Any, str] | None = None, name: str | None = None,
+    title: str | None = None, notes: Sequence[str] = (), scores: ArrayLike | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Everything on the page, one entry per section; arguments as in :func:`maxmargin.report.write_report`."""
     steps = getattr(estimator, "steps", None)  # of a pipeline, whose last step was trained on what the others make of X
     model = estimator if steps is None else steps[-1][1]

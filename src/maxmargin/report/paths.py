@@ -29,20 +29,10 @@ _REPLACED = {"C", "callback", "max_iter", "n_jobs", "random_state", "solver", "t
 
 
 def path_contents(
-    path: Any,
-    X: Any = None,
-    y: Any = None,
-    qid: Any = None,
-    *,
-    training: Sequence[Any] | None = None,
-    scoring: Callable[..., float] | None = None,
-    metric: str | None = None,
-    feature_names: Sequence[str] | None = None,
-    title: str | None = None,
-    notes: Sequence[str] = (),
-    selection: Any = None,
-    held_out: str = "validation data",
-) -> dict[str, Any]:
+    path: Any, X: Any = None, y: Any = None, qid: Any = None, *, training: Sequence[Any] | None = None,
+    scoring: Callable[..., float] | None = None, metric: str | None = None, feature_names: Sequence[str] | None = None,
+    title: str | None = None, notes: Sequence[str] = (), selection: Any = None, held_out: str = "validation data",
+) -> dict[str, Any]:  # fmt: skip
     """Everything on the page; arguments as in :func:`maxmargin.report.write_path_report`."""
     if not path.segments:
         raise ValueError(
