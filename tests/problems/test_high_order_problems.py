@@ -133,6 +133,17 @@ def test_without_edges_it_is_the_balanced_hinge(balanced):
     assert primal <= best * (1 + 1e-5)
 
 
+def test_rounding_makes_no_reward_of_a_penalty():
+    rng = np.random.default_rng(3)
+    X, relevant, edges, features = linked(rng)
+    problem = HighOrderBinaryProblem(LinkedSamples(X, relevant, edges, features))
+    scores = problem.scores(random_weights(rng))
+    scores[len(X) :] = 1e-17
+    assert not problem.samples.split(scores)[1].any()
+    without = np.concatenate([scores[: len(X)], np.zeros(len(edges))])
+    assert problem.tangent(scores).hinge == pytest.approx(problem.tangent(without).hinge)
+
+
 # ---- HOAP-SVM -----------------------------------------------------------------------------------------------------------------
 
 
