@@ -18,7 +18,6 @@ from maxmargin.pictures import (
     segmentation_energy,
     stereo,
     stereo_energy,
-    superpixels,
     write_image,
 )
 
@@ -97,13 +96,6 @@ def test_two_regions_are_proved_and_seeds_are_kept():
     assert segment(image, seeds=seeds).labels[36, 25] == 0
     with pytest.raises(ImageError, match="seeds mark no pixel of region 3"):
         segmentation_energy(image, 3, seeds=seeds)
-
-
-def test_superpixels_are_as_large_as_asked():
-    rng = np.random.default_rng(0)
-    image = np.kron(rng.integers(0, 256, (6, 6)), np.ones((10, 10)))
-    regions = superpixels(image, min_size=30)
-    assert regions.shape == image.shape and np.bincount(regions.ravel()).min() >= 30
 
 
 def test_files_and_commands(tmp_path, scene):
