@@ -1,6 +1,8 @@
 """Pictures in, pictures out: known scenes, real files, the commands, and what they refuse."""
 
+import importlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +24,9 @@ from maxmargin.pictures import (
 )
 
 pytest.importorskip("skimage", reason="pictures need scikit-image")
+
+# The function of the same name hides the module.
+SEARCH = importlib.import_module("maxmargin.pictures.stereo")
 
 
 @pytest.fixture
@@ -169,3 +174,43 @@ def test_a_time_limit_is_for_the_whole_search(scene):
     found = stereo(left, right, 8, time_limit=1e-6)
     assert found.status == "time_limit" and found.method == "expansion"
     assert found.energy == energy.energy(found.labels) and found.guarantee is None and found.labels.shape == (40, 60)
+
+
+@pytest.mark.parametrize("what", ["stereo", "inpaint"])
+def test_the_second_half_of_a_search_gets_what_is_left_of_the_time(scene, monkeypatch, what):
+    """The first half says that it took 7 of 10 seconds."""
+    left, right, depth = scene
+    calls = []
+
+    def slow(energy, method, **options):
+        calls.append((method, options.get("time_limit")))
+        found = minimize(energy, method, **options)
+        return replace(found, seconds=7.0)
+
+    monkeypatch.setattr(SEARCH, "minimize", slow)
+    if what == "stereo":
+        found = stereo(left, right, 8, time_limit=10.0)
+    else:
+        _, found = inpaint(left[:, :, 0], depth == 2, 8, regions="superpixels", time_limit=10.0)
+    assert found.method == "cooccurrence"
+    assert calls == [("expansion", 10.0), ("cooccurrence", pytest.approx(3.0))]
+    calls.clear()
+    stereo(left, right, 8, time_limit=5.0)
+    # Nothing is left, but no time at all would be refused.
+    assert calls[0] == ("expansion", 5.0) and 0 < calls[1][1] < 0.01
+    calls.clear()
+    found = stereo(left, right, 8)
+    assert calls == [("expansion", None), ("cooccurrence", None)] and found.status == "converged"
+
+
+def test_segments_have_the_whole_time(scene, monkeypatch):
+    """One search has all of it."""
+    calls = []
+
+    def watched(energy, method, **options):
+        calls.append((method, options.get("time_limit")))
+        return minimize(energy, method, **options)
+
+    monkeypatch.setattr(SEARCH, "minimize", watched)
+    assert segment(scene[0], 3, time_limit=10.0).status == "converged"
+    assert calls == [("auto", 10.0)]
