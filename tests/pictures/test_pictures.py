@@ -20,6 +20,7 @@ from maxmargin.pictures import (
     segmentation_energy,
     stereo,
     stereo_energy,
+    superpixels,
     write_image,
 )
 
@@ -214,3 +215,12 @@ def test_segments_have_the_whole_time(scene, monkeypatch):
     monkeypatch.setattr(SEARCH, "minimize", watched)
     assert segment(scene[0], 3, time_limit=10.0).status == "converged"
     assert calls == [("auto", 10.0)]
+
+
+def test_names_of_regions(scene):
+    left, right, _ = scene
+    for name, method in (("superpixels", "mean_shift"), ("felzenszwalb", "felzenszwalb")):
+        by_name, given = (stereo_energy(left, right, 8, regions=regions) for regions in (name, superpixels(left, method)))
+        np.testing.assert_array_equal(by_name.cliques[0].nodes, given.cliques[0].nodes)
+    with pytest.raises(ValueError, match="regions='slic' must be one of 'superpixels', 'felzenszwalb'"):
+        stereo_energy(left, right, 8, regions="slic")
