@@ -22,7 +22,7 @@ from maxmargin.pictures.inpainting import levels
 RESULTS = Path(__file__).parent / "results"
 TEDDY = {"cost_limit": 16.0, "edge": 10.0, "edge_factor": 3.0, "limit": 1.0}
 # Labels, grey values per disparity in the file of the truth, parameters, scales of the regions, random trees.
-STEREO = {"tsukuba": (16, 16.0, {}, (1.0, 50.0), 10), "teddy": (60, 4.0, TEDDY, (1.0, 50.0), 0)}
+STEREO = {"tsukuba": (16, 16.0, {}, (1.0, 50.0), 10), "teddy": (60, 4.0, TEDDY, (1.0,), 0)}
 # Grey values and random trees.
 HOUSE = {64: 1, 256: 0}
 
