@@ -123,7 +123,9 @@ MUTANTS = (
     Mutant("src/maxmargin/cli/signals.py", "128 + seen[-1]", "130", "test_command_training.py -k interruption"),
     Mutant("src/maxmargin/structures/graph.py", "-min(float(bounds.max()), energy)", "-energy", "test_graph_labels.py"),
     Mutant("src/maxmargin/structures/graph.py", "np.sign(second - first)", "np.ones((K, K))", "test_graph_labels.py"),
+    Mutant("src/maxmargin/pictures/stereo.py", "max(limit - first.seconds, 1e-3)", "limit", "test_pictures.py -k second_half"),
     # ---- compiled
+    Mutant("cpp/pictures/mean_shift.hpp", "near - dy * dy", "near", "test_superpixels.py -k definition"),
     Mutant(
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"
     ),

@@ -20,6 +20,7 @@ TESTS = (
     "test_moves.py",
     "test_messages.py",
     "test_cooccurrence.py",
+    "test_superpixels.py",
     "test_block_engine.py",
     "test_decoders.py",
     "test_native.py",
