@@ -48,7 +48,7 @@ def superpixels(
     [240, 360]
     """
     try:
-        from skimage.color import rgb2luv
+        from skimage.color.colorconv import rgb2luv
         from skimage.segmentation import felzenszwalb
     except ImportError as error:
         raise ImportError("superpixels need scikit-image; install it with: pip install 'maxmargin[vision]'") from error
