@@ -141,7 +141,9 @@ MUTANTS = (
     Mutant("src/maxmargin/pictures/stereo.py", "shift] = moved[:, :1]", "shift] = 0", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/superpixels.py", "large = np.bincount(numbers) >= 2", "large = n >= 2", "test_pictures.py"),
     Mutant("src/maxmargin/labeling/moves.py", "tried[k] = version if exact or", "tried[k] = version if", "test_moves.py"),
+    Mutant("src/maxmargin/pictures/stereo.py", "max(limit - first.seconds, 1e-3)", "limit", "test_pictures.py -k second_half"),
     # ---- compiled
+    Mutant("cpp/pictures/mean_shift.hpp", "near - dy * dy", "near", "test_superpixels.py -k definition"),
     Mutant(
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"
     ),

@@ -23,6 +23,7 @@ TESTS = (
     "test_hierarchical.py",
     "test_max_marginals.py",
     "test_high_order_problems.py",
+    "test_superpixels.py",
     "test_block_engine.py",
     "test_decoders.py",
     "test_native.py",

@@ -12,6 +12,7 @@ from maxmargin.labeling import (
     Energy,
     FunctionDiversity,
     PnPotts,
+    cooccurrence,
     hierarchical,
     linkage_tree,
     minimize,
@@ -205,3 +206,24 @@ def test_forbidden_labels(seed):
         assert np.isfinite(found.energy)
         assert np.isfinite(found.history[-1])
         assert keeps_promise(energy, found.labels, found.guarantee)
+
+
+def test_below_cooccurrence_on_most_lattices():
+    """The published comparison, small: windows that cost the diameter of random trees.
+
+    Started from the cheapest labels, as usual, co-occurrence moves end above on at least 8 of 10 lattices for every weight.
+    Started from the best single label as well, they often reach the same for light windows; then it is the mean that is above.
+    """
+    shape, window, n_labels = (16, 16), 5, 20
+    for weight in (1.0, 2.0, 3.0, 4.0, 5.0):
+        own, usual, better = np.zeros(10), np.zeros(10), np.zeros(10)
+        for seed in range(10):
+            unary = np.random.default_rng(seed).uniform(0, 100, (*shape, n_labels))
+            cliques = Cliques.windows(shape, window, Diameter(random_hst(n_labels, random_state=seed)), weight)
+            energy = Energy.grid(unary, np.zeros((n_labels, n_labels)), weights=0.0, cliques=cliques)
+            own[seed] = hierarchical(energy).energy
+            usual[seed] = cooccurrence(energy, init="unary").energy
+            better[seed] = min(usual[seed], cooccurrence(energy, init="constant").energy)
+        assert (own < usual * (1 - 1e-9)).sum() >= 8
+        assert (own <= better * (1 + 1e-9)).sum() >= 7
+        assert (own / better).mean() < 0.98 and (own / better).max() < 1.1

@@ -1,6 +1,8 @@
 """Pictures in, pictures out: known scenes, real files, the commands, and what they refuse."""
 
+import importlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +25,9 @@ from maxmargin.pictures import (
 )
 
 pytest.importorskip("skimage", reason="pictures need scikit-image")
+
+# The function of the same name hides the module.
+SEARCH = importlib.import_module("maxmargin.pictures.stereo")
 
 
 @pytest.fixture
@@ -99,13 +104,6 @@ def test_two_regions_are_proved_and_seeds_are_kept():
         segmentation_energy(image, 3, seeds=seeds)
 
 
-def test_superpixels_are_as_large_as_asked():
-    rng = np.random.default_rng(0)
-    image = np.kron(rng.integers(0, 256, (6, 6)), np.ones((10, 10)))
-    regions = superpixels(image, min_size=30)
-    assert regions.shape == image.shape and np.bincount(regions.ravel()).min() >= 30
-
-
 def test_files_and_commands(tmp_path, scene):
     left, right, depth = scene
     for name, pixels in (("left.png", left), ("right.png", right), ("mask.png", 255.0 * (depth == 2))):
@@ -177,3 +175,52 @@ def test_a_time_limit_is_for_the_whole_search(scene):
     found = stereo(left, right, 8, time_limit=1e-6)
     assert found.status == "time_limit" and found.method == "expansion"
     assert found.energy == energy.energy(found.labels) and found.guarantee is None and found.labels.shape == (40, 60)
+
+
+@pytest.mark.parametrize("what", ["stereo", "inpaint"])
+def test_the_second_half_of_a_search_gets_what_is_left_of_the_time(scene, monkeypatch, what):
+    """The first half says that it took 7 of 10 seconds."""
+    left, right, depth = scene
+    calls = []
+
+    def slow(energy, method, **options):
+        calls.append((method, options.get("time_limit")))
+        found = minimize(energy, method, **options)
+        return replace(found, seconds=7.0)
+
+    monkeypatch.setattr(SEARCH, "minimize", slow)
+    if what == "stereo":
+        found = stereo(left, right, 8, time_limit=10.0)
+    else:
+        _, found = inpaint(left[:, :, 0], depth == 2, 8, regions="superpixels", time_limit=10.0)
+    assert found.method == "cooccurrence"
+    assert calls == [("expansion", 10.0), ("cooccurrence", pytest.approx(3.0))]
+    calls.clear()
+    stereo(left, right, 8, time_limit=5.0)
+    # Nothing is left, but no time at all would be refused.
+    assert calls[0] == ("expansion", 5.0) and 0 < calls[1][1] < 0.01
+    calls.clear()
+    found = stereo(left, right, 8)
+    assert calls == [("expansion", None), ("cooccurrence", None)] and found.status == "converged"
+
+
+def test_segments_have_the_whole_time(scene, monkeypatch):
+    """One search has all of it."""
+    calls = []
+
+    def watched(energy, method, **options):
+        calls.append((method, options.get("time_limit")))
+        return minimize(energy, method, **options)
+
+    monkeypatch.setattr(SEARCH, "minimize", watched)
+    assert segment(scene[0], 3, time_limit=10.0).status == "converged"
+    assert calls == [("auto", 10.0)]
+
+
+def test_names_of_regions(scene):
+    left, right, _ = scene
+    for name, method in (("superpixels", "mean_shift"), ("felzenszwalb", "felzenszwalb")):
+        by_name, given = (stereo_energy(left, right, 8, regions=regions) for regions in (name, superpixels(left, method)))
+        np.testing.assert_array_equal(by_name.cliques[0].nodes, given.cliques[0].nodes)
+    with pytest.raises(ValueError, match="regions='slic' must be one of 'superpixels', 'felzenszwalb'"):
+        stereo_energy(left, right, 8, regions="slic")

@@ -11,7 +11,7 @@ from maxmargin._types import Floats
 from maxmargin.labeling import Cliques, Energy, Labeling, Metric
 from maxmargin.pictures.images import ImageError
 from maxmargin.pictures.stereo import _regions, find_labels
-from maxmargin.pictures.superpixels import region_cliques, superpixels
+from maxmargin.pictures.superpixels import region_cliques
 
 
 def inpainting_energy(
@@ -34,11 +34,12 @@ def inpainting_energy(
     mask : bool array of shape (H, W)
         True where the image is known; elsewhere every grey value costs the same.
     n_levels : int
-        Grey values 0, 255 / (n_levels - 1), ..., 255; the thesis takes all 256.
+        Grey values 0, 255 / (n_levels - 1), ..., 255. The thesis takes all 256, which needs four times as long as 64 and looks
+        the same: on house the energy is 0.14 % less.
     smoothness, limit : float
         Neighbours cost ``smoothness * min(|difference of grey values|, limit)``: 50 and 50 for house, 40 and 40 for penguin.
-    regions : int array of shape (H, W), "superpixels" or None
-        Sets of pixels that should have similar grey values.
+    regions : int array of shape (H, W), "superpixels", "felzenszwalb" or None
+        Sets of pixels that should have similar grey values, as for :func:`stereo_energy`.
     sigma, region_scale : float
         A region counts ``region_scale * exp(-variance / sigma^2)`` times; known pixels make its variance.
     """
@@ -61,8 +62,7 @@ def inpainting_energy(
     metric = Metric("linear", limit / step, smoothness * step)
     cliques: list[Cliques] = []
     if regions is not None:
-        found = superpixels(grey) if isinstance(regions, str) else _regions(regions, grey.shape)
-        cliques.append(region_cliques(grey, found, metric, sigma, region_scale, known))
+        cliques.append(region_cliques(grey, _regions(regions, grey), metric, sigma, region_scale, known))
     return Energy.grid(costs, metric, cliques=cliques)
 
 

@@ -13,6 +13,9 @@ from maxmargin.labeling import Cliques, Energy, Labeling, Metric, minimize
 from maxmargin.pictures.images import ImageError, contrast
 from maxmargin.pictures.superpixels import region_cliques, superpixels
 
+# Names of regions: mean shift, and region merging.
+REGIONS = ("superpixels", "felzenszwalb")
+
 
 def stereo_energy(
     left: ArrayLike,
@@ -43,8 +46,9 @@ def stereo_energy(
     edge, edge_factor : float
         Neighbours whose grey values differ by less than ``edge`` count ``edge_factor`` times: 8 and 2 for tsukuba, 10 and 3 for
         teddy.
-    regions : int array of shape (H, W), "superpixels" or None
-        Sets of pixels that should have similar disparities.
+    regions : int array of shape (H, W), "superpixels", "felzenszwalb" or None
+        Sets of pixels that should have similar disparities; the names are those of mean shift and of region merging, with the
+        defaults of :func:`superpixels`.
     sigma, region_scale : float
         A region counts ``region_scale * exp(-variance / sigma^2)`` times.
     """
@@ -65,7 +69,7 @@ def stereo_energy(
     weights = np.where(contrast(one) < edge, edge_factor, 1.0)
     cliques: list[Cliques] = []
     if regions is not None and n_disparities > 1:
-        found = superpixels(one) if isinstance(regions, str) else _regions(regions, (height, width))
+        found = _regions(regions, one)
         cliques.append(region_cliques(one, found, metric, sigma, region_scale))
     return Energy.grid(costs, metric, weights=weights, cliques=cliques)
 
@@ -120,8 +124,15 @@ def _colours(image: ArrayLike, name: str) -> Floats:
     return pixels
 
 
-def _regions(regions: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    numbers = np.asarray(regions)
+def _regions(regions: Any, pixels: Floats) -> NDArray[Any]:
+    """Given ones, or those that a name stands for."""
+    if isinstance(regions, str):
+        if regions not in REGIONS:
+            raise ValueError(
+                f"regions={regions!r} must be one of {', '.join(map(repr, REGIONS))}, an image of region numbers, or None"
+            )
+        return superpixels(pixels, "mean_shift" if regions == "superpixels" else "felzenszwalb")
+    numbers, shape = np.asarray(regions), pixels.shape[:2]
     if numbers.shape != shape or numbers.dtype.kind not in "iub":
         raise ImageError(f"regions must be integers of shape {shape}, but has dtype {numbers.dtype} and shape {numbers.shape}")
     return numbers
