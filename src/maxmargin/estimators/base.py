@@ -131,6 +131,8 @@ class Estimator(BaseEstimator, ABC):
         The part of the gap that inference which is not exact, but knows a bound, leaves open.
     certified_ : bool
         Whether the gap is proved; see :class:`maxmargin.certificate.Certificate`.
+    certified_objective_ : {"exact", "bounded", "relaxed"}
+        Of which objective: the true one, with every maximum found or with bounds of what was missed, or that of a relaxation.
     n_iter_ : int
         Passes.
     history_ : History

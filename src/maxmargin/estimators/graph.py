@@ -41,7 +41,9 @@ class GraphSVM(SampleEstimator):
 
     Inference is exact on trees and forests, and for two labels that attract each other; elsewhere TRW-S finds labels and
     bounds what it may have missed. The primal objective is then made of the bounds, so that the gap is proved for the true
-    problem, and ``oracle_gap_`` is the part of it that is due to inference.
+    problem, and ``oracle_gap_`` is the part of it that is due to inference. With ``inference="relaxed"`` training maximises over
+    the local polytope instead, a linear program that is solved to its optimum: the gap closes, but is that of the relaxed
+    objective, which is nowhere below the true one. ``certified_objective_`` says which it is.
 
     Parameters
     ----------
@@ -53,6 +55,10 @@ class GraphSVM(SampleEstimator):
         change sign with the direction of the edge. Free: a score of the first end's label with the second's.
     class_weight : "balanced" or mapping of label to number, optional
         What a wrong label costs, by the true one, with weights as in scikit-learn: the margin by which it must lose.
+    inference : {"labels", "relaxed"}, default="labels"
+        What training maximises over, where the best labels cannot be found for sure: labels, with a bound of what was missed, or
+        marginals of nodes and edges (for graphs of hundreds of edges, not of many thousands). Prediction finds labels in either
+        case.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
         ``coef_``, row by row, and of ``edge_coef_``.
@@ -87,11 +93,17 @@ class GraphSVM(SampleEstimator):
     _: KW_ONLY
     pairwise: str | Sequence[str] = "attractive"
     class_weight: Mapping[Any, float] | str | None = None
+    inference: str = "labels"
     warm_start: bool = False
 
     of_blocks = True
     lacks: ClassVar[Mapping[Facility, str]] = SAMPLEWISE
     holds: ClassVar[Mapping[str, Any]] = GRAPH
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.inference not in ("labels", "relaxed"):
+            raise ValueError(f"inference={self.inference!r} is unknown; choose 'labels' or 'relaxed'")
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         truth = [np.asarray(own) for own in y]
@@ -101,7 +113,7 @@ class GraphSVM(SampleEstimator):
         if self.class_weight is not None:
             costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
         labels = [np.searchsorted(self.classes_, own) for own in truth]
-        problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs)
+        problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs, self.inference == "relaxed")
         self.n_features_in_, self.n_edge_features_ = problem.structure.n_inputs, problem.structure.n_edge_inputs
         return weighted(problem, sample_weight)
 
@@ -134,7 +146,7 @@ class GridSVM(GraphSVM):
 
     Parameters
     ----------
-    C, pairwise, class_weight, and those of the base
+    C, pairwise, class_weight, inference, and those of the base
         As in :class:`GraphSVM`.
     connectivity : {4, 8}, default=4
         Neighbours of a pixel.

@@ -7,6 +7,7 @@ from maxmargin.structures.graph import Graph, GraphStructure
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
 from maxmargin.structures.latent import LatentClasses, LatentStructure
 from maxmargin.structures.ranking import Interleaving, RankingStructure
+from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
 __all__ = [
     "ChainStructure",
@@ -19,6 +20,7 @@ __all__ = [
     "LatentClasses",
     "LatentStructure",
     "RankingStructure",
+    "RelaxedGraphStructure",
     "Structure",
     "Tree",
     "TreeStructure",

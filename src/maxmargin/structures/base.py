@@ -32,6 +32,8 @@ class Structure(ABC):
     ----------
     exact : bool
         Whether `decode` finds the maximum; if it does not, it can still be certified by what it returns as :class:`Decoded`.
+    relaxed : bool
+        Whether `decode` with a truth maximises over more than the outputs, averages of them that may be worth more than any.
 
     Examples
     --------
@@ -50,6 +52,11 @@ class Structure(ABC):
     """
 
     exact: bool = True
+
+    @property
+    def relaxed(self) -> bool:
+        """Not unless a structure says so."""
+        return False
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
