@@ -66,7 +66,7 @@ class Relaxation(NamedTuple):
 def minimize_relaxation(
     messages: _core.MessagePassing, edges: Int32s, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float]
 ) -> Relaxation:
-    """The point of the local polytope with the least cost ``sum_s unary[s] . nodes[s] + sum_e weights[e] * tables[e] . pairs[e]``.
+    """The point of the local polytope with the least ``sum_s unary[s] . nodes[s] + sum_e weights[e] * tables[e] . pairs[e]``.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class _Search:
             self.best = self.best._replace(marginals=point, value=value)
         if price is None:
             return
-        # Whatever the dual variables are, they give a bound; pairs that were left out do not spoil it while none exceeds the price.
+        # Whatever the dual variables are, they give a bound; pairs that were left out do not spoil it while none is too large.
         handed = np.clip(program.duals(answer.eqlin.marginals), -price, price)
         changed = self.left.nodes + self._at_nodes(handed), self.left.pairs - handed[:, 0, :, None] - handed[:, 1, None, :]
         bound = self.offset + float(changed[0].min(axis=1).sum() + changed[1].min(axis=(1, 2)).sum())
