@@ -5,8 +5,15 @@ from itertools import product
 import numpy as np
 from scipy.optimize import linprog
 
-CYCLES = np.array([(0, 1), (2, 1), (2, 3), (3, 4), (0, 4), (1, 3), (5, 2), (5, 0)], dtype=np.int32)
+# Every node with every other, in either direction: much is at odds with the rest.
+CYCLES = np.array([(a, b)[:: -1 if (a + b) % 3 else 1] for a in range(6) for b in range(a)], dtype=np.int32)
 TREE = np.array([(0, 1), (2, 1), (3, 1), (3, 4), (5, 0)], dtype=np.int32)
+
+
+def frustrated(rng, n_labels):
+    """Costs of labels and pairs for which equal neighbours cost most."""
+    unary, tables = rng.normal(size=(6, n_labels)), rng.normal(size=(len(CYCLES), n_labels, n_labels))
+    return 0.3 * unary, 0.3 * tables + 2 * np.eye(n_labels)
 
 
 def by_one_program(edges, unary, tables):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from polytope_cases import CYCLES, TREE, by_enumeration, by_one_program
+from polytope_cases import CYCLES, TREE, by_enumeration, by_one_program, frustrated
 
 from maxmargin import _core
 from maxmargin.labeling import local_polytope
@@ -26,8 +26,8 @@ def relaxation(edges, unary, tables, weights=None, shape=("dense", 0.0, 0.0)):
 def test_value_bound_and_point_against_one_program(n_labels):
     rng = np.random.default_rng(0)
     fractional = 0
-    for _ in range(20):
-        unary, tables = rng.normal(size=(6, n_labels)), 2 * rng.normal(size=(len(CYCLES), n_labels, n_labels))
+    for _ in range(8):
+        unary, tables = frustrated(rng, n_labels)
         found = relaxation(CYCLES, unary, tables)
         expected = by_one_program(CYCLES, unary, tables)
         assert_in_polytope(found.marginals, CYCLES)
@@ -59,7 +59,7 @@ def test_shared_table_with_weights_of_any_sign():
 
 def test_every_price_gives_a_bound_and_high_ones_the_optimum():
     rng = np.random.default_rng(3)
-    unary, tables = rng.normal(size=(6, 3)), 3 * rng.normal(size=(len(CYCLES), 3, 3))
+    unary, tables = frustrated(rng, 3)
     expected = by_one_program(CYCLES, unary, tables)
     messages = _core.MessagePassing(6, 3, CYCLES, True)
     costs = unary, tables, np.ones(len(CYCLES)), "dense", 0.0, 0.0
@@ -68,13 +68,13 @@ def test_every_price_gives_a_bound_and_high_ones_the_optimum():
     start = local_polytope.Relaxation(Marginals.of_labels(labels, CYCLES, 3), float(energies[0]), float(bounds[0]))
     handed = messages.hand_over(*costs).reshape(len(CYCLES), 2, 3)
     reached = []
-    for price in (1e-3, 0.1, 0.5, 30.0):
+    for price in (1e-3, 0.03, 0.1, 30.0):
         search = local_polytope._Search(CYCLES, Marginals(unary, tables), start, handed)
         assert search.best.bound <= expected + 1e-9
         search.at_price(price)
         assert start.bound - 1e-9 <= search.best.bound <= expected + 1e-9 <= search.best.value + 2e-9
         reached.append(search.best.bound)
-    assert reached[0] < expected - 0.1 and (np.diff(reached) >= -1e-9).all()
+    assert reached[0] < expected - 1e-3 and (np.diff(reached) >= -1e-9).all()
     assert search.best.value == pytest.approx(expected) == pytest.approx(search.best.bound)
 
 
