@@ -78,7 +78,7 @@ def relaxed_objective(structure, xs, ys, lam, w):
     """By one large program for each graph; also the slope of the hinges."""
     hinges = []
     for x, y in zip(xs, ys, strict=True):
-        unary = structure._node_scores(x, w, y, 1.0)
+        unary = structure.node_scores(x, w, y, 1.0)
         pairs = np.einsum("ef,fkl->ekl", x.edge_features, structure.tables(w[structure._n_node_weights :]))
         hinges.append(-by_one_program(x.edges, -unary, -pairs) - dense(structure.joint_feature(x, y)) @ w)
     return 0.5 * lam * w @ w + np.mean(hinges)

@@ -6,6 +6,7 @@ from maxmargin.structures.forest import ChainWeights, TreeWeights
 from maxmargin.structures.graph import Graph, GraphStructure
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
 from maxmargin.structures.latent import LatentClasses, LatentStructure
+from maxmargin.structures.latent_graph import LatentGraphStructure, PartlyHidden
 from maxmargin.structures.ranking import Interleaving, RankingStructure
 from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
@@ -18,7 +19,9 @@ __all__ = [
     "GraphStructure",
     "Interleaving",
     "LatentClasses",
+    "LatentGraphStructure",
     "LatentStructure",
+    "PartlyHidden",
     "RankingStructure",
     "RelaxedGraphStructure",
     "Structure",

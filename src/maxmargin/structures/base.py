@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, overrides
@@ -103,7 +103,11 @@ class Structure(ABC):
         return None
 
 
-def encoded(structure: Structure, number: int, x: Any, y: Any) -> tuple[Any, Any]:
+class _Encodes(Protocol):
+    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]: ...
+
+
+def encoded(structure: _Encodes, number: int, x: Any, y: Any) -> tuple[Any, Any]:
     """A sample as the structure codes it; what is wrong with it is told with its number."""
     try:
         return structure.encode(x, y)

@@ -207,35 +207,37 @@ class GraphStructure(Structure):
 
         Minimum cuts take of equally good labelings that with the fewest ones.
         """
-        unary, pair_weights = self._node_scores(x, a * weights, truth, b), a * weights[self._n_node_weights :]
-        cut = self._by_cut(x, unary, pair_weights)
-        return _best_of_messages(x, self._costs(x, unary, pair_weights), truth) if cut is None else cut
+        scores = self.node_scores(x, a * weights, truth, b)
+        cut = self._by_cut(x, scores, a * weights)
+        return best_of_messages(x, self.costs_of(x, scores, a * weights), truth) if cut is None else cut
 
-    def _by_cut(self, x: Graph, unary: Floats, pair_weights: Floats) -> Any:
-        """The best labeling, if a minimum cut can find it."""
+    def _by_cut(self, x: Graph, unary: Floats, weights: Floats) -> Any:
+        """The best labeling for scores of nodes, if a minimum cut can find it; None otherwise."""
         if self.n_labels != 2:
             return None
         if self._all_attractive:
-            return self._cut(x, unary, x.edge_features @ pair_weights)
-        scores = self._pair_scores(x, pair_weights)
+            return self._cut(x, unary, x.edge_features @ weights[self._n_node_weights :])
+        scores = self._pair_scores(x, weights)
         if (scores[:, 0, 0] + scores[:, 1, 1] >= scores[:, 0, 1] + scores[:, 1, 0]).all():
             value, labels = x.cutter.solve(unary, scores)
             return Decoded(labels.astype(np.int64), value)
         return None
 
-    def _costs(self, x: Graph, unary: Floats, pair_weights: Floats) -> Costs:
-        """Scores as costs of a labeling."""
+    def costs_of(self, x: Graph, unary: Floats, weights: Floats) -> Costs:
+        """Scores of nodes, and those that the weights give to edges, as costs of a labeling."""
         if self._all_attractive:
-            return Costs(-unary, 1.0 - np.eye(self.n_labels), x.edge_features @ pair_weights, ("potts", 1.0, 1.0))
-        scores = np.ascontiguousarray(-self._pair_scores(x, pair_weights))
+            penalties = x.edge_features @ weights[self._n_node_weights :]
+            return Costs(-unary, 1.0 - np.eye(self.n_labels), penalties, ("potts", 1.0, 1.0))
+        scores = np.ascontiguousarray(-self._pair_scores(x, weights))
         return Costs(-unary, scores, np.ones(len(x.edges)), ("dense", 0.0, 0.0))
 
-    def _pair_scores(self, x: Graph, pair_weights: Floats) -> Floats:
+    def _pair_scores(self, x: Graph, weights: Floats) -> Floats:
         """Of both labels of every edge, shape (E, K, K)."""
-        K = self.n_labels
-        return np.asarray(x.edge_features @ self.tables(pair_weights).reshape(self.n_edge_inputs, K * K)).reshape(-1, K, K)
+        K, tables = self.n_labels, self.tables(weights[self._n_node_weights :])
+        return np.asarray(x.edge_features @ tables.reshape(self.n_edge_inputs, K * K)).reshape(-1, K, K)
 
-    def _node_scores(self, x: Graph, weights: Floats, truth: Any, b: float) -> Floats:
+    def node_scores(self, x: Graph, weights: Floats, truth: Any = None, b: float = 0.0) -> Floats:
+        """Of the labels of every node, shape (L, K), with ``b`` times the loss if there is a truth."""
         unary = np.asarray(x.nodes @ weights[: self._n_node_weights].reshape(self.n_labels, -1).T)
         if truth is not None:
             labels = np.asarray(truth)
@@ -291,7 +293,7 @@ def _tables(kinds: Sequence[str], K: int) -> tuple[Ints, Floats, int]:
     return place.reshape(-1, K, K), sign.reshape(-1, K, K), int(offsets[-1])
 
 
-def _best_of_messages(x: Graph, costs: Costs, truth: Any) -> Decoded:
+def best_of_messages(x: Graph, costs: Costs, truth: Any) -> Decoded:
     """The labeling that messages find, improved on trees of nodes, and minus the lower bound of the costs."""
     unary, tables, weights, shape = costs
     messages = x.messages(unary.shape[1])

@@ -61,10 +61,10 @@ class RelaxedGraphStructure(GraphStructure):
         """With a truth the best marginals, without one a labeling as :class:`GraphStructure` finds it."""
         if truth is None or isinstance(truth, Marginals):
             return super().decode(x, weights, None, a, 0.0)
-        unary, pair_weights = self._node_scores(x, a * weights, truth, b), a * weights[self._n_node_weights :]
-        cut = self._by_cut(x, unary, pair_weights)
+        scores = self.node_scores(x, a * weights, truth, b)
+        cut = self._by_cut(x, scores, a * weights)
         if cut is not None:
             return cut
         edges = np.ascontiguousarray(x.edges, dtype=np.int32)
-        found = minimize_relaxation(x.messages(self.n_labels), edges, *self._costs(x, unary, pair_weights))
+        found = minimize_relaxation(x.messages(self.n_labels), edges, *self.costs_of(x, scores, a * weights))
         return Decoded(found.marginals, -found.bound)
