@@ -81,8 +81,8 @@ def main() -> None:
     text = (
         "Test accuracy of `GridSVM` on the snakes data of Nowozin et al. (2011): 200 training and 100 test images, 11 labels, "
         f"features are the colours of a pixel and its 8 neighbours. C = {options.C:g}, gap of the solver 1 %, at most "
-        f"{options.time_limit:g} s ({options.relaxed_time_limit:g} s for relaxed cuts), one thread. No graph here is a tree and no "
-        "pair of labels need attract, so inference is TRW-S with moves of forests; the primal objective is made of TRW-S's upper "
+        f"{options.time_limit:g} s ({options.relaxed_time_limit:g} s for relaxed cuts), one thread. No graph here is a tree and "
+        "no pair of labels need attract, so inference is TRW-S with moves of forests; the primal objective is made of TRW-S's upper "
         "bounds. *Of that inference* is the part of the primal objective by which the bounds exceed the labels found: the "
         "relaxation is not tight with the loss added. Relaxed cuts are fractional points of the local polytope "
         "(`inference=\"relaxed\"`): the linear program is solved to its optimum, and what is certified is the relaxed objective, "

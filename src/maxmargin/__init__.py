@@ -33,6 +33,8 @@ __all__ = [
     "GraphSVM",
     "GridSVM",
     "HighOrderRankingSVM",
+    "LatentGraphSVM",
+    "LatentGridSVM",
     "LatentRankingSVM",
     "LatentStructuredSVM",
     "MulticlassSVM",

@@ -51,6 +51,8 @@ CASES = {
     "GraphSVM": ({"tol": 1e-2}, GRAPHS, LABELS, {}),
     "GridSVM": ({"tol": 1e-2}, IMAGES, MASKS, {}),
     "HighOrderRankingSVM": ({"C": 5.0, "n_neighbors": 2}, X, Y, {}),
+    "LatentGraphSVM": ({"tol": 1e-2, "n_states": [1, 2]}, GRAPHS, LABELS, {}),
+    "LatentGridSVM": ({"tol": 1e-2, "n_states": [1, 2]}, IMAGES, MASKS, {}),
     "LatentRankingSVM": ({"C": 5.0}, BAGS, KINDS, {}),
     "LatentStructuredSVM": ({"structure": LatentClasses(2)}, BAGS, KINDS, {}),
     "MulticlassSVM": ({}, X, Y, {}),

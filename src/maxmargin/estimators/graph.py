@@ -108,7 +108,7 @@ class GraphSVM(SampleEstimator):
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         truth = [np.asarray(own) for own in y]
         everything = np.concatenate([own.ravel() for own in truth]) if truth else np.zeros(0)
-        self.classes_ = _classes(everything)
+        self.classes_ = known_classes(everything)
         costs = None
         if self.class_weight is not None:
             costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
@@ -173,50 +173,67 @@ class GridSVM(GraphSVM):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.connectivity not in (4, 8):
-            raise ValueError(f"connectivity={self.connectivity!r} must be 4 or 8")
-        if self.edge_features not in ("constant", "steps", "ends"):
-            raise ValueError(f"edge_features={self.edge_features!r} is unknown; choose 'constant', 'steps' or 'ends'")
+        check_edge_features(self.connectivity, self.edge_features)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
-        images, truth = self._images(X), [np.asarray(own) for own in y]
-        for k, (image, own) in enumerate(zip(images, truth, strict=False)):
-            if own.shape != image.shape[:2]:
-                raise ValueError(f"image {k} has shape {image.shape}, but its labels have {own.shape}; one per pixel is needed")
-        return super()._prepare(list(map(self._graph, images)), [own.ravel() for own in truth], sample_weight)
+        images = check_images(X)
+        return super()._prepare(self._graphs(images), check_masks(images, y), sample_weight)
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """Labels of every image, shape (H, W)."""
         check_is_fitted(self)
-        images = self._images(X)
-        found = super().predict(list(map(self._graph, images)))
+        images = check_images(X)
+        found = super().predict(self._graphs(images))
         return [labels.reshape(image.shape[:2]) for image, labels in zip(images, found, strict=True)]
 
-    def _images(self, X: Sequence[Any]) -> list[Floats]:
-        images = [np.asarray(image, dtype=np.float64) for image in X]
-        for k, image in enumerate(images):
-            if image.ndim != 3 or 0 in image.shape:
-                raise ValueError(f"image {k} must have shape (H, W, features), but has shape {image.shape}")
-        return images
-
-    def _graph(self, image: Floats) -> tuple[Floats, Int32s, Floats]:
-        """The image as a graph; features of edges are ordered by step, then first and second end."""
-        nodes, n_steps = np.asarray(image.reshape(-1, image.shape[2])), len(GRID_STEPS[self.connectivity])
-        edges, numbers = grid_edges(image.shape[:2], self.connectivity)
-        step = numbers // len(nodes)
-        if self.edge_features == "constant":
-            features = np.ones((len(edges), 1))
-        elif self.edge_features == "steps":
-            features = np.eye(n_steps)[step]
-        else:
-            ends = nodes[edges].reshape(len(edges), -1)
-            spread = np.zeros((len(edges), n_steps, ends.shape[1]))
-            spread[np.arange(len(edges)), step] = ends
-            features = spread.reshape(len(edges), -1)
-        return nodes, edges, features
+    def _graphs(self, images: list[Floats]) -> list[Any]:
+        return [image_graph(image, self.connectivity, self.edge_features) for image in images]
 
 
-def _classes(labels: NDArray[Any]) -> NDArray[Any]:
+def check_edge_features(connectivity: int, edge_features: str) -> None:
+    """Complain about parameters of grids."""
+    if connectivity not in (4, 8):
+        raise ValueError(f"connectivity={connectivity!r} must be 4 or 8")
+    if edge_features not in ("constant", "steps", "ends"):
+        raise ValueError(f"edge_features={edge_features!r} is unknown; choose 'constant', 'steps' or 'ends'")
+
+
+def check_images(X: Sequence[Any]) -> list[Floats]:
+    """Arrays of shape (H, W, p)."""
+    images = [np.asarray(image, dtype=np.float64) for image in X]
+    for k, image in enumerate(images):
+        if image.ndim != 3 or 0 in image.shape:
+            raise ValueError(f"image {k} must have shape (H, W, features), but has shape {image.shape}")
+    return images
+
+
+def check_masks(images: list[Floats], y: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+    """Labels of the pixels, row by row."""
+    truth = [np.asarray(own) for own in y]
+    for k, (image, own) in enumerate(zip(images, truth, strict=False)):
+        if own.shape != image.shape[:2]:
+            raise ValueError(f"image {k} has shape {image.shape}, but its labels have {own.shape}; one per pixel is needed")
+    return [own.ravel() for own in truth]
+
+
+def image_graph(image: Floats, connectivity: int, edge_features: str) -> tuple[Floats, Int32s, Floats]:
+    """An image as a graph; features of edges are ordered by step, then first and second end."""
+    nodes, n_steps = np.asarray(image.reshape(-1, image.shape[2])), len(GRID_STEPS[connectivity])
+    edges, numbers = grid_edges(image.shape[:2], connectivity)
+    step = numbers // len(nodes)
+    if edge_features == "constant":
+        features = np.ones((len(edges), 1))
+    elif edge_features == "steps":
+        features = np.eye(n_steps)[step]
+    else:
+        ends = nodes[edges].reshape(len(edges), -1)
+        spread = np.zeros((len(edges), n_steps, ends.shape[1]))
+        spread[np.arange(len(edges)), step] = ends
+        features = spread.reshape(len(edges), -1)
+    return nodes, edges, features
+
+
+def known_classes(labels: NDArray[Any]) -> NDArray[Any]:
     """All labels that occur; 0 and 1 if there is nothing else, even if one of them is missing."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity; every node needs a label")

@@ -6,6 +6,7 @@ from maxmargin.problems.graph import GraphProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
+from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
@@ -25,6 +26,7 @@ __all__ = [
     "HighOrderRankingProblem",
     "JointLatentRankingProblem",
     "LatentBinaryProblem",
+    "LatentGraphProblem",
     "LatentProblem",
     "LatentRankingProblem",
     "LatentStructuredProblem",

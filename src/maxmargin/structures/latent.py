@@ -15,8 +15,8 @@ from maxmargin.cuts import Bounds
 class LatentStructure(ABC):
     """What a structure with hidden parts must answer; ``h`` is the hidden part."""
 
-    # Set to False if `decode` and `impute` do not always find the maximum: results are then not certified, unless `decode` returns
-    # `Decoded((y, h), upper)` with a bound of it.
+    # Set to False if `decode` and `impute` do not always find the maximum: results are then not certified, unless `decode`
+    # returns `Decoded((y, h), upper)` with a bound of it.
     exact: bool = True
 
     @property

@@ -104,9 +104,9 @@ class LatentGraphStructure(LatentStructure):
         if isinstance(x, tuple | list) and len(x) == 4:
             *x, n_hidden = x
         graph, _ = self.states.encode(tuple(x) if isinstance(x, list) else x)
+        if not isinstance(n_hidden, int | np.integer) or not 0 <= n_hidden < len(graph.nodes):
+            raise ValueError(f"n_hidden={n_hidden!r} must be an integer not below 0, and below the {len(graph.nodes)} nodes")
         n_visible = len(graph.nodes) - n_hidden
-        if not isinstance(n_hidden, int | np.integer) or n_hidden < 0 or n_visible < 1:
-            raise ValueError(f"n_hidden={n_hidden!r} must be an integer from 0 to {len(graph.nodes) - 1}, below the number of nodes")
         if n_hidden and not self.n_hidden_states:
             raise ValueError(f"{n_hidden} nodes are hidden, but n_hidden_states=0; say how many states they have")
         if (graph.edges[:, 0] == graph.edges[:, 1]).any():
