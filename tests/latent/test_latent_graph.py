@@ -36,7 +36,7 @@ def test_search_and_imputation_against_enumeration(n_hidden, pairwise, edges):
     structure = LatentGraphStructure(2, 1, 2, [1, 2], 2 if n_hidden else 0, pairwise, costs=[1.0, 3.0])
     assert list(structure.label_of) == [0, 1, 1, -1, -1][: 3 + n_hidden]
     best_found = 0
-    for trial in range(4):
+    for _ in range(4):
         truth = rng.integers(0, 2, 5 - n_hidden)
         x, _ = structure.encode(raw_graph(rng, edges, n_hidden), truth)
         weights, a, b = rng.normal(size=structure.states.n_weights), 0.7, 1.3
@@ -73,10 +73,10 @@ def ends_of_a_line(rng, n, n_nodes=4):
 def test_objective_falls_bounds_the_loss_and_is_that_of_enumeration():
     rng = np.random.default_rng(1)
     X, y = ends_of_a_line(rng, 25)
-    model = LatentGraphSVM(C=1.0, n_states=[1, 2], tol=1e-4, random_state=0).fit(X, y)
+    # States drawn at random leave more to do than clusters.
+    model = LatentStructuredSVM(LatentGraphStructure(2, n_states=[1, 2]), C=1.0, tol=1e-4, random_state=0).fit(X, y)
     assert len(model.objectives_) >= 2 and (np.diff(model.objectives_) < 0).all() and model.certified_
-    weights = np.concatenate([model.coef_.ravel(), model.edge_coef_])
-    structure = LatentGraphStructure(2, 1, 2, [1, 2])
+    weights, structure = model.coef_, model.structure
     hinges = []
     for x, truth in zip(X, y, strict=True):
         coded, truth = structure.encode(x, truth)
@@ -147,7 +147,7 @@ def test_loopy_imputation_never_gets_worse():
 def test_structure_in_the_general_estimator_and_class_weights():
     rng = np.random.default_rng(6)
     X, y = ends_of_a_line(rng, 20)
-    general = LatentStructuredSVM(LatentGraphStructure(2, n_states=[1, 2]), C=10, tol=1e-2, random_state=0, n_starts=3).fit(X, y)
+    general = LatentStructuredSVM(LatentGraphStructure(2, n_states=[1, 2]), C=10, tol=0.05, random_state=0).fit(X, y)
     assert general.certified_ and 0.5 < general.score(X, y) <= 1 and general.predict(X)[0].shape == (4,)
     with pytest.raises(ValueError, match="sample 1: there are 4 nodes that are not hidden, but labels of shape"):
         LatentStructuredProblem(LatentGraphStructure(2), X[:2], [y[0], y[1][:2]])
