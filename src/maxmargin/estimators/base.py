@@ -173,6 +173,9 @@ class Estimator(BaseEstimator, ABC):
     def _keep(self, weights: Floats) -> None:
         """Weights of the problem as fitted attributes."""
 
+    def _supplement(self) -> None:
+        """Fitted attributes that files of earlier versions do not have, where they follow from those they have."""
+
     def _restore(self) -> None:
         """What prediction uses besides fitted attributes; also for estimators from a file."""
 

@@ -123,6 +123,14 @@ class GraphSVM(SampleEstimator):
         self.edge_coef_ = weights[K * p :].copy()
         self.pairwise_ = self._structure().tables(self.edge_coef_)
 
+    def _supplement(self) -> None:
+        # There were only the labels 0 and 1 once, which attract each other.
+        own = vars(self)
+        old = own.keys().isdisjoint({"classes_", "n_edge_features_", "pairwise_"}) and {"coef_", "edge_coef_"} <= own.keys()
+        if old and self.pairwise == "attractive" and np.shape(self.coef_)[:1] == (2,) and np.ndim(self.edge_coef_) == 1:
+            self.classes_, self.n_edge_features_ = np.array([0, 1]), len(self.edge_coef_)
+            self.pairwise_ = -np.asarray(self.edge_coef_)[:, None, None] * (1.0 - np.eye(2))
+
     def _structure(self) -> GraphStructure:
         return GraphStructure(self.n_features_in_, self.n_edge_features_, len(self.classes_), self.pairwise)
 
