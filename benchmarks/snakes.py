@@ -21,6 +21,7 @@ MODELS = {
     "pairs of labels": {"pairwise": "free"},
     "pairs of labels for each direction": {"pairwise": "free", "edge_features": "steps"},
     "pairs of labels, by the features of both ends": {"pairwise": "free", "edge_features": "ends"},
+    "the same, relaxed cuts": {"pairwise": "free", "edge_features": "ends", "inference": "relaxed"},
 }
 
 
@@ -59,7 +60,7 @@ def row(name: str, settings: dict[str, str], C: float, time_limit: float) -> lis
     return [
         name, str(n_weights), f"{right.mean():.4f}", f"{right[on_snake].mean():.4f}", f"{whole:.2f}", f"{processor:.0f}",
         f"{wall:.0f}", str(model.n_iter_), f"{model.dual_objective_:.4g}", f"{model.primal_objective_:.4g}",
-        f"{model.oracle_gap_:.4g}", "yes" if model.certified_ else "no",
+        f"{model.oracle_gap_:.4g}", model.certified_objective_ if model.certified_ else "none",
     ]  # fmt: skip
 
 
@@ -67,18 +68,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--C", type=float, default=10.0, help="weight of the hinges")
     parser.add_argument("--time-limit", type=float, default=120.0, help="seconds per model")
+    parser.add_argument("--relaxed-time-limit", type=float, default=600.0, help="seconds for relaxed cuts")
     options = parser.parse_args()
-    rows = [row(name, settings, options.C, options.time_limit) for name, settings in MODELS.items()]
+    rows = [
+        row(name, settings, options.C, options.relaxed_time_limit if "inference" in settings else options.time_limit)
+        for name, settings in MODELS.items()
+    ]
     header = [
         "edges know", "weights", "right pixels", "on snakes", "whole images", "processor s", "wall s", "passes", "dual", "primal",
-        "of that inference", "certified",
+        "of that inference", "certified objective",
     ]  # fmt: skip
     text = (
         "Test accuracy of `GridSVM` on the snakes data of Nowozin et al. (2011): 200 training and 100 test images, 11 labels, "
         f"features are the colours of a pixel and its 8 neighbours. C = {options.C:g}, gap of the solver 1 %, at most "
-        f"{options.time_limit:g} s, one thread. No graph here is a tree and no pair of labels need attract, so inference is "
-        "TRW-S with moves of forests; the primal objective is made of TRW-S's upper bounds. *Of that inference* is the part "
-        "of the primal objective by which the bounds exceed the labels found: the relaxation is not tight with the loss added."
+        f"{options.time_limit:g} s ({options.relaxed_time_limit:g} s for relaxed cuts), one thread. No graph here is a tree and "
+        "no pair of labels need attract, so inference is TRW-S with moves of forests; the primal objective is made of TRW-S's "
+        "upper bounds. *Of that inference* is the part of the primal objective by which the bounds exceed the labels found: the "
+        "relaxation is not tight with the loss added. Relaxed cuts are fractional points of the local polytope "
+        "(`inference=\"relaxed\"`): the linear program is solved to its optimum, and what is certified is the relaxed objective, "
+        "which is nowhere below the true one."
     )
     path = Path(__file__).parent / "results" / "snakes.md"
     write_report(path, "Snakes: which label follows which", [text, markdown(header, rows)])

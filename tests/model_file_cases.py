@@ -15,6 +15,8 @@ from maxmargin import (
     GraphSVM,
     GridSVM,
     HighOrderRankingSVM,
+    LatentGraphSVM,
+    LatentGridSVM,
     LatentRankingSVM,
     LatentStructuredSVM,
     MulticlassSVM,
@@ -90,6 +92,12 @@ def fitted_models():
     images = [(y[..., None] == ["in", "rim"]).astype(float) for y in masks]
     grid = GridSVM(edge_features="steps", pairwise=["symmetric", "antisymmetric"]).fit(images, masks)
     yield "grid", grid, (images,), (images, masks)
+    hidden = [(*graph, np.ones((len(graph[1]), 1)), 1) for graph in GRAPHS if len(graph[0]) > 1]
+    seen = [word[:-1] for word in WORDS if len(word) > 1]
+    latent = LatentGraphSVM(n_states=1, n_hidden_states=2, tol=1e-2).fit(hidden, seen)
+    yield "latent graph", latent, (hidden,), (hidden, seen)
+    latent = LatentGridSVM(n_states=[1, 2, 1], edge_features="steps", tol=1e-2).fit(images, masks)
+    yield "latent grid", latent, (images,), (images, masks)
 
 
 MODELS = {name: rest for name, *rest in fitted_models()}

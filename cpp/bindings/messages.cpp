@@ -41,6 +41,16 @@ class MessagePassing {
         }
         return nb::make_tuple(array_of(std::move(found.labels)), array_of(std::move(found.energies)), array_of(std::move(found.bounds)), found.converged);
     }
+    nb::ndarray<nb::numpy, double> hand_over(Table unary, Reals tables, Values weights, const std::string& kind, double slope, double limit) {
+        const PairCosts pairs = checked(unary, tables, weights, kind, slope, limit);
+        std::vector<double> handed(static_cast<std::size_t>(2 * messages_->n_edges() * messages_->n_labels()));
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            messages_->hand_over(with_transposed(unary, pairs), handed.data());
+        }
+        return array_of(std::move(handed));
+    }
     nb::tuple descend(Table unary, Reals tables, Values weights, Int32s labels, int patience, std::uint32_t seed) {
         const PairCosts pairs = checked(unary, tables, weights, "dense", 0.0, 0.0);
         require(labels.size() == unary.shape(0), "labels must have one entry for each node");
@@ -91,5 +101,6 @@ void bind_messages(nb::module_& m) {
         .def_prop_ro("is_forest", &MessagePassing::is_forest)
         .def("clear", &MessagePassing::clear)
         .def("run", &MessagePassing::run, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "kind"_a, "slope"_a, "limit"_a, "n_sweeps"_a, "tolerance"_a)
+        .def("hand_over", &MessagePassing::hand_over, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "kind"_a, "slope"_a, "limit"_a)
         .def("descend", &MessagePassing::descend, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "labels"_a.noconvert(), "patience"_a, "seed"_a);
 }

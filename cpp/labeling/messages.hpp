@@ -154,6 +154,23 @@ class Messages {
         return energy(costs, labels);
     }
 
+    // A sweep that tells what the first and the second end of every edge hand to its table, shape (edges, 2, labels). Costs of nodes
+    // less that, and tables plus that, are those of the same energies, and the minima of all of them add up to the bound.
+    void hand_over(const Costs& costs, double* handed) {
+        pass<true>(costs);
+        for (std::size_t p = order_.size(); p-- > 0;) {
+            std::copy_n(costs.unary + row(order_[p]), n_labels_, here_.data());
+            for (std::int64_t k = begin_[p]; k < begin_[p + 1]; ++k) add(message(ends_[k].edge), here_.data());
+            for (std::int64_t k = begin_[p]; k < middle_[p]; ++k) {
+                double *own = message(ends_[k].edge), *both = handed + 2 * ends_[k].edge * n_labels_;
+                double *given = both + (ends_[k].first ? 0 : n_labels_), *taken = both + (ends_[k].first ? n_labels_ : 0);
+                for (int x = 0; x < n_labels_; ++x) given[x] = rest_[x] = share_[p] * here_[x] - own[x];
+                send(costs.pairs, ends_[k], own);
+                for (int x = 0; x < n_labels_; ++x) taken[x] = -own[x];
+            }
+        }
+    }
+
     double energy(const Costs& costs, const std::int32_t* labels) const {
         double total = 0.0;
         for (std::size_t p = 0; p < order_.size(); ++p) {

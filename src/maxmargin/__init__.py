@@ -27,11 +27,12 @@ _MODULES = (
 )
 
 __all__ = [
-    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HighOrderRankingSVM", "LatentRankingSVM",
-    "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM",
-    "TreeSVM", "ViolatingRanking", "ViolatingRankings", "__version__", "data", "estimators", "inference", "labeling",
-    "load_model", "losses", "metrics", "most_violating_ranking", "most_violating_rankings", "path", "problems",
-    "regularization_path", "report", "save_model", "solvers", "structures", "surrogates",
+    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HighOrderRankingSVM", "LatentGraphSVM",
+    "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM",
+    "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking", "ViolatingRankings", "__version__",
+    "data", "estimators", "inference", "labeling", "load_model", "losses", "metrics", "most_violating_ranking",
+    "most_violating_rankings", "path", "problems", "regularization_path", "report", "save_model", "solvers", "structures",
+    "surrogates",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -153,6 +153,9 @@ class MessagePassing:
         self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float, n_sweeps: int,
         tolerance: float,
     ) -> tuple[Int32s, Floats, Floats, bool]: ...
+    def hand_over(
+        self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float
+    ) -> Floats: ...
     def descend(
         self, unary: Floats, tables: Floats, weights: Floats, labels: Int32s, patience: int, seed: int
     ) -> tuple[float, Int32s]: ...

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
+
+Objective = Literal["exact", "bounded", "relaxed"]
 
 # What rounding may do to a difference of two objectives, as a part of the larger one.
 _ROUNDING = 1e-7
@@ -26,6 +28,9 @@ class Certificate:
         The part of the gap that is the oracle's: how much its bounds exceed the outputs it found. No solver can close it.
     noise : float
         Size of rounding errors where objectives are sums of numbers that nearly cancel.
+    relaxed : bool
+        Whether the objective is that of a relaxation. It is nowhere below the true one, so ``primal`` bounds the latter at the
+        weights; ``dual`` says nothing of its optimum.
     """
 
     primal: float
@@ -33,6 +38,18 @@ class Certificate:
     proved: bool
     oracle_gap: float = 0.0
     noise: float = 0.0
+    relaxed: bool = False
+
+    @property
+    def objective(self) -> Objective:
+        """Whose optimum the gap is measured from.
+
+        "exact": the true objective, all of whose maxima were found; "bounded": the true objective, for which ``primal`` is an
+        upper bound; "relaxed": that of a relaxation.
+        """
+        if self.relaxed:
+            return "relaxed"
+        return "bounded" if self.oracle_gap > self._rounding else "exact"
 
     @property
     def gap(self) -> float:
@@ -67,13 +84,18 @@ class Certificate:
             "dual_gap_": float(self.gap),
             "oracle_gap_": float(self.oracle_gap),
             "certified_": self.certified,
+            "certified_objective_": self.objective,
         }
 
     @classmethod
     def of_attributes(cls, values: dict[str, Any]) -> Certificate:
         """The way back, from a file, say: numbers that contradict each other are not proved."""
         found = cls(
-            values["primal_objective_"], values["dual_objective_"], bool(values["certified_"]), values.get("oracle_gap_", 0.0)
+            values["primal_objective_"],
+            values["dual_objective_"],
+            bool(values["certified_"]),
+            values.get("oracle_gap_", 0.0),
+            relaxed=values.get("certified_objective_") == "relaxed",
         )
         consistent = abs(values["dual_gap_"] - found.gap) <= found._rounding
         return replace(found, proved=found.proved and consistent)

@@ -115,6 +115,8 @@ class Problem(ABC):
     n_blocks, n_features : int
     exact : bool
         Whether `cut` finds the maximum, or bounds it (``Cut.bound``); only then is a duality gap a certificate.
+    relaxed : bool
+        Whether the hinges are those of a relaxation, maxima over more than the outputs: the certificate then says so.
     offers : frozenset of Capability
         Declared by the class, which vouches for its own methods: a subclass that replaces one of them declares anew.
     """
@@ -122,6 +124,7 @@ class Problem(ABC):
     n_blocks: int
     n_features: int
     exact: bool = True
+    relaxed: bool = False
     offers: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init_subclass__(cls, **settings: Any) -> None:

@@ -13,6 +13,7 @@ from maxmargin import RankingSVM, SavedFileError, StructuredSVM, load_model, sav
 from maxmargin.estimators.model_files import _classes, read_model
 from maxmargin.losses import NDCG
 from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
+from maxmargin.storage import read_archive, write_archive
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -127,3 +128,34 @@ def test_loading_in_a_new_process(tmp_path):
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     model = MODELS["ranking"][0]
     assert out.strip() == f"{model.C} {model.coef_.tolist()} ap"
+
+
+# ---- files of earlier versions ------------------------------------------------------------------------------------------------
+
+
+def without(model, path, *names, **parameters):
+    """The file of a model without some attributes, and with other parameters."""
+    save_model(model, path)
+    archive = read_archive(path, "model")
+    content = dict(archive.content)
+    content["fitted"] = {name: value for name, value in content["fitted"].items() if name not in names}
+    content["parameters"] = {
+        name: value
+        for name, value in (content["parameters"] | parameters).items()
+        if name not in ("pairwise", "class_weight", "inference")
+    }
+    write_archive(path, "model", content, archive.arrays)
+
+
+def test_graphs_from_before_there_were_classes(tmp_path):
+    model, (inputs,), _ = MODELS["graph"]
+    without(model, tmp_path / "old", "classes_", "n_edge_features_", "pairwise_", "certified_objective_", "oracle_gap_")
+    loaded = load_model(tmp_path / "old")
+    for name in ("classes_", "n_edge_features_", "pairwise_", "coef_", "edge_coef_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+    same(loaded.predict(inputs), model.predict(inputs))
+    assert loaded.certified_ == model.certified_
+    # A file that is damaged, not old.
+    without(model, tmp_path / "damaged", "classes_")
+    with pytest.raises(SavedFileError, match="classes_ is missing; copy or write the file again"):
+        load_model(tmp_path / "damaged")

@@ -7,6 +7,7 @@ from maxmargin.estimators.graph import GraphSVM, GridSVM
 from maxmargin.estimators.high_order_ranking import HighOrderRankingSVM
 from maxmargin.estimators.labelings import ChainSVM, TreeSVM
 from maxmargin.estimators.latent import LatentStructuredSVM
+from maxmargin.estimators.latent_graph import LatentGraphSVM, LatentGridSVM
 from maxmargin.estimators.latent_ranking import LatentRankingSVM
 from maxmargin.estimators.model_files import load_model, save_model
 from maxmargin.estimators.multiclass import MulticlassSVM
@@ -17,6 +18,6 @@ from maxmargin.estimators.structured import StructuredSVM
 
 __all__ = [
     "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HighOrderRankingSVM",
-    "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection",
-    "StructuredSVM", "TreeSVM", "load_model", "regularization_path", "save_model",
+    "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM",
+    "RegularizationPath", "Selection", "StructuredSVM", "TreeSVM", "load_model", "regularization_path", "save_model",
 ]  # fmt: skip

@@ -131,6 +131,8 @@ class Estimator(BaseEstimator, ABC):
         The part of the gap that inference which is not exact, but knows a bound, leaves open.
     certified_ : bool
         Whether the gap is proved; see :class:`maxmargin.certificate.Certificate`.
+    certified_objective_ : {"exact", "bounded", "relaxed"}
+        Of which objective: the true one, with every maximum found or with bounds of what was missed, or that of a relaxation.
     n_iter_ : int
         Passes.
     history_ : History
@@ -170,6 +172,9 @@ class Estimator(BaseEstimator, ABC):
     @abstractmethod
     def _keep(self, weights: Floats) -> None:
         """Weights of the problem as fitted attributes."""
+
+    def _supplement(self) -> None:
+        """Fitted attributes that files of earlier versions do not have, where they follow from those they have."""
 
     def _restore(self) -> None:
         """What prediction uses besides fitted attributes; also for estimators from a file."""

@@ -41,7 +41,9 @@ class GraphSVM(SampleEstimator):
 
     Inference is exact on trees and forests, and for two labels that attract each other; elsewhere TRW-S finds labels and
     bounds what it may have missed. The primal objective is then made of the bounds, so that the gap is proved for the true
-    problem, and ``oracle_gap_`` is the part of it that is due to inference.
+    problem, and ``oracle_gap_`` is the part of it that is due to inference. With ``inference="relaxed"`` training maximises over
+    the local polytope instead, a linear program that is solved to its optimum: the gap closes, but is that of the relaxed
+    objective, which is nowhere below the true one. ``certified_objective_`` says which it is.
 
     Parameters
     ----------
@@ -53,6 +55,10 @@ class GraphSVM(SampleEstimator):
         change sign with the direction of the edge. Free: a score of the first end's label with the second's.
     class_weight : "balanced" or mapping of label to number, optional
         What a wrong label costs, by the true one, with weights as in scikit-learn: the margin by which it must lose.
+    inference : {"labels", "relaxed"}, default="labels"
+        What training maximises over, where the best labels cannot be found for sure: labels, with a bound of what was missed, or
+        marginals of nodes and edges (for graphs of hundreds of edges, not of many thousands). Prediction finds labels in either
+        case.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
         ``coef_``, row by row, and of ``edge_coef_``.
@@ -87,21 +93,27 @@ class GraphSVM(SampleEstimator):
     _: KW_ONLY
     pairwise: str | Sequence[str] = "attractive"
     class_weight: Mapping[Any, float] | str | None = None
+    inference: str = "labels"
     warm_start: bool = False
 
     of_blocks = True
     lacks: ClassVar[Mapping[Facility, str]] = SAMPLEWISE
     holds: ClassVar[Mapping[str, Any]] = GRAPH
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.inference not in ("labels", "relaxed"):
+            raise ValueError(f"inference={self.inference!r} is unknown; choose 'labels' or 'relaxed'")
+
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         truth = [np.asarray(own) for own in y]
         everything = np.concatenate([own.ravel() for own in truth]) if truth else np.zeros(0)
-        self.classes_ = _classes(everything)
+        self.classes_ = known_classes(everything)
         costs = None
         if self.class_weight is not None:
             costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
         labels = [np.searchsorted(self.classes_, own) for own in truth]
-        problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs)
+        problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs, self.inference == "relaxed")
         self.n_features_in_, self.n_edge_features_ = problem.structure.n_inputs, problem.structure.n_edge_inputs
         return weighted(problem, sample_weight)
 
@@ -110,6 +122,14 @@ class GraphSVM(SampleEstimator):
         self.coef_ = weights[: K * p].reshape(K, p).copy()
         self.edge_coef_ = weights[K * p :].copy()
         self.pairwise_ = self._structure().tables(self.edge_coef_)
+
+    def _supplement(self) -> None:
+        # There were only the labels 0 and 1 once, which attract each other.
+        own = vars(self)
+        old = own.keys().isdisjoint({"classes_", "n_edge_features_", "pairwise_"}) and {"coef_", "edge_coef_"} <= own.keys()
+        if old and self.pairwise == "attractive" and np.shape(self.coef_)[:1] == (2,) and np.ndim(self.edge_coef_) == 1:
+            self.classes_, self.n_edge_features_ = np.array([0, 1]), len(self.edge_coef_)
+            self.pairwise_ = -np.asarray(self.edge_coef_)[:, None, None] * (1.0 - np.eye(2))
 
     def _structure(self) -> GraphStructure:
         return GraphStructure(self.n_features_in_, self.n_edge_features_, len(self.classes_), self.pairwise)
@@ -134,7 +154,7 @@ class GridSVM(GraphSVM):
 
     Parameters
     ----------
-    C, pairwise, class_weight, and those of the base
+    C, pairwise, class_weight, inference, and those of the base
         As in :class:`GraphSVM`.
     connectivity : {4, 8}, default=4
         Neighbours of a pixel.
@@ -161,50 +181,67 @@ class GridSVM(GraphSVM):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.connectivity not in (4, 8):
-            raise ValueError(f"connectivity={self.connectivity!r} must be 4 or 8")
-        if self.edge_features not in ("constant", "steps", "ends"):
-            raise ValueError(f"edge_features={self.edge_features!r} is unknown; choose 'constant', 'steps' or 'ends'")
+        check_edge_features(self.connectivity, self.edge_features)
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
-        images, truth = self._images(X), [np.asarray(own) for own in y]
-        for k, (image, own) in enumerate(zip(images, truth, strict=False)):
-            if own.shape != image.shape[:2]:
-                raise ValueError(f"image {k} has shape {image.shape}, but its labels have {own.shape}; one per pixel is needed")
-        return super()._prepare(list(map(self._graph, images)), [own.ravel() for own in truth], sample_weight)
+        images = check_images(X)
+        return super()._prepare(self._graphs(images), check_masks(images, y), sample_weight)
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """Labels of every image, shape (H, W)."""
         check_is_fitted(self)
-        images = self._images(X)
-        found = super().predict(list(map(self._graph, images)))
+        images = check_images(X)
+        found = super().predict(self._graphs(images))
         return [labels.reshape(image.shape[:2]) for image, labels in zip(images, found, strict=True)]
 
-    def _images(self, X: Sequence[Any]) -> list[Floats]:
-        images = [np.asarray(image, dtype=np.float64) for image in X]
-        for k, image in enumerate(images):
-            if image.ndim != 3 or 0 in image.shape:
-                raise ValueError(f"image {k} must have shape (H, W, features), but has shape {image.shape}")
-        return images
-
-    def _graph(self, image: Floats) -> tuple[Floats, Int32s, Floats]:
-        """The image as a graph; features of edges are ordered by step, then first and second end."""
-        nodes, n_steps = np.asarray(image.reshape(-1, image.shape[2])), len(GRID_STEPS[self.connectivity])
-        edges, numbers = grid_edges(image.shape[:2], self.connectivity)
-        step = numbers // len(nodes)
-        if self.edge_features == "constant":
-            features = np.ones((len(edges), 1))
-        elif self.edge_features == "steps":
-            features = np.eye(n_steps)[step]
-        else:
-            ends = nodes[edges].reshape(len(edges), -1)
-            spread = np.zeros((len(edges), n_steps, ends.shape[1]))
-            spread[np.arange(len(edges)), step] = ends
-            features = spread.reshape(len(edges), -1)
-        return nodes, edges, features
+    def _graphs(self, images: list[Floats]) -> list[Any]:
+        return [image_graph(image, self.connectivity, self.edge_features) for image in images]
 
 
-def _classes(labels: NDArray[Any]) -> NDArray[Any]:
+def check_edge_features(connectivity: int, edge_features: str) -> None:
+    """Complain about parameters of grids."""
+    if connectivity not in (4, 8):
+        raise ValueError(f"connectivity={connectivity!r} must be 4 or 8")
+    if edge_features not in ("constant", "steps", "ends"):
+        raise ValueError(f"edge_features={edge_features!r} is unknown; choose 'constant', 'steps' or 'ends'")
+
+
+def check_images(X: Sequence[Any]) -> list[Floats]:
+    """Arrays of shape (H, W, p)."""
+    images = [np.asarray(image, dtype=np.float64) for image in X]
+    for k, image in enumerate(images):
+        if image.ndim != 3 or 0 in image.shape:
+            raise ValueError(f"image {k} must have shape (H, W, features), but has shape {image.shape}")
+    return images
+
+
+def check_masks(images: list[Floats], y: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+    """Labels of the pixels, row by row."""
+    truth = [np.asarray(own) for own in y]
+    for k, (image, own) in enumerate(zip(images, truth, strict=False)):
+        if own.shape != image.shape[:2]:
+            raise ValueError(f"image {k} has shape {image.shape}, but its labels have {own.shape}; one per pixel is needed")
+    return [own.ravel() for own in truth]
+
+
+def image_graph(image: Floats, connectivity: int, edge_features: str) -> tuple[Floats, Int32s, Floats]:
+    """An image as a graph; features of edges are ordered by step, then first and second end."""
+    nodes, n_steps = np.asarray(image.reshape(-1, image.shape[2])), len(GRID_STEPS[connectivity])
+    edges, numbers = grid_edges(image.shape[:2], connectivity)
+    step = numbers // len(nodes)
+    if edge_features == "constant":
+        features = np.ones((len(edges), 1))
+    elif edge_features == "steps":
+        features = np.eye(n_steps)[step]
+    else:
+        ends = nodes[edges].reshape(len(edges), -1)
+        spread = np.zeros((len(edges), n_steps, ends.shape[1]))
+        spread[np.arange(len(edges)), step] = ends
+        features = spread.reshape(len(edges), -1)
+    return nodes, edges, features
+
+
+def known_classes(labels: NDArray[Any]) -> NDArray[Any]:
     """All labels that occur; 0 and 1 if there is nothing else, even if one of them is missing."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity; every node needs a label")

@@ -19,7 +19,8 @@ from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
 from maxmargin.problems.weighted import check_weights
 from maxmargin.solvers import KnownCuts, Solution, Solver
-from maxmargin.structures import LatentStructure
+from maxmargin.structures import Decoded, LatentStructure
+from maxmargin.structures.base import encoded
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -176,9 +177,11 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
     def predict_pairs(self, X: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Visible and hidden part."""
         check_is_fitted(self)
-        return [self.structure.decode(x, self.coef_) for x in X]
+        found = [self.structure.decode(encoded(self.structure, k, x, None)[0], self.coef_) for k, x in enumerate(X)]
+        return [answer.output if isinstance(answer, Decoded) else answer for answer in found]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """One minus the mean loss of the predictions."""
         pairs = self.predict_pairs(X)
-        return 1.0 - float(np.mean([self.structure.loss(truth, *pair) for truth, pair in zip(y, pairs, strict=True)]))
+        truths = [encoded(self.structure, k, x, truth)[1] for k, (x, truth) in enumerate(zip(X, y, strict=True))]
+        return 1.0 - float(np.mean([self.structure.loss(truth, *pair) for truth, pair in zip(truths, pairs, strict=True)]))

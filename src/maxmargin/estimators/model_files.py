@@ -131,6 +131,7 @@ def read_model(path: Path, **objects: Any) -> SavedModel:
     archive = read_archive(path, "model")
     file = os.fspath(path)
     estimator = unpack_estimator(file, archive.content, archive.arrays, objects, archive.version)
+    estimator._supplement()
     _check(estimator, file)
     estimator._restore()
     return SavedModel(estimator, _Unpacker(file, archive.arrays).mapping(archive.content, "about"), archive.version)

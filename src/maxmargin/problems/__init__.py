@@ -6,6 +6,7 @@ from maxmargin.problems.graph import GraphProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
+from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
@@ -16,7 +17,8 @@ from maxmargin.problems.weighted import WeightedProblem
 
 __all__ = [
     "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
-    "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentProblem", "LatentRankingProblem",
-    "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "RankingProblem", "StructuredProblem",
-    "TreeProblem", "WeightedProblem", "decoder_signature", "make_problem", "native_signature", "supervised_share",
+    "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
+    "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "RankingProblem",
+    "StructuredProblem", "TreeProblem", "WeightedProblem", "decoder_signature", "make_problem", "native_signature",
+    "supervised_share",
 ]  # fmt: skip

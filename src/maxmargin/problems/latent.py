@@ -6,16 +6,18 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Bounds, Cut, Problem, dot
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
-from maxmargin.structures.base import Structure
+from maxmargin.structures.base import Structure, encoded
 from maxmargin.structures.latent import LatentStructure
+from maxmargin.structures.vectors import as_vector
 
 
 class LatentProblem(Problem):
@@ -103,18 +105,31 @@ class LatentStructuredProblem(LatentProblem):
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} samples, but y has {len(y)}; they must be equal")
         self.structure = structure
-        self.X, self.y, self.weights = X, y, weights
+        samples = [encoded(structure, k, x, truth) for k, (x, truth) in enumerate(zip(X, y, strict=True))]
+        self.X, self.y, self.weights = [x for x, _ in samples], [truth for _, truth in samples], weights
         self.hidden: list[Any] = [None] * len(X)
         self.start(np.random.default_rng(0))
-        self.n_blocks, self.n_features, self.exact = len(X), self._completed.n_features, structure.exact
+        self.n_blocks, self.n_features, self.exact = len(X), self._completed.n_features, self._completed.exact
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Those of the structure."""
+        return self.structure.bounds
 
     def start(self, rng: np.random.Generator) -> None:
         """Hidden parts as the structure draws them."""
         self._complete([self.structure.start(x, truth, rng) for x, truth in zip(self.X, self.y, strict=True)])
 
     def impute(self, weights: Floats) -> bool:
-        """The best hidden parts of the true outputs."""
-        return self._complete([self.structure.impute(x, truth, weights) for x, truth in zip(self.X, self.y, strict=True)])
+        """The best hidden parts of the true outputs; where the search is not exact, never worse ones than before."""
+        found = [self.structure.impute(x, truth, weights) for x, truth in zip(self.X, self.y, strict=True)]
+        if not self.structure.exact:
+            samples = zip(self.X, self.y, self.hidden, found, strict=True)
+            found = [max(new, old, key=partial(self._score, x, truth, weights)) for x, truth, old, new in samples]
+        return self._complete(found)
+
+    def _score(self, x: Any, truth: Any, weights: Floats, hidden: Any) -> float:
+        return dot(as_vector(self.structure.joint_feature(x, truth, hidden))[0], weights)
 
     def _complete(self, hidden: list[Any]) -> bool:
         before, self.hidden = self.hidden, hidden
@@ -137,6 +152,10 @@ class _Pairs(Structure):
     def __init__(self, structure: LatentStructure) -> None:
         self.structure = structure
         self.exact = structure.exact
+
+    @property
+    def bounds(self) -> Bounds | None:
+        return self.structure.bounds
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         return self.structure.joint_feature(x, *y)

@@ -13,7 +13,15 @@ from maxmargin.problems.labelings import ChainProblem, TreeProblem
 from maxmargin.problems.multiclass import MulticlassProblem
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
-from maxmargin.structures import ChainStructure, ClassStructure, GraphStructure, RankingStructure, Structure, TreeStructure
+from maxmargin.structures import (
+    ChainStructure,
+    ClassStructure,
+    GraphStructure,
+    RankingStructure,
+    RelaxedGraphStructure,
+    Structure,
+    TreeStructure,
+)
 from maxmargin.structures.base import built_in, encoded
 from maxmargin.structures.rows import stack
 
@@ -58,5 +66,6 @@ _FAST: dict[Any, Callable[[Any, list[Any], list[Any]], Problem]] = {
     ChainStructure: _labelings,
     TreeStructure: _labelings,
     GraphStructure: lambda own, xs, ys: GraphProblem(xs, ys, own.n_labels, own.pairwise, own.costs),
+    RelaxedGraphStructure: lambda own, xs, ys: GraphProblem(xs, ys, own.n_labels, own.pairwise, own.costs, relaxed=True),
     RankingStructure: _lists,
 }

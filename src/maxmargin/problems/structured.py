@@ -56,7 +56,7 @@ class StructuredProblem(ArrayProblem):
         self.audited = [self.samples[k] for k in np.unique(np.linspace(0, self.n_blocks - 1, N_AUDITED).astype(int))]
         for sample in self.audited:
             sample.seen = {}
-        self.exact = structure.exact
+        self.exact, self.relaxed = structure.exact, structure.relaxed
         if not self.exact:
             # A decoder that knows what it may have missed.
             first = self.samples[0]

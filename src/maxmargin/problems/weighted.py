@@ -27,6 +27,7 @@ class WeightedProblem(Problem):
         self.problem = problem
         self.weights = weights
         self.n_blocks, self.n_features, self.exact = problem.n_blocks, problem.n_features, problem.exact
+        self.relaxed = problem.relaxed
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The cut of the block times its weight."""

@@ -211,7 +211,8 @@ class Run:
         noise = 1e-11 * max(1.0, *map(abs, self.history.primal))
         proved = self.proved and self.problem.exact
         oracle_gap = max(0.0, self.primal - self.dual - max(0.0, self.open_gap))
-        certificate = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise)
+        relaxed = self.problem.problem.relaxed
+        certificate = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise, relaxed)
         caught, audited = "", proved and not self.trusted
         if self.problem.worse_than_truth:
             caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"

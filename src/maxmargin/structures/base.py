@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, overrides
@@ -32,6 +32,8 @@ class Structure(ABC):
     ----------
     exact : bool
         Whether `decode` finds the maximum; if it does not, it can still be certified by what it returns as :class:`Decoded`.
+    relaxed : bool
+        Whether `decode` with a truth maximises over more than the outputs, averages of them that may be worth more than any.
 
     Examples
     --------
@@ -50,6 +52,11 @@ class Structure(ABC):
     """
 
     exact: bool = True
+
+    @property
+    def relaxed(self) -> bool:
+        """Not unless a structure says so."""
+        return False
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -96,7 +103,11 @@ class Structure(ABC):
         return None
 
 
-def encoded(structure: Structure, number: int, x: Any, y: Any) -> tuple[Any, Any]:
+class _Encodes(Protocol):
+    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]: ...
+
+
+def encoded(structure: _Encodes, number: int, x: Any, y: Any) -> tuple[Any, Any]:
     """A sample as the structure codes it; what is wrong with it is told with its number."""
     try:
         return structure.encode(x, y)

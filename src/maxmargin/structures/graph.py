@@ -70,6 +70,15 @@ class Graph(_Parts):
         return None
 
 
+class Costs(NamedTuple):
+    """Costs of labels (L, K), of pairs (K, K) or (E, K, K), weights of the latter (E,), and what is special about the tables."""
+
+    unary: Floats
+    tables: Floats
+    weights: Floats
+    shape: tuple[str, float, float]
+
+
 class GraphStructure(Structure):
     """Labelings of a :class:`Graph` with Hamming loss, divided by the number of nodes.
 
@@ -186,11 +195,7 @@ class GraphStructure(Structure):
             np.add.at(pairs, labels[left] * K + labels[right], x.edge_features)
             counted = self._sign * pairs.T.reshape(-1, K, K)
             own = np.bincount(self._place.ravel(), weights=counted.ravel(), minlength=self._n_pair_weights)
-        feature = np.concatenate([nodes.ravel(), own])
-        if len(feature) <= _LONG:
-            return feature
-        at = np.flatnonzero(feature)
-        return sparse.coo_array((feature[at], (np.zeros_like(at), at)), shape=(1, len(feature)))
+        return as_row(np.concatenate([nodes.ravel(), own]))
 
     def loss(self, truth: Any, y: Any) -> float:
         """The share of wrong labels, each with its cost."""
@@ -202,20 +207,37 @@ class GraphStructure(Structure):
 
         Minimum cuts take of equally good labelings that with the fewest ones.
         """
-        unary, pair_weights = self._node_scores(x, a * weights, truth, b), a * weights[self._n_node_weights :]
+        scores = self.node_scores(x, a * weights, truth, b)
+        cut = self._by_cut(x, scores, a * weights)
+        return best_of_messages(x, self.costs_of(x, scores, a * weights), truth) if cut is None else cut
+
+    def _by_cut(self, x: Graph, unary: Floats, weights: Floats) -> Any:
+        """The best labeling for scores of nodes, if a minimum cut can find it; None otherwise."""
+        if self.n_labels != 2:
+            return None
         if self._all_attractive:
-            penalties = x.edge_features @ pair_weights
-            if self.n_labels == 2:
-                return self._cut(x, unary, penalties)
-            return _best_of_messages(x, -unary, 1.0 - np.eye(self.n_labels), penalties, ("potts", 1.0, 1.0), truth)
-        K = self.n_labels
-        scores = (x.edge_features @ self.tables(pair_weights).reshape(self.n_edge_inputs, K * K)).reshape(-1, K, K)
-        if K == 2 and (scores[:, 0, 0] + scores[:, 1, 1] >= scores[:, 0, 1] + scores[:, 1, 0]).all():
+            return self._cut(x, unary, x.edge_features @ weights[self._n_node_weights :])
+        scores = self._pair_scores(x, weights)
+        if (scores[:, 0, 0] + scores[:, 1, 1] >= scores[:, 0, 1] + scores[:, 1, 0]).all():
             value, labels = x.cutter.solve(unary, scores)
             return Decoded(labels.astype(np.int64), value)
-        return _best_of_messages(x, -unary, -scores, np.ones(len(x.edges)), ("dense", 0.0, 0.0), truth)
+        return None
 
-    def _node_scores(self, x: Graph, weights: Floats, truth: Any, b: float) -> Floats:
+    def costs_of(self, x: Graph, unary: Floats, weights: Floats) -> Costs:
+        """Scores of nodes, and those that the weights give to edges, as costs of a labeling."""
+        if self._all_attractive:
+            penalties = x.edge_features @ weights[self._n_node_weights :]
+            return Costs(-unary, 1.0 - np.eye(self.n_labels), penalties, ("potts", 1.0, 1.0))
+        scores = np.ascontiguousarray(-self._pair_scores(x, weights))
+        return Costs(-unary, scores, np.ones(len(x.edges)), ("dense", 0.0, 0.0))
+
+    def _pair_scores(self, x: Graph, weights: Floats) -> Floats:
+        """Of both labels of every edge, shape (E, K, K)."""
+        K, tables = self.n_labels, self.tables(weights[self._n_node_weights :])
+        return np.asarray(x.edge_features @ tables.reshape(self.n_edge_inputs, K * K)).reshape(-1, K, K)
+
+    def node_scores(self, x: Graph, weights: Floats, truth: Any = None, b: float = 0.0) -> Floats:
+        """Of the labels of every node, shape (L, K), with ``b`` times the loss if there is a truth."""
         unary = np.asarray(x.nodes @ weights[: self._n_node_weights].reshape(self.n_labels, -1).T)
         if truth is not None:
             labels = np.asarray(truth)
@@ -232,6 +254,14 @@ class GraphStructure(Structure):
             )
         _, labels = x.cutter.solve(unary, penalties)
         return labels.astype(np.int64)
+
+
+def as_row(feature: Floats) -> Any:
+    """A joint feature, without its zeros if it is long."""
+    if len(feature) <= _LONG:
+        return feature
+    at = np.flatnonzero(feature)
+    return sparse.coo_array((feature[at], (np.zeros_like(at), at)), shape=(1, len(feature)))
 
 
 def check_pairwise(pairwise: str | Sequence[str], n_edge_inputs: int) -> tuple[str, ...]:
@@ -263,12 +293,10 @@ def _tables(kinds: Sequence[str], K: int) -> tuple[Ints, Floats, int]:
     return place.reshape(-1, K, K), sign.reshape(-1, K, K), int(offsets[-1])
 
 
-def _best_of_messages(
-    x: Graph, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float], truth: Any
-) -> Decoded:
+def best_of_messages(x: Graph, costs: Costs, truth: Any) -> Decoded:
     """The labeling that messages find, improved on trees of nodes, and minus the lower bound of the costs."""
+    unary, tables, weights, shape = costs
     messages = x.messages(unary.shape[1])
-    unary, tables = np.ascontiguousarray(unary), np.ascontiguousarray(tables)
     # The same question has the same answer, whatever was asked before.
     messages.clear()
     labels, _, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _TOLERANCE)

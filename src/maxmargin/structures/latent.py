@@ -9,13 +9,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
+from maxmargin.cuts import Bounds
 
 
 class LatentStructure(ABC):
     """What a structure with hidden parts must answer; ``h`` is the hidden part."""
 
-    # Set to False if `decode` does not always find the maximum: results are then not certified.
+    # Set to False if `decode` and `impute` do not always find the maximum: results are then not certified, unless `decode`
+    # returns `Decoded((y, h), upper)` with a bound of it.
     exact: bool = True
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Bounds of the weights without which `decode` would not be exact."""
+        return None
+
+    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
+        """Input and visible part, checked and in the form that the other methods get; ``y`` is None in prediction."""
+        return x, y
 
     @abstractmethod
     def joint_feature(self, x: Any, y: Any, h: Any) -> ArrayLike:
