@@ -91,6 +91,13 @@ class MaxFlow {
         return true;
     }
 
+    // Before the first solve, for capacities that are not negative: nothing else is to be looked after.
+    void begin_with_capacities(Index tail, Slot slot, Real forward, Real backward) {
+        const Index i = layout_.place(tail);
+        layout_.residual(i, slot) += forward;
+        layout_.reverse(i, slot) += backward;
+    }
+
     // What is left of the capacities of an arc and of the way back.
     std::pair<Real, Real> residuals(Index tail, Slot slot) const {
         const Index i = layout_.place(tail);
