@@ -101,14 +101,13 @@ def peer_expansion(energy):
     return labels
 
 
-def gco_expansion(energy):
-    """By gco's general graphs, in integers, from the same labels; the costs here are integers."""
-    from gco import cut_general_graph
+def gco_expansion(unary, table, weights):
+    """By gco's grids, in integers, which the costs here are; its start is label 0 everywhere."""
+    from gco import cut_grid_graph
 
-    edges, whole = energy.edges, np.int32
-    start = energy.unary.argmin(axis=1).astype(whole)
-    costs = (energy.weights.astype(whole), energy.unary.astype(whole), energy.table.astype(whole))
-    return cut_general_graph(edges, *costs, n_iter=-1, algorithm="expansion", init_labels=start)
+    across, down = weights[0, :, :-1], weights[1, :-1]
+    labels = cut_grid_graph(*(costs.astype(np.int32) for costs in (unary, table, down, across)), n_iter=-1)
+    return np.asarray(labels).ravel()
 
 
 def timed(task, repeats):
@@ -140,7 +139,10 @@ def compare_expansion(name, kind, unary, weights, metric, repeats):
     else:
         theirs, labels = np.nan, None
     row += _peer_columns(energy, seconds, theirs, labels)
-    theirs, labels = timed(lambda: gco_expansion(energy), repeats) if HAVE_GCO and energy.table.ndim == 2 else (np.nan, None)
+    theirs, labels = np.nan, None
+    if HAVE_GCO and energy.table.ndim == 2:
+        factors = np.ones_like(weights) if kind == "weights 1" else weights
+        theirs, labels = timed(lambda: gco_expansion(unary, energy.table, factors), repeats)
     row += _peer_columns(energy, seconds, theirs, labels)
     print(row, flush=True)
     return row
@@ -166,7 +168,7 @@ def expansions(folder, repeats):
         "Stereo pairs of 384 x 288 pixels and 16 labels (tsukuba), 450 x 375 and 60 (teddy); colour differences and truncated "
         "linear distances on 4 neighbours. Start: the cheapest label of every pixel; labels in their order. *Weights 1* against "
         "`maxflow.fastmin.aexpansion_grid`, which knows no weights; *weights by gradient* against a loop in numpy over its cuts. "
-        "gco takes integers, from the same start, as a general graph."
+        "gco takes integers, as a grid with weights, and starts from label 0 everywhere."
     )
     return "\n\n".join(["## Alpha-expansion", text, markdown(header, [row for row in rows if row])])
 
@@ -275,11 +277,11 @@ def bytes_per_node(make, n):
     """Growth of the resident memory of a process of its own that makes a graph and solves it."""
 
     def resident():
+        # What the heap keeps of arrays that are gone counts neither before nor after.
+        ctypes.CDLL(None).malloc_trim(0)
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
     def measure(answer):
-        # What the heap has left of earlier graphs would be taken first.
-        ctypes.CDLL(None).malloc_trim(0)
         before = resident()
         graph = make()
         (graph.solve if isinstance(graph, FlowGraph) else graph.maxflow)()
