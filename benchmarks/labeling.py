@@ -1,15 +1,20 @@
-"""Maximum flows and alpha-expansion against PyMaxflow. ``python -m benchmarks.labeling``.
+"""Maximum flows and alpha-expansion against PyMaxflow and gco. ``python -m benchmarks.labeling``.
 
-PyMaxflow is under the GPL and no dependency of this project: ``pip install PyMaxflow`` by hand to have it in the table. The
-stereo pairs of the Middlebury benchmark are read from ``--data``, a directory with ``stereo_tsukuba`` and ``stereo_teddy``.
+The peers are no dependencies of this project, PyMaxflow being under the GPL and gco for research only: ``pip install
+'maxmargin[peers]'`` to have them in the table. The stereo pairs of the Middlebury benchmark are read from ``--data``, a directory
+with ``stereo_tsukuba`` and ``stereo_teddy``.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import multiprocessing
 import time
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +24,7 @@ from maxmargin.labeling import Energy, Metric, minimize
 from maxmargin.labeling.energy import grid_edges
 
 HAVE_PEER = find_spec("maxflow") is not None
+HAVE_GCO = find_spec("gco") is not None
 RESULTS = Path(__file__).parent / "results" / "labeling.md"
 # Name, shape, neighbours, largest coupling.
 FLOWS = (
@@ -60,27 +66,30 @@ def stereo_energy(folder, name):
     return np.minimum(unary, limit), weights, metric
 
 
+def expansion_cut(energy, labels, alpha):
+    """What label alpha costs more at every node, and arcs of equal capacity both ways: half of what mixed pairs cost more."""
+    nodes, (a, b) = np.arange(energy.n_nodes), energy.edges.T
+    # Half the surplus of B + C over A + D goes to each arc, the rest to the nodes.
+    A, B = energy.table[labels[a], labels[b]], energy.table[labels[a], alpha]
+    C, D = energy.table[alpha, labels[b]], energy.table[alpha, alpha]
+    take = energy.unary[:, alpha] - energy.unary[nodes, labels]
+    take = take + np.bincount(a, energy.weights * (C + D - A - B) / 2, energy.n_nodes)
+    take = take + np.bincount(b, energy.weights * (B + D - A - C) / 2, energy.n_nodes)
+    return take, energy.weights * (B + C - A - D) / 2
+
+
 def peer_expansion(energy):
     """Alpha-expansion with PyMaxflow's graphs and bulk calls for energies whose edges have weights, which its own lacks."""
     import maxflow
 
     labels, n = energy.unary.argmin(axis=1), energy.n_nodes
     a, b = energy.edges.T
-    value, nodes = energy.energy(labels), np.arange(energy.n_nodes)
+    value, nodes = energy.energy(labels), np.arange(n)
     improved = True
     while improved:
         improved = False
         for alpha in range(energy.n_labels):
-            # Of what a pair costs, half the surplus of B + C over A + D goes to each arc, the rest to the nodes.
-            A, B = energy.table[labels[a], labels[b]], energy.table[labels[a], alpha]
-            C, D = energy.table[alpha, labels[b]], energy.table[alpha, alpha]
-            take = energy.unary[:, alpha] - energy.unary[nodes, labels]
-            take = (
-                take
-                + np.bincount(a, energy.weights * (C + D - A - B) / 2, n)
-                + np.bincount(b, energy.weights * (B + D - A - C) / 2, n)
-            )
-            arcs = energy.weights * (B + C - A - D) / 2
+            take, arcs = expansion_cut(energy, labels, alpha)
             graph = maxflow.Graph[float](n, len(a))
             graph.add_nodes(n)
             graph.add_edges(a, b, arcs, arcs)
@@ -90,6 +99,15 @@ def peer_expansion(energy):
             if energy.energy(moved) < value - 1e-9 * max(1.0, abs(value)):
                 labels, value, improved = moved, energy.energy(moved), True
     return labels
+
+
+def gco_expansion(unary, table, weights):
+    """By gco's grids, in integers, which the costs here are; its start is label 0 everywhere."""
+    from gco import cut_grid_graph
+
+    across, down = weights[0, :, :-1], weights[1, :-1]
+    labels = cut_grid_graph(*(costs.astype(np.int32) for costs in (unary, table, down, across)), n_iter=-1)
+    return np.asarray(labels).ravel()
 
 
 def timed(task, repeats):
@@ -120,13 +138,20 @@ def compare_expansion(name, kind, unary, weights, metric, repeats):
         theirs, labels = timed(lambda: peer_expansion(energy), repeats)
     else:
         theirs, labels = np.nan, None
-    row += (
-        ["", "", ""]
-        if labels is None
-        else [f"{theirs:.2f} s", f"{energy.energy(labels.astype(int)):,.0f}", f"{seconds / theirs:.2f}"]
-    )
+    row += _peer_columns(energy, seconds, theirs, labels)
+    theirs, labels = np.nan, None
+    if HAVE_GCO and energy.table.ndim == 2:
+        factors = np.ones_like(weights) if kind == "weights 1" else weights
+        theirs, labels = timed(lambda: gco_expansion(unary, energy.table, factors), repeats)
+    row += _peer_columns(energy, seconds, theirs, labels)
     print(row, flush=True)
     return row
+
+
+def _peer_columns(energy, seconds, theirs, labels):
+    if labels is None:
+        return [""] * 3
+    return [f"{theirs:.2f} s", f"{energy.energy(labels.astype(int)):,.0f}", f"{seconds / theirs:.2f}"]
 
 
 def expansions(folder, repeats):
@@ -138,52 +163,145 @@ def expansions(folder, repeats):
             compare_expansion(name, kind, *terms, repeats) for kind in ("weights 1", "weights by gradient", "a table per edge")
         ]
     header = ["energy", "ours", "cuts", "our energy", "PyMaxflow", "its energy", "ours / PyMaxflow"]
+    header += ["gco", "its energy", "ours / gco"]
     text = (
         "Stereo pairs of 384 x 288 pixels and 16 labels (tsukuba), 450 x 375 and 60 (teddy); colour differences and truncated "
         "linear distances on 4 neighbours. Start: the cheapest label of every pixel; labels in their order. *Weights 1* against "
-        "`maxflow.fastmin.aexpansion_grid`, which knows no weights; *weights by gradient* against a loop in numpy over its cuts."
+        "`maxflow.fastmin.aexpansion_grid`, which knows no weights; *weights by gradient* against a loop in numpy over its cuts. "
+        "gco takes integers, as a grid with weights, and starts from label 0 everywhere."
     )
     return "\n\n".join(["## Alpha-expansion", text, markdown(header, [row for row in rows if row])])
 
 
-def make_flow(shape, connectivity, strength):
+@dataclass
+class Flow:
+    """A flow problem: terminals of shape (2, n), arcs of the same capacity both ways; where in a grid's steps they are."""
+
+    n: int
+    edges: Any
+    terminals: Any
+    arcs: Any
+    grid: Any = None
+    inside: Any = None
+
+    def ours(self):
+        """A grid without a list of edges, or a general graph."""
+        if self.grid is None:
+            graph = FlowGraph(self.n, self.edges)
+            capacities = self.arcs
+        else:
+            graph = FlowGraph.grid(*self.grid)
+            capacities = np.zeros(graph.n_edges)
+            capacities[self.inside] = self.arcs
+        graph.add_terminals(*self.terminals)
+        graph.add_capacities(capacities, capacities)
+        return graph
+
+    def peer(self):
+        """By the bulk calls."""
+        import maxflow
+
+        graph = maxflow.Graph[float](self.n, len(self.edges))
+        graph.add_nodes(self.n)
+        graph.add_edges(self.edges[:, 0], self.edges[:, 1], self.arcs, self.arcs)
+        graph.add_grid_tedges(np.arange(self.n), *self.terminals)
+        return graph
+
+
+def random_grid(shape, connectivity, strength):
     """Integer terminals 0..100 and arcs 0..strength, as floats."""
     rng = np.random.default_rng(0)
     edges, inside = grid_edges(shape, connectivity)
     n = int(np.prod(shape))
     terminals = rng.integers(0, 101, (2, n)).astype(float)
-    arcs = rng.integers(0, strength + 1, len(edges)).astype(float)
-    return edges, inside, terminals, arcs
+    return Flow(n, edges, terminals, rng.integers(0, strength + 1, len(edges)).astype(float), (shape, connectivity), inside)
 
 
-def our_flow(shape, connectivity, inside, terminals, arcs):
-    """Without a list of edges."""
-    graph = FlowGraph.grid(shape, connectivity)
-    capacities = np.zeros(graph.n_edges)
-    capacities[inside] = arcs
-    graph.add_terminals(*terminals)
-    graph.add_capacities(capacities, capacities)
-    return graph
+def photo(connectivity):
+    """Scikit-image's astronaut in two regions: distances to two mean colours, edges that cost less where colours differ."""
+    from skimage import data
+
+    colours = data.astronaut().astype(float)
+    shape, flat = colours.shape[:2], colours.reshape(-1, 3)
+    means = flat[[int(flat.sum(axis=1).argmin()), int(flat.sum(axis=1).argmax())]]
+    for _ in range(10):
+        distances = np.square(flat[:, None] - means).sum(axis=2)
+        nearest = distances.argmin(axis=1)
+        means = np.stack([flat[nearest == k].mean(axis=0) for k in (0, 1)])
+    edges, inside = grid_edges(shape, connectivity)
+    contrast = np.square(flat[edges[:, 0]] - flat[edges[:, 1]]).sum(axis=1)
+    scale = distances.mean()
+    return Flow(len(flat), edges, distances.T / scale, np.exp(-contrast / (2 * contrast.mean())), (shape, connectivity), inside)
 
 
-def peer_flow(edges, terminals, arcs):
-    """By the bulk calls."""
-    import maxflow
-
-    graph = maxflow.Graph[float](terminals.shape[1], len(edges))
-    graph.add_nodes(terminals.shape[1])
-    graph.add_edges(edges[:, 0], edges[:, 1], arcs, arcs)
-    graph.add_grid_tedges(np.arange(terminals.shape[1]), *terminals)
-    return graph
+def random_sparse(n, degree):
+    """Edges between random nodes."""
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, n, (n * degree // 2, 2)).astype(np.int32)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    return Flow(n, edges, rng.integers(0, 101, (2, n)).astype(float), rng.integers(0, 31, len(edges)).astype(float))
 
 
-def resolve_times(graph, peer, n, repeats):
+def similar_pixels():
+    """A quarter of the photo's pixels, joined to the eight most similar in colour and place."""
+    from scipy.spatial import cKDTree
+    from skimage import data
+
+    colours = data.astronaut()[::2, ::2].astype(float)
+    places = np.stack(np.indices(colours.shape[:2]), axis=2)
+    points = np.concatenate([colours, places], axis=2).reshape(-1, 5)
+    near = cKDTree(points).query(points, k=9)[1][:, 1:]
+    edges = np.stack([np.repeat(np.arange(len(points)), 8), near.ravel()], axis=1)
+    edges = np.unique(np.sort(edges, axis=1), axis=0).astype(np.int32)
+    grey = colours.mean(axis=2).ravel() / 255
+    distance = np.square(points[edges[:, 0]] - points[edges[:, 1]]).sum(axis=1)
+    terminals = np.stack([np.abs(grey - 0.2), np.abs(grey - 0.7)])
+    return Flow(len(points), edges, terminals, 0.3 * np.exp(-distance / (2 * distance.mean())))
+
+
+def sweep(folder):
+    """The flow problems of the first sweep of expansions on tsukuba."""
+    unary, weights, metric = stereo_energy(folder, "tsukuba")
+    energy = Energy.grid(unary, metric, weights=weights)
+    inside, labels, problems = grid_edges(energy.shape, 4)[1], energy.unary.argmin(axis=1), []
+    for alpha in range(energy.n_labels):
+        take, arcs = expansion_cut(energy, labels, alpha)
+        terminals = np.stack([np.maximum(0, -take), np.maximum(0, take)])
+        problems.append(Flow(energy.n_nodes, energy.edges, terminals, arcs, (energy.shape, 4), inside))
+        moved = np.where(problems[-1].ours().solve().source_side.ravel(), alpha, labels)
+        labels = moved if energy.energy(moved) < energy.energy(labels) else labels
+    return problems
+
+
+def bytes_per_node(make, n):
+    """Growth of the resident memory of a process of its own that makes a graph and solves it."""
+
+    def resident():
+        # What the heap keeps of arrays that are gone counts neither before nor after.
+        ctypes.CDLL(None).malloc_trim(0)
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    def measure(answer):
+        before = resident()
+        graph = make()
+        (graph.solve if isinstance(graph, FlowGraph) else graph.maxflow)()
+        answer.put((resident() - before) / n)
+
+    answer = multiprocessing.get_context("fork").Queue()
+    process = multiprocessing.get_context("fork").Process(target=measure, args=(answer,))
+    process.start()
+    found = answer.get()
+    process.join()
+    return f"{found:.0f}"
+
+
+def resolve_times(graph, peer, n, most, repeats):
     """Seconds of another solve after 1 % of the terminals have changed, of both; the values must agree."""
     rng = np.random.default_rng(1)
     ours, theirs = np.inf, np.inf
     for _ in range(repeats):
         nodes = rng.choice(n, n // 100, replace=False)
-        more = rng.integers(0, 40, (2, len(nodes))).astype(float)
+        more = rng.integers(0, 40, (2, len(nodes))) * (most / 40)
         start = time.thread_time()
         graph.add_terminals(*more, nodes=nodes)
         value = graph.solve().value
@@ -203,34 +321,48 @@ def resolve_times(graph, peer, n, repeats):
     return ours, theirs
 
 
-def compare_flow(name, shape, connectivity, strength, repeats):
-    """One row."""
-    edges, inside, terminals, arcs = make_flow(shape, connectivity, strength)
-    graph, n = our_flow(shape, connectivity, inside, terminals, arcs), terminals.shape[1]
-    value, peer = graph.solve().value, None
-    tasks = {"ours": lambda: our_flow(shape, connectivity, inside, terminals, arcs).solve()}
-    if HAVE_PEER:
-        peer = peer_flow(edges, terminals, arcs)
-        if not np.isclose(peer.maxflow(), value, rtol=1e-9):
-            raise AssertionError(f"values differ on {name}")
-        tasks["peer"] = lambda: peer_flow(edges, terminals, arcs).maxflow()
-    times = best_times(tasks, repeats)
-    again, peer_again = resolve_times(graph, peer, n, repeats)
-    row = [name, f"{times['ours'] * 1e3:.0f} ms", f"{times['ours'] / times['peer']:.2f}" if HAVE_PEER else ""]
-    row += [f"{again * 1e3:.1f} ms", f"{again / times['ours']:.2f}", f"{again / peer_again:.2f}" if HAVE_PEER else ""]
-    row += [f"{graph.n_bytes / n:.0f}"]
+def compare_flow(name, problems, repeats):
+    """One row; of several problems their sum, without another solve."""
+    ours = theirs = 0.0
+    for flow in problems:
+        tasks = {"ours": lambda flow=flow: flow.ours().solve()}
+        if HAVE_PEER:
+            if not np.isclose(flow.peer().maxflow(), flow.ours().solve().value, rtol=1e-9):
+                raise AssertionError(f"values differ on {name}")
+            tasks["peer"] = lambda flow=flow: flow.peer().maxflow()
+        times = best_times(tasks, repeats)
+        ours, theirs = ours + times["ours"], theirs + times.get("peer", np.nan)
+    row = [name, f"{ours * 1e3:.0f} ms", f"{ours / theirs:.2f}" if HAVE_PEER else ""]
+    flow = problems[0]
+    if len(problems) == 1:
+        graph, peer = flow.ours(), flow.peer() if HAVE_PEER else None
+        graph.solve()
+        if peer is not None:
+            peer.maxflow()
+        again, peer_again = resolve_times(graph, peer, flow.n, flow.terminals.max() * 0.4, repeats)
+        row += [f"{again * 1e3:.1f} ms", f"{again / ours:.2f}", f"{again / peer_again:.2f}" if HAVE_PEER else ""]
+    else:
+        row += [""] * 3
+    row += [bytes_per_node(flow.ours, flow.n), bytes_per_node(flow.peer, flow.n) if HAVE_PEER else ""]
     print(row, flush=True)
     return row
 
 
-def flows(repeats):
+def flows(folder, repeats):
     """One row per graph."""
-    rows = [compare_flow(*flow, repeats) for flow in FLOWS]
-    header = ["grid", "ours", "ours / PyMaxflow", "again", "again / fresh", "again / PyMaxflow, reuse_trees", "bytes per node"]
+    problems = {name: [random_grid(*how)] for name, *how in FLOWS}
+    problems |= {f"photo, 512 x 512, {k} neighbours": [photo(k)] for k in (4, 8)}
+    problems["tsukuba, the 16 cuts of a sweep"] = sweep(folder)
+    problems["random, 100,000 nodes, 8 neighbours"] = [random_sparse(100_000, 8)]
+    problems["similar pixels of a photo, 65,536 nodes"] = [similar_pixels()]
+    rows = [compare_flow(name, some, repeats) for name, some in problems.items()]
+    header = ["graph", "ours", "ours / PyMaxflow", "again", "again / fresh", "again / PyMaxflow, reuse_trees"]
+    header += ["bytes per node", "PyMaxflow's"]
     text = (
-        "Random integer terminals 0..100 and couplings 0..40 (weak), 0..200 (strong), 0..60 (others), as float64. Times include "
-        "making the graph from arrays; *again* is another solve after terminals of 1 % of the nodes have changed, without the "
-        "time PyMaxflow needs to mark these nodes one by one."
+        "Random integer terminals 0..100 and couplings 0..40 (weak), 0..200 (strong), 0..60 (other grids), 0..30 (random graph), "
+        "as float64; scikit-image's astronaut, in two regions by colour. Times include making the graph from arrays; *again* is "
+        "another solve after terminals of 1 % of the nodes have changed, without the time PyMaxflow needs to mark these nodes "
+        "one by one. Memory is what a process grows by that makes the graph and solves it once."
     )
     return "\n\n".join(["## Maximum flows", text, markdown(header, rows)])
 
@@ -241,10 +373,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the stereo pairs")
     parser.add_argument("--only", choices=["flows", "expansion"], help="one of the tables")
     options = parser.parse_args()
-    if not HAVE_PEER:
-        print("PyMaxflow is not installed, its columns stay empty; it is GPL and optional: pip install PyMaxflow")
+    if not (HAVE_PEER and HAVE_GCO):
+        print("PyMaxflow or gco is not installed, its columns stay empty: pip install 'maxmargin[peers]'")
     for name, section in (
-        ("flows", lambda: flows(options.repeats)),
+        ("flows", lambda: flows(options.data, options.repeats)),
         ("expansion", lambda: expansions(options.data, options.repeats)),
     ):
         if options.only in (None, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -13,25 +14,7 @@ from scipy.sparse import coo_array
 
 from benchmarks.datasets import find
 from benchmarks.timing import best_times, markdown, write_report
-from maxmargin.labeling import Energy, Metric, trws
-
-
-def read_uai(text: str) -> Energy:
-    """The energy, minus logarithms of potentials, of a pairwise Markov field whose variables all have as many states."""
-    words = iter(text.split())
-    assert next(words) == "MARKOV"
-    states = [int(next(words)) for _ in range(int(next(words)))]
-    scopes = [[int(next(words)) for _ in range(int(next(words)))] for _ in range(int(next(words)))]
-    assert len(set(states)) == 1 and max(map(len, scopes)) <= 2
-    unary, edges, tables = np.zeros((len(states), states[0])), [], []
-    for scope in scopes:
-        costs = -np.log([float(next(words)) for _ in range(int(next(words)))])
-        if len(scope) == 1:
-            unary[scope[0]] += costs
-        else:
-            edges.append(scope)
-            tables.append(costs.reshape(states[0], states[0]))
-    return Energy(unary, edges, np.array(tables))
+from maxmargin.labeling import Energy, Metric, read_uai, trws
 
 
 def relaxed(energy: Energy) -> float:
@@ -92,9 +75,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="timings per entry; the best counts")
     options = parser.parse_args()
-    with zipfile.ZipFile(find("uai_grids_segmentation", "uai_grids_segmentation.zip")) as archive:
+    with (
+        zipfile.ZipFile(find("uai_grids_segmentation", "uai_grids_segmentation.zip")) as archive,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         names = sorted(name for name in archive.namelist() if name.endswith(".uai"))
-        rows = [instance(Path(name).stem, read_uai(archive.read(name).decode())) for name in names]
+        rows = [instance(Path(name).stem, read_uai(archive.extract(name, folder))) for name in names]
     header = ["instance", "relaxation (HiGHS)", "minus TRW-S's bound", "energy found", "relaxation tight", "sweeps", "ms"]
     text = (
         "UAI 2014 instances. TRW-S ends where three sweeps have raised the bound by less than 1e-12 of it. The relaxation is "

@@ -83,7 +83,7 @@ class Flow {
             const std::lock_guard<std::mutex> alone(busy_);
             network_->visit([&](auto& flow) {
                 flow.solve();
-                flow.with_other_sides(nodes.data(), nodes.size(), [&](std::size_t k, Real cost) { costs.data[k] = cost; });
+                flow.with_other_sides(nodes.data(), nodes.size(), [&](std::size_t k, Real cost, const auto&) { costs.data[k] = cost; });
             });
         }
         return costs.array;

@@ -1,9 +1,14 @@
 // Python face of moves: arrays in, labels changed in place, interpreter lock released.
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "labeling/moves.hpp"
@@ -12,13 +17,14 @@ using namespace maxmargin::labeling;
 
 namespace {
 
+using Shape = std::array<NodeIndex, 3>;
 using Labels = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The arrays are not copied; they are kept as long as the moves. One call at a time, from whichever thread.
 class MoveMaker {
   public:
     MoveMaker(Input<double, nb::ndim<2>> unary, Input<std::int32_t, nb::shape<-1, 2>> edges, Input<double> tables, InputVector<double> weights, Int32s members,
-              Int64s offsets, InputVector<double> mixed, std::optional<Input<double, nb::ndim<2>>> uniform)
+              Int64s offsets, InputVector<double> mixed, std::optional<Input<double, nb::ndim<2>>> uniform, std::optional<Shape> shape, std::vector<Shape> steps)
         : unary_(unary), edges_(edges), tables_(tables), weights_(weights), members_(members), offsets_(offsets), mixed_(mixed), uniform_(uniform) {
         const std::size_t n_labels = unary.shape(1), n_edges = edges.shape(0);
         require(tables.ndim() == 2 || tables.ndim() == 3, "tables must have shape (L, L) or (E, L, L)");
@@ -39,6 +45,10 @@ class MoveMaker {
         energy.unary = unary.data();
         energy.edges = edges.data();
         energy.n_edges = static_cast<std::int64_t>(n_edges);
+        if (shape) {
+            energy.grid = maxmargin::structures::Grid{*shape, std::move(steps)};
+            require(energy.grid->n_nodes() == energy.n_nodes && energy.grid->n_edges() == energy.n_edges, "the grid must have these nodes and edges");
+        }
         energy.tables = tables.data();
         energy.own_tables = own;
         energy.weights = weights.data();
@@ -97,9 +107,9 @@ class MoveMaker {
 void bind_moves(nb::module_& m) {
     nb::class_<MoveMaker>(m, "Moves")
         .def(nb::init<Input<double, nb::ndim<2>>, Input<std::int32_t, nb::shape<-1, 2>>, Input<double>, InputVector<double>, Int32s, Int64s, InputVector<double>,
-                      std::optional<Input<double, nb::ndim<2>>>>(),
+                      std::optional<Input<double, nb::ndim<2>>>, std::optional<Shape>, std::vector<Shape>>(),
              "unary"_a.noconvert(), "edges"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "members"_a.noconvert(), "offsets"_a.noconvert(),
-             "mixed"_a.noconvert(), "uniform"_a.none().noconvert())
+             "mixed"_a.noconvert(), "uniform"_a.none().noconvert(), "shape"_a.none() = nb::none(), "steps"_a = std::vector<Shape>{})
         .def("expand", &MoveMaker::expand, "alpha"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
         .def("swap", &MoveMaker::swap, "alpha"_a, "beta"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
         .def("best_of_two", &MoveMaker::best_of_two, "labels"_a.noconvert())

@@ -16,8 +16,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "numeric/compensated_sum.hpp"
@@ -35,8 +37,10 @@ struct PottsEnergy {
     const double* unary = nullptr;  // infinite: forbidden
     const NodeIndex* edges = nullptr;
     std::int64_t n_edges = 0;
+    std::optional<structures::Grid> grid;  // of which these are the edges, step by step
     const double* tables = nullptr;  // one, or one for every edge
     bool own_tables = false;
+    bool zero_diagonals = false, symmetric = false;  // of tables of every edge: what need not be read, and what may be read once
     const double* weights = nullptr;
     // Weights of cliques are in their costs already.
     std::int64_t n_cliques = 0;
@@ -47,8 +51,13 @@ struct PottsEnergy {
 
     double unary_cost(NodeIndex i, Label l) const { return unary[static_cast<std::size_t>(i) * labels() + static_cast<std::size_t>(l)]; }
     double pair_cost(std::int64_t e, Label a, Label b) const {
-        const std::size_t at = static_cast<std::size_t>(a) * labels() + static_cast<std::size_t>(b);
-        return weights[e] * tables[own_tables ? static_cast<std::size_t>(e) * labels() * labels() + at : at];
+        if (own_tables) return a == b && zero_diagonals ? 0.0 : weights[e] * *own_entry(e, a, b);
+        return weights[e] * tables[static_cast<std::size_t>(a) * labels() + static_cast<std::size_t>(b)];
+    }
+    // Where tables of every edge have it.
+    const double* own_entry(std::int64_t e, Label a, Label b) const {
+        if (symmetric && a > b) std::swap(a, b);
+        return tables + (static_cast<std::size_t>(e) * labels() + static_cast<std::size_t>(a)) * labels() + static_cast<std::size_t>(b);
     }
     double uniform_cost(std::int64_t c, Label l) const { return uniform ? uniform[static_cast<std::size_t>(c) * labels() + static_cast<std::size_t>(l)] : 0.0; }
     // `label(i)` of a node; only the members' are asked for.
@@ -70,6 +79,7 @@ class Moves {
         zero_.resize(n);
         one_.resize(n);
         cost_.resize(at(network_.n_nodes()));
+        look_at_tables(energy_);
         quantum_ = quantum_of(energy);
         flow_of_.resize(energy.labels());
     }
@@ -124,6 +134,7 @@ class Moves {
     // The nodes, then two for every clique of three members or more. The edges, then the cliques of two, then from every member of a
     // larger clique to its first auxiliary node and from the second one to every member.
     static structures::FlowNetwork<double> network_of(const PottsEnergy& energy) {
+        if (energy.n_cliques == 0 && energy.grid) return structures::FlowNetwork<double>(*energy.grid);
         if (energy.n_cliques == 0) return {energy.n_nodes, energy.edges, energy.n_edges};
         std::vector<NodeIndex> edges(energy.edges, energy.edges + 2 * energy.n_edges);
         for (std::int64_t c = 0; c < energy.n_cliques; ++c)
@@ -140,10 +151,22 @@ class Moves {
         return {n_nodes, edges.data(), static_cast<std::int64_t>(edges.size() / 2)};
     }
 
+    static void look_at_tables(PottsEnergy& energy) {
+        energy.zero_diagonals = energy.symmetric = energy.own_tables;
+        const std::size_t n = energy.labels();
+        for (std::int64_t e = 0; e < energy.n_edges && (energy.zero_diagonals || energy.symmetric); ++e) {
+            const double* table = energy.tables + static_cast<std::size_t>(e) * n * n;
+            for (std::size_t a = 0; a < n; ++a) {
+                energy.zero_diagonals = energy.zero_diagonals && table[a * n + a] == 0;
+                for (std::size_t b = 0; energy.symmetric && b < a; ++b) energy.symmetric = table[a * n + b] == table[b * n + a];
+            }
+        }
+    }
+
     // The last flow of a label, or one without any; null if there is no room.
     std::vector<double>* kept_flow(Label alpha) {
         std::vector<double>& kept = flow_of_[static_cast<std::size_t>(alpha)];
-        const auto size = static_cast<std::size_t>(network_.n_edges());
+        const auto size = static_cast<std::size_t>(n_arcs());
         if (kept.empty() && size * sizeof(double) <= kMemory - memory_) {
             kept.assign(size, 0.0);
             memory_ += size * sizeof(double);
@@ -194,11 +217,9 @@ class Moves {
         }
         if (!any) return 0;
         network_.visit([&](const auto& flow) {
-            const auto& layout = flow.layout();
-            for (std::int64_t e = 0; e < energy_.n_edges; ++e) {
-                const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
+            network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto) {
                 if (changed_[at(a)] | changed_[at(b)]) change.add(energy_.pair_cost(e, chosen(a), chosen(b)) - energy_.pair_cost(e, labels[a], labels[b]));
-            }
+            });
         });
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c)
             change.add(energy_.clique_cost(c, [&](NodeIndex i) { return chosen(i); }) - energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
@@ -211,11 +232,7 @@ class Moves {
     void each_term(const Use& use, const Label* labels) const {
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) use(energy_.unary_cost(i, labels[i]));
         network_.visit([&](const auto& flow) {
-            const auto& layout = flow.layout();
-            for (std::int64_t e = 0; e < energy_.n_edges; ++e) {
-                const NodeIndex a = layout.tail(e);
-                use(energy_.pair_cost(e, labels[a], labels[layout.head(a, layout.slot(e))]));
-            }
+            network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto) { use(energy_.pair_cost(e, labels[a], labels[b])); });
         });
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) use(energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
     }
@@ -229,10 +246,10 @@ class Moves {
             if (is_free(i)) cost_[at(i)] = rounded(energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]));
         return network_.visit([&](auto& flow) {
             flow.clear();
-            for (std::int64_t e = 0; e < energy_.n_edges; ++e) {
-                if (energy_.own_tables && e + kAhead < energy_.n_edges) fetch(flow.layout(), e + kAhead);
-                add_pair(flow, e, truncate, [&](Label a, Label b) { return energy_.pair_cost(e, a, b); });
-            }
+            network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
+                if (energy_.own_tables && e + kAhead < energy_.n_edges) fetch(e + kAhead);
+                add_pair(flow, e, a, b, slot, truncate, [&](Label l, Label k) { return energy_.pair_cost(e, l, k); });
+            });
             add_cliques(flow, truncate);
             for (std::size_t i = 0; i < cost_.size(); ++i) flow.add_terminals(static_cast<NodeIndex>(i), 0, cost_[i]);
             const double value = flow.solve();
@@ -245,14 +262,15 @@ class Moves {
 
     template <class Flow>
     void keep(const Flow& flow, std::vector<double>& kept) const {
-        const auto& layout = flow.layout();
         const std::int64_t n_pairs = energy_.n_edges + n_pair_cliques();
-        for (std::int64_t e = 0; e < static_cast<std::int64_t>(kept.size()); ++e) {
-            const auto [there, back] = flow.residuals(layout.tail(e), layout.slot(e));
+        network_.each_edge(flow, n_arcs(), [&](std::int64_t e, NodeIndex a, NodeIndex, auto slot) {
+            const auto [there, back] = flow.residuals(a, slot);
             // Pairs began with the same capacity in both directions, arcs of auxiliary nodes with none on the way back.
             kept[static_cast<std::size_t>(e)] = e < n_pairs ? 0.5 * (back - there) : back;
-        }
+        });
     }
+    // Edges and those of auxiliary nodes.
+    std::int64_t n_arcs() const { return energy_.grid && energy_.n_cliques == 0 ? energy_.n_edges : network_.n_edges(); }
     std::int64_t n_pair_cliques() const {
         std::int64_t count = 0;
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) count += is_pair(energy_.size(c));
@@ -260,12 +278,11 @@ class Moves {
     }
 
     // Entries of a table that will be asked for soon; tables of every edge do not fit into caches.
-    template <class Layout>
-    void fetch(const Layout& layout, std::int64_t e) const {
+    void fetch(std::int64_t e) const {
 #if defined(__GNUC__)
-        const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
+        const NodeIndex a = energy_.edges[2 * e], b = energy_.edges[2 * e + 1];
         const auto entry = [&](Label l, Label k) {
-            __builtin_prefetch(energy_.tables + (static_cast<std::size_t>(e) * energy_.labels() + static_cast<std::size_t>(l)) * energy_.labels() + static_cast<std::size_t>(k));
+            if (l != k || !energy_.zero_diagonals) __builtin_prefetch(energy_.own_entry(e, l, k));
         };
         entry(zero_[at(a)], zero_[at(b)]);
         entry(zero_[at(a)], one_[at(b)]);
@@ -276,7 +293,7 @@ class Moves {
 
     // Capacities of the arcs of edge e, less the flow to begin with, which its ends account for.
     template <class Flow>
-    void add_arcs(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, double forward, double backward) {
+    void add_arcs(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, double forward, double backward) {
         if (begin_with_) {
             const double start = std::min(std::max(begin_with_[e], -backward), forward);
             forward -= start;
@@ -284,15 +301,13 @@ class Moves {
             cost_[at(a)] += start;
             cost_[at(b)] -= start;
         }
-        if (!flow.add_capacities(a, flow.layout().slot(e), forward, backward)) throw std::logic_error("an arc was given a negative capacity");
+        flow.begin_with_capacities(a, slot, forward, backward);
     }
 
     // cost(t_a, t_b) = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
     // turned around, which makes shorter paths: both directions have the same capacity.
     template <class Flow, class Cost>
-    void add_pair(Flow& flow, std::int64_t e, bool truncate, const Cost& cost) {
-        const auto& layout = flow.layout();
-        const NodeIndex a = layout.tail(e), b = layout.head(a, layout.slot(e));
+    void add_pair(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, bool truncate, const Cost& cost) {
         const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
         if (a0 == a1) {
             if (b0 != b1) cost_[at(b)] += rounded(cost(a0, b1) - cost(a0, b0));
@@ -314,7 +329,7 @@ class Moves {
         const double half = rounded(0.5 * weight);
         cost_[at(a)] += rounded(D - B + 0.5 * weight);
         cost_[at(b)] += rounded(B - A - 0.5 * weight);
-        add_arcs(flow, e, a, b, half, half);
+        add_arcs(flow, e, a, b, slot, half, half);
     }
 
     // A clique that costs c0 if no free member takes its label one, c1 if all do, and m >= c0, c1 otherwise, costs
@@ -333,7 +348,9 @@ class Moves {
                 continue;
             }
             if (is_pair(end - begin)) {
-                add_pair(flow, pair++, truncate, [&](Label a, Label b) { return a == b ? energy_.uniform_cost(c, a) : energy_.mixed[c]; });
+                add_pair(flow, pair, energy_.members[begin], energy_.members[begin + 1], flow.layout().slot(pair), truncate,
+                         [&](Label a, Label b) { return a == b ? energy_.uniform_cost(c, a) : energy_.mixed[c]; });
+                ++pair;
                 continue;
             }
             const double none = rounded(energy_.mixed[c] - energy_.clique_cost(c, [&](NodeIndex i) { return zero_[at(i)]; }));
@@ -347,8 +364,8 @@ class Moves {
                     const NodeIndex i = energy_.members[m];
                     if (!is_free(i)) continue;
                     const std::int64_t e = arc + 2 * (m - begin);
-                    if (none > 0) add_arcs(flow, e, i, auxiliary, none, 0);
-                    if (all > 0) add_arcs(flow, e + 1, auxiliary + 1, i, all, 0);
+                    if (none > 0) add_arcs(flow, e, i, auxiliary, flow.layout().slot(e), none, 0);
+                    if (all > 0) add_arcs(flow, e + 1, auxiliary + 1, i, flow.layout().slot(e + 1), all, 0);
                 }
             }
             arc += 2 * (end - begin);

@@ -67,7 +67,7 @@ class BinaryComponents {
                 for (std::size_t t = 0; t < part.n_nodes; ++t) asked_[t] = static_cast<Index>(t);
                 part.flow->visit([&](auto& flow) {
                     // Rounding is not to make the best label look like another one.
-                    flow.with_other_sides(asked_.data(), asked_.size(), [&](std::size_t t, double cost) { costs[part.node + t] = std::max(0.0, cost); });
+                    flow.with_other_sides(asked_.data(), asked_.size(), [&](std::size_t t, double cost, const auto&) { costs[part.node + t] = std::max(0.0, cost); });
                 });
                 continue;
             }
@@ -95,11 +95,10 @@ class BinaryComponents {
             }
             if (asked_.empty()) continue;
             part.flow->visit([&](auto& flow) {
-                flow.with_other_sides(asked_.data(), asked_.size(), [&](std::size_t a, double) {
-                    const auto t = static_cast<std::size_t>(asked_[a]);
-                    std::uint8_t* row = labelings + part.row + t * k;
-                    read(flow, k, row);
-                    row[t] = wanted[part.node + t];
+                flow.with_other_sides(asked_.data(), asked_.size(), [&](std::size_t a, double, const std::vector<Index>& over) {
+                    std::uint8_t* row = labelings + part.row + static_cast<std::size_t>(asked_[a]) * k;
+                    std::copy(own, own + k, row);
+                    for (const Index place : over) row[flow.layout().node(place)] ^= 1;
                 });
             });
         }
@@ -150,11 +149,6 @@ class BinaryComponents {
     };
     Place begin(std::size_t c) const { return c < size() ? Place{components_[c].node, components_[c].edge} : Place{n_nodes(), n_edges()}; }
 
-    template <class Flow>
-    static void read(const Flow& flow, std::size_t k, std::uint8_t* labels) {
-        for (std::size_t t = 0; t < k; ++t) labels[t] = flow.on_source_side(static_cast<Index>(t));
-    }
-
     // Label 1 is the source side.
     void cut(Component& part, const double* scores, const double* penalties, std::uint8_t* labels) {
         part.flow->visit([&](auto& flow) {
@@ -164,7 +158,7 @@ class BinaryComponents {
         part.flow->add_capacities(nullptr, static_cast<std::int64_t>(part.n_edges), penalties, penalties);
         part.flow->visit([&](auto& flow) {
             flow.solve();
-            read(flow, part.n_nodes, labels);
+            for (std::size_t t = 0; t < part.n_nodes; ++t) labels[t] = flow.on_source_side(static_cast<Index>(t));
         });
     }
 

@@ -57,9 +57,12 @@ class ArcLists {
     }
 
     NodeIndex n_nodes() const { return n_nodes_; }
-    // Nodes in memory, and where the given one is among them.
+    // Nodes in memory, where the given one is among them, and which node is there.
     NodeIndex n_places() const { return n_nodes_; }
     static NodeIndex place(NodeIndex i) { return i; }
+    static NodeIndex node(NodeIndex place) { return place; }
+    // Nodes of similar rank should be near each other.
+    static std::int64_t rank(NodeIndex i) { return i; }
 
     std::int64_t n_edges() const { return static_cast<std::int64_t>(forward_.size()); }
     NodeIndex tail(std::int64_t e) const { return arc(arc(forward_[static_cast<std::size_t>(e)]).sister).head; }
@@ -132,6 +135,7 @@ class Offsets {
         for (int k = 0; k < distances.n; ++k) {
             offset_[static_cast<std::size_t>(2 * k)] = distances.at(k);
             offset_[static_cast<std::size_t>(2 * k + 1)] = -distances.at(k);
+            if (distances.at(k) > 1 && (row_ == 1 || distances.at(k) < row_)) row_ = distances.at(k);
         }
     }
     Offsets(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges, const Distances& distances) : Offsets(n_nodes, distances) {
@@ -149,6 +153,12 @@ class Offsets {
     NodeIndex n_nodes() const { return n_nodes_; }
     NodeIndex n_places() const { return n_nodes_ + 2 * margin_; }
     NodeIndex place(NodeIndex i) const { return i + margin_; }
+    NodeIndex node(NodeIndex place) const { return place - margin_; }
+    // In a grid: some rows, column by column, then the next rows on the way back.
+    std::int64_t rank(NodeIndex i) const {
+        const std::int64_t row = i / row_, column = i % row_, band = row / kRows;
+        return (band * row_ + (band % 2 == 0 ? column : row_ - 1 - column)) * kRows + row % kRows;
+    }
 
     std::int64_t n_edges() const { return static_cast<std::int64_t>(slot_.size()); }
     NodeIndex tail(std::int64_t e) const { return tail_[static_cast<std::size_t>(e)]; }
@@ -168,7 +178,10 @@ class Offsets {
   private:
     static std::size_t at(NodeIndex i, Slot s) { return static_cast<std::size_t>(i) * width + static_cast<std::size_t>(s); }
 
+    static constexpr NodeIndex kRows = 6;
+
     NodeIndex n_nodes_, margin_;
+    NodeIndex row_ = 1;  // the shortest distance but 1
     std::array<NodeIndex, width> offset_{};  // 0 where a slot is not used
     std::vector<Real> residual_;
     std::vector<NodeIndex> tail_;  // of every edge, where the graph was given by edges

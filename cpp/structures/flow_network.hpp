@@ -1,6 +1,7 @@
 // A flow network in the layout that suits it: offsets if its edges join nodes at few distances, lists of arcs otherwise.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,19 @@ struct Grid {
 
     NodeIndex n_nodes() const { return shape[0] * shape[1] * shape[2]; }
     NodeIndex distance(std::size_t step) const { return (steps[step][0] * shape[1] + steps[step][1]) * shape[2] + steps[step][2]; }
+    // use(begin, end) for every run of nodes from which the step stays inside.
+    template <class Use>
+    void each_row(std::size_t step, const Use& use) const {
+        const auto begin = [&](std::size_t k) { return std::max(NodeIndex{0}, -steps[step][k]); };
+        const auto end = [&](std::size_t k) { return std::min(shape[k], shape[k] - steps[step][k]); };
+        for (NodeIndex z = begin(0); z < end(0); ++z)
+            for (NodeIndex y = begin(1); y < end(1); ++y) use((z * shape[1] + y) * shape[2] + begin(2), (z * shape[1] + y) * shape[2] + end(2));
+    }
+    std::int64_t n_edges() const {
+        std::int64_t count = 0;
+        for (std::size_t step = 0; step < steps.size(); ++step) each_row(step, [&](NodeIndex begin, NodeIndex end) { count += std::max(NodeIndex{0}, end - begin); });
+        return count;
+    }
     bool stays_inside(NodeIndex i, std::size_t step) const {
         const std::array<NodeIndex, 3> at{i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]};
         for (std::size_t k = 0; k < 3; ++k) {
@@ -54,9 +68,27 @@ class FlowNetwork {
     template <class Use>
     void each_edge(const Use& use) const {
         visit([&](const auto& flow) {
-            const auto& layout = flow.layout();
-            for (std::int64_t e = 0; e < layout.n_edges(); ++e) use(static_cast<std::size_t>(e), layout.tail(e), layout.head(layout.tail(e), layout.slot(e)));
+            each_edge(flow, n_edges(), [&](std::int64_t e, NodeIndex a, NodeIndex b, auto) { use(static_cast<std::size_t>(e), a, b); });
         });
+    }
+    // use(e, tail, head, slot) for the first n edges; of a grid, for all steps that stay inside, numbered without the others. `flow` is
+    // the one that visit hands out.
+    template <class Flow, class Use>
+    void each_edge(const Flow& flow, std::int64_t n, const Use& use) const {
+        using Slot = typename Flow::Slot;
+        if (!grid_) {
+            const auto& layout = flow.layout();
+            for (std::int64_t e = 0; e < n; ++e) use(e, layout.tail(e), layout.head(layout.tail(e), layout.slot(e)), layout.slot(e));
+            return;
+        }
+        std::int64_t e = 0;
+        for (std::size_t step = 0; step < grid_->steps.size(); ++step) {
+            const NodeIndex distance = grid_->distance(step);
+            const auto slot = static_cast<Slot>(slot_[step]);
+            grid_->each_row(step, [&](NodeIndex begin, NodeIndex end) {
+                for (NodeIndex i = begin; i < end; ++i) use(e++, i, i + distance, slot);
+            });
+        }
     }
 
     // Capacities of n edges, or of the first n if `edges` is null; `backward` may be null: nothing. Returns the first edge for which

@@ -50,7 +50,7 @@ class MaxFlow {
     const Layout& layout() const { return layout_; }
     std::size_t n_bytes() const {
         return layout_.n_bytes() + excess_.capacity() * (sizeof(Real) + sizeof(Slot) + 1 + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
-               is_changed_.capacity();
+               is_changed_.capacity() + next_slot_.capacity() * sizeof(Slot);
     }
 
     // Forget all capacities and the flow.
@@ -82,13 +82,20 @@ class MaxFlow {
         // More flow than there is room for now: the surplus is taken back, and lies before the arc and lacks behind it.
         if (there < 0) take_back(i, slot);
         if (back < 0) take_back(j, layout_.back(i, slot));
-        if (!solved_) return true;
+        if (!solved_ || !trees_hold_) return true;
         // The trees may hang on an arc that is closed now.
         if (hangs_on_closed_arc(i)) make_orphan(i);
         if (hangs_on_closed_arc(j)) make_orphan(j);
         if (parent_[at(i)] != kFree) activate(i);
         if (parent_[at(j)] != kFree) activate(j);
         return true;
+    }
+
+    // Before the first solve, for capacities that are not negative: nothing else is to be looked after.
+    void begin_with_capacities(Index tail, Slot slot, Real forward, Real backward) {
+        const Index i = layout_.place(tail);
+        layout_.residual(i, slot) += forward;
+        layout_.reverse(i, slot) += backward;
     }
 
     // What is left of the capacities of an arc and of the way back.
@@ -99,7 +106,8 @@ class MaxFlow {
 
     // The maximum flow: from scratch the first time, from the last flow afterwards.
     Real solve() {
-        if (solved_) repair();
+        if (solved_ && !trees_hold_ && changed_.empty()) return value_.value();
+        if (solved_ && trees_hold_) repair();
         else plant();
         for (Index i; (i = take_active()) != kNone;) {
             if (in_sink_tree_[at(i)]) grow<true>(i);
@@ -116,43 +124,41 @@ class MaxFlow {
         return parent_[p] != kFree && !in_sink_tree_[p];
     }
 
-    // After solve: look(k, cost) for each of n nodes, while the cut is the best one that has node k on its other side, and by how
-    // much the value has grown. A node is pulled over with more than everything that holds it; it is let go, by as much pull
-    // to its own side, when the next one is pulled, so that one solve does for both. In the end the flow is a maximum one again.
-    // Nodes that go over alone come first, and are not pulled: then the cut is still the present one but for the node itself.
+    // After solve: look(k, cost, over) for each of n nodes: by how much the value of the best cut with node k on its other side is
+    // more, and the nodes that are on their other side there, as places; of equally good cuts it is the one with the fewest of
+    // them. Flow that starts at the node and ends in excesses elsewhere moves those excesses to the node, and changes nothing
+    // else: the next node finds what the last one has left. Nodes that go over alone come first, before excesses are moved.
     template <class Look>
     void with_other_sides(const Index* nodes, std::size_t n, const Look& look) {
         std::vector<std::size_t> held;
         for (std::size_t k = 0; k < n; ++k) {
             const Index p = layout_.place(nodes[k]);
             Real cost{0};
-            if (on_source_side(nodes[k]) ? goes_alone<false>(p, cost) : goes_alone<true>(p, cost)) look(k, cost);
-            else held.push_back(k);
-        }
-        std::vector<std::uint8_t> source;
-        source.reserve(held.size());
-        for (const std::size_t k : held) source.push_back(on_source_side(nodes[k]));
-        const Value before = value_;
-        // What the value would be without the pull on the present node.
-        Value base = before;
-        Real pull = 0;
-        for (std::size_t h = 0; h < held.size(); ++h) {
-            const Index i = nodes[held[h]];
-            if (h > 0) let_go(nodes[held[h - 1]], source[h - 1], pull, base);
-            // Sums must not grow too long.
-            if (h % 256 == 0) {
-                solve();
-                value_ = base = before;
+            if (on_source_side(nodes[k]) ? goes_alone<false>(p, cost) : goes_alone<true>(p, cost)) {
+                reached_.assign(1, p);
+                look(k, cost, reached_);
+            } else {
+                held.push_back(k);
             }
-            pull = hold(layout_.place(i));
-            add_terminals(i, source[h] ? 0 : pull, source[h] ? pull : 0);
-            solve();
-            look(held[h], value_.value() - base.value());
         }
         if (held.empty()) return;
-        let_go(nodes[held.back()], source.back(), pull, base);
-        solve();
-        value_ = before;
+        // The flow stays a maximum one and the sides are what they were; the trees hang on arcs that may close.
+        trees_hold_ = false;
+        // Whoever is asked about next is near, where possible among those reached: its own flow stays there, and ends at the last one.
+        std::sort(held.begin(), held.end(), [&](std::size_t a, std::size_t b) { return layout_.rank(nodes[a]) < layout_.rank(nodes[b]); });
+        std::vector<std::size_t> waits(excess_.size(), held.size());  // place -> its rank in `held`
+        for (std::size_t h = held.size(); h-- > 0;) waits[at(layout_.place(nodes[held[h]]))] = h;
+        std::size_t first = 0;
+        for (Index p = layout_.place(nodes[held[0]]); p != kNone;) {
+            if (is_in<false>(p)) gather<false>(p);
+            else gather<true>(p);
+            // Equal ones are next to each other.
+            for (std::size_t h = waits[at(p)]; h < held.size() && layout_.place(nodes[held[h]]) == p; ++h) look(held[h], size(excess_[at(p)]), reached_);
+            waits[at(p)] = held.size();
+            const auto next = std::find_if(reached_.begin(), reached_.end(), [&](Index i) { return waits[at(i)] < held.size(); });
+            while (first < held.size() && waits[at(layout_.place(nodes[held[first]]))] == held.size()) ++first;
+            p = next != reached_.end() ? *next : first < held.size() ? layout_.place(nodes[held[first]]) : kNone;
+        }
     }
 
   private:
@@ -163,12 +169,13 @@ class MaxFlow {
     using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+    static Real size(Real x) { return x < 0 ? -x : x; }
 
     // Whether no other node follows a node that is forced away from the sink's (or the source's) side, and what that costs: the cut
     // around the node alone. It is the best one if the neighbours can take all that it might send them, each by itself.
     template <bool sink>
     bool goes_alone(Index i, Real& cost) {
-        cost = excess_[at(i)] < 0 ? -excess_[at(i)] : excess_[at(i)];
+        cost = size(excess_[at(i)]);
         bool alone = true;
         taken_.clear();
         for (Slot s = layout_.begin(i); alone && s < layout_.end(i); ++s) {
@@ -188,17 +195,93 @@ class MaxFlow {
         return alone;
     }
 
-    // Twice what might keep a node where it is.
-    Real hold(Index p) const {
-        Real sum = excess_[at(p)] < 0 ? -excess_[at(p)] : excess_[at(p)];
-        for (Slot s = layout_.begin(p); s < layout_.end(p); ++s) sum += layout_.residual(p, s) + layout_.reverse(p, s);
-        return sum + sum;
+    // Send all the flow there is room for from a node to the excesses on the sink's side (or, of the source's side, to the node),
+    // which then are the node's: along shortest paths, all of the same length at once (Dinic, "Algorithm for solution of a problem of
+    // maximum flow in networks with power estimation", 1970). Leaves in reached_ whom the flow still reaches.
+    template <bool sink>
+    void gather(Index start) {
+        for (Index last; (last = find_levels<sink>(start)) != kFar;) {
+            // Paths are looked for from their ends: whoever has a level has a way back.
+            for (std::size_t k = reached_.size(); k-- > 0 && distance_[at(reached_[k])] == last;) drain<sink>(reached_[k], start);
+        }
     }
 
-    void let_go(Index i, bool source, Real pull, Value& base) {
-        add_terminals(i, source ? pull : 0, source ? 0 : pull);
-        base.add(pull);
+    // Steps from a node along arcs with room up to the nearest excesses, whose distance is returned; kFar if there are none.
+    template <bool sink>
+    Index find_levels(Index start) {
+        advance_time();
+        reached_.assign(1, start);
+        time_of_[at(start)] = time_;
+        distance_[at(start)] = 0;
+        next_slot_.resize(excess_.size());
+        Index last = kFar;
+        for (std::size_t k = 0; k < reached_.size() && distance_[at(reached_[k])] < last; ++k) {
+            const Index i = reached_[k], next = distance_[at(i)] + 1;
+            for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
+                const Index j = layout_.head(i, s);
+                // The other side has nothing to do with it, whatever leads there.
+                if (time_of_[at(j)] == time_ || !(room<sink>(i, s) > 0) || is_in<false>(j) == sink) continue;
+                time_of_[at(j)] = time_;
+                distance_[at(j)] = next;
+                next_slot_[at(j)] = layout_.begin(j);
+                if (excess_[at(j)] != 0) last = next;
+                reached_.push_back(j);
+            }
+        }
+        return last;
     }
+
+    // Move the excess of a node to the start of the levels, as far as shortest paths have room.
+    template <bool sink>
+    void drain(Index end, Index start) {
+        path_.clear();
+        for (Index i = end; excess_[at(end)] != 0;) {
+            if (i == start) {
+                i = move_excess<sink>(end, start);
+                continue;
+            }
+            Slot s = next_slot_[at(i)];
+            for (; s < layout_.end(i); ++s) {
+                const Index j = layout_.head(i, s);
+                if (time_of_[at(j)] == time_ && distance_[at(j)] + 1 == distance_[at(i)] && room<!sink>(i, s) > 0) break;
+            }
+            next_slot_[at(i)] = s;
+            if (s < layout_.end(i)) {
+                path_.push_back(i);
+                i = layout_.head(i, s);
+            } else {
+                if (path_.empty()) return;
+                i = path_.back();
+                path_.pop_back();
+                ++next_slot_[at(i)];
+            }
+        }
+    }
+
+    // Along the slots of path_, from `end` to `start`. The path is whole up to the node that is returned.
+    template <bool sink>
+    Index move_excess(Index end, Index start) {
+        Real flow = size(excess_[at(end)]);
+        for (const Index i : path_) flow = std::min(flow, room<!sink>(i, next_slot_[at(i)]));
+        std::size_t whole = path_.size();
+        for (std::size_t k = path_.size(); k-- > 0;) {
+            const Index i = path_[k];
+            const Slot s = next_slot_[at(i)];
+            layout_.residual(i, s) += sink ? flow : -flow;
+            layout_.reverse(i, s) -= sink ? flow : -flow;
+            if (!(room<!sink>(i, s) > 0)) whole = k;
+        }
+        excess_[at(end)] += sink ? flow : -flow;
+        excess_[at(start)] -= sink ? flow : -flow;
+        if (whole == path_.size()) return start;
+        const Index i = path_[whole];
+        path_.resize(whole);
+        return i;
+    }
+
+    // Of the arc along which flow leaves node i on the sink's side, or comes to it on the source's.
+    template <bool sink>
+    Real room(Index i, Slot s) const { return sink ? layout_.residual(i, s) : layout_.reverse(i, s); }
 
     // ---- capacities that change ------------------------------------------------------------------------------------------------
 
@@ -248,6 +331,7 @@ class MaxFlow {
     // Every node with an excess is the root of a tree. Where the source has few of them only its trees grow by themselves: the flow is
     // a maximum one when they are complete, and the sink's roots are everywhere in their way.
     void plant() {
+        forget_trees();
         push_to_neighbours();
         std::int64_t n_sources = 0, n_sinks = 0;
         for (const Real excess : excess_) {
@@ -256,6 +340,7 @@ class MaxFlow {
         }
         const bool sinks_wait = kFew * n_sources < n_sinks;
         time_ = 0;
+        trees_hold_ = true;
         first_active_ = last_active_ = kNone;
         std::fill(time_of_.begin(), time_of_.end(), 0U);
         std::fill(next_active_.begin(), next_active_.end(), kNone);
@@ -516,12 +601,14 @@ class MaxFlow {
     std::vector<Index> distance_;
     std::vector<std::uint32_t> time_of_;
     std::vector<Index> next_active_;
-    std::vector<Index> cut_off_, lost_, changed_;
+    std::vector<Index> cut_off_, lost_, changed_, reached_, path_;
+    std::vector<Slot> next_slot_;  // of a search for paths
     std::vector<std::uint8_t> is_changed_;
     std::vector<std::pair<Index, Real>> taken_;
     Index first_active_ = kNone, last_active_ = kNone;
     std::uint32_t time_ = 0;
     bool solved_ = false;
+    bool trees_hold_ = false;  // of a solved flow
     Value value_;
 };
 

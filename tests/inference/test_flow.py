@@ -130,7 +130,7 @@ def test_grids_equal_their_edge_lists(shape, connectivity):
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_costs_of_the_other_side_equal_enumeration(seed):
-    """Every node forced, by all cuts; the graph is as before afterwards."""
+    """Nodes forced, some more than once, by all cuts; the graph is as before afterwards and takes changes."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
     edges = rng.integers(0, n, (int(rng.integers(0, 12)), 2))
@@ -142,11 +142,17 @@ def test_costs_of_the_other_side_equal_enumeration(seed):
     graph.add_capacities(forward, backward)
     graph.add_terminals(source, sink)
     cut = graph.solve()
-    costs = graph.costs_of_other_side()
-    for i in range(n):
-        assert costs[i] == values[sides[:, i] != cut.source_side[i]].min() - values.min()
+    asked = rng.integers(0, n, 2 * n)
+    for i, cost in [*zip(asked, graph.costs_of_other_side(asked), strict=True), *enumerate(graph.costs_of_other_side())]:
+        assert cost == values[sides[:, i] != cut.source_side[i]].min() - values.min()
     again = graph.solve()
     assert again.value == cut.value and np.array_equal(again.source_side, cut.source_side)
+    more, wider = rng.integers(0, 5, n), rng.integers(0, 5, len(edges))
+    graph.add_terminals(more, more[::-1])
+    graph.add_capacities(wider)
+    fresh = minimum_cut(n, edges, forward + wider, source + more, sink + more[::-1], backward)
+    again = graph.solve()
+    assert again.value == fresh.value and np.array_equal(again.source_side, fresh.source_side)
 
 
 def test_costs_of_the_other_side_keep_small_numbers():

@@ -1,8 +1,8 @@
 """Max-marginals with two labels where neighbours attract each other: the best score if one node is told its label; all exact.
 
 One minimum cut per connected component finds the best labeling, which is the answer for one label of every node; for the other
-one the node is pulled to its other side, and the cut is found again from the last flow (Kohli and Torr, CVIU 2008). Components of
-a few nodes are enumerated.
+one as much more flow is found as keeps the node from its other side, from the last flow on (Kohli and Torr, CVIU 2008).
+Components of a few nodes are enumerated.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._types import Floats, Int32s, Ints
+from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.cliques import PnPotts
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling
@@ -286,7 +287,15 @@ def _kernel(energy: Energy, method: str) -> _core.Moves:
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(some.offsets) for some in energy.cliques)])
     members = np.concatenate([np.zeros(0, np.int32), *(some.nodes for some in energy.cliques)]).astype(np.int32)
     mixed, uniform = clique_costs(energy)
-    return _core.Moves(energy.unary, energy.edges, energy.table, energy.weights, members, np.cumsum(sizes), mixed, uniform)
+    shape, steps = None, []
+    if energy.connectivity is not None:
+        missing = 3 - len(energy.shape)
+        shape = (*(1,) * missing, *energy.shape)
+        steps = [(*(0,) * missing, *step) for step in GRID_STEPS[energy.connectivity]]
+    offsets = np.cumsum(sizes)
+    return _core.Moves(
+        energy.unary, energy.edges, energy.table, energy.weights, members, offsets, mixed, uniform, shape, steps
+    )
 
 
 def clique_costs(energy: Energy) -> tuple[Floats, Floats | None]:
@@ -348,14 +357,14 @@ def _guarantee(energy: Energy) -> float | None:
         if (energy.weights < 0).any():
             return None
         tables = energy.table[None] if energy.table.ndim == 2 else energy.table
-        same = np.eye(n_labels, dtype=bool)
+        never = np.where(np.eye(n_labels, dtype=bool), np.inf, 0.0).ravel()
         # Piece by piece: all tables together may be most of the memory.
         for first in range(0, len(tables), _PIECE):
-            piece = tables[first : first + _PIECE]
-            most, least = piece.max(axis=(1, 2)), piece[:, ~same].min(axis=1)
+            piece = tables[first : first + _PIECE].reshape(-1, n_labels * n_labels)
+            most, least = piece.max(axis=1), (piece + never).min(axis=1)
             # A table of zeros, or one without weight, is as good as none.
             some = most > 0 if energy.table.ndim == 2 else (most > 0) & (energy.weights[first : first + _PIECE] > 0)
-            if (least[some] <= 0).any() or (piece < 0).any():
+            if (least[some] <= 0).any() or piece.min() < 0:
                 return None
             worst = max(worst, 2.0 * float((most[some] / least[some]).max(initial=0.5)))
     mixed, uniform = clique_costs(energy)
