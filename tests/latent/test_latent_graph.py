@@ -158,6 +158,14 @@ def test_structure_in_the_general_estimator_and_class_weights():
     assert shares[0] < shares[1]
 
 
+def test_many_weights_choose_a_solver_that_cannot_begin_with_cuts():
+    rng = np.random.default_rng(8)
+    y = [rng.integers(0, 2, 2) for _ in range(8)]
+    X = [(np.hstack([np.eye(2)[t], rng.normal(size=(2, 40))]), [(0, 1)]) for t in y]
+    model = LatentGraphSVM(tol=0.05, random_state=0).fit(X, y)
+    assert model.coef_.size > 100 and model.certified_ and model.score(X, y) > 0.9
+
+
 @pytest.mark.parametrize(
     ("parameters", "x", "match"),
     [

@@ -71,7 +71,8 @@ class LatentEstimator(Estimator):
         factor = self.C * problem.n_blocks
 
         def solve(convex: LatentProblem, known: KnownCuts, seconds: float | None) -> Solution:
-            return self._solve(convex, self._limited(convex, seconds), known)
+            # Solvers that cannot begin with cuts do where there are none.
+            return self._solve(convex, self._limited(convex, seconds), known if known.cuts else None)
 
         def tell(start: int, run: Descent) -> None:
             line.show(f"start {start + 1}, round {len(run.objectives)}, objective {run.objective:.6g}")

@@ -36,7 +36,7 @@ class Marginals(NamedTuple):
     pairs: Floats
 
     @classmethod
-    def of_labels(cls, labels: Ints, edges: Int32s, n_labels: int) -> Marginals:
+    def of_labels(cls, labels: Ints | Int32s, edges: Int32s, n_labels: int) -> Marginals:
         """The integral point of a labeling."""
         nodes = np.eye(n_labels)[labels]
         return cls(nodes, nodes[edges[:, 0]][:, :, None] * nodes[edges[:, 1]][:, None, :])
@@ -133,7 +133,8 @@ class _Search:
 
     def _solve(self, nodes: Booleans, pairs: Booleans, price: float | None) -> None:
         program = _Program(self.edges, self.left, nodes, pairs, price)
-        answer = linprog(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=_OPTIONS)
+        # The stubs know no sparse matrices.
+        answer: Any = linprog(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=_OPTIONS)  # type: ignore[call-overload]
         if answer.status != 0:
             return
         point = program.marginals(answer.x).repaired(self.edges)
