@@ -174,6 +174,9 @@ class Estimator(BaseEstimator, ABC):
     def _restore(self) -> None:
         """What prediction uses besides fitted attributes; also for estimators from a file."""
 
+    def _check_fitted(self) -> None:
+        """Complain about fitted attributes from a file that training would not have left; their shapes are right."""
+
     def _train(self, problem: Any) -> Floats:
         """The best weights; the certificate becomes fitted attributes."""
         # Equal to the problem, if there is an earlier one; compiled forms want the same object.

@@ -114,6 +114,17 @@ class GraphSVM(SampleEstimator):
     def _structure(self) -> GraphStructure:
         return GraphStructure(self.n_features_in_, self.n_edge_features_, len(self.classes_), self.pairwise)
 
+    def _check_fitted(self) -> None:
+        structure = self._structure()
+        weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
+        if len(weights) != structure.n_weights:
+            needed = structure.n_weights - self.coef_.size
+            raise ValueError(f"edge_coef_ has {len(self.edge_coef_)} entries, but pairwise={self.pairwise!r} needs {needed}")
+        if structure.bounds is not None and (weights < structure.bounds[0]).any():
+            raise ValueError("edge_coef_ has a negative penalty of different labels; attractive features must not have one")
+        if not np.array_equal(self.pairwise_, structure.tables(self.edge_coef_)):
+            raise ValueError("pairwise_ is not what edge_coef_ says")
+
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """The best labels of every graph that inference finds."""
         check_is_fitted(self)
@@ -172,6 +183,14 @@ class GridSVM(GraphSVM):
             if own.shape != image.shape[:2]:
                 raise ValueError(f"image {k} has shape {image.shape}, but its labels have {own.shape}; one per pixel is needed")
         return super()._prepare(list(map(self._graph, images)), [own.ravel() for own in truth], sample_weight)
+
+    def _check_fitted(self) -> None:
+        n_steps = len(GRID_STEPS[self.connectivity])
+        needed = {"constant": 1, "steps": n_steps, "ends": 2 * n_steps * self.n_features_in_}[self.edge_features]
+        if self.n_edge_features_ != needed:
+            settings = f"connectivity={self.connectivity} and edge_features={self.edge_features!r}"
+            raise ValueError(f"n_edge_features_ is {self.n_edge_features_}, but {settings} make {needed}")
+        super()._check_fitted()
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """Labels of every image, shape (H, W)."""

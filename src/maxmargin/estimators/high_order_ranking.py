@@ -273,6 +273,14 @@ class HighOrderRankingSVM(LatentEstimator):
         # Without the sign of a zero.
         self.edge_coef_ = np.abs(self.eta * weights[d:])
 
+    def _check_fitted(self) -> None:
+        if (self.edge_coef_ < 0).any():
+            raise ValueError(f"edge_coef_ holds {self.edge_coef_.min():g}, but must not be negative: cuts need the sign")
+        if not (self.scale_ > 0).all():
+            raise ValueError(f"scale_ holds {self.scale_.min():g}, but must be positive")
+        if not self.edge_features_given_ and len(self.edge_coef_) != self.n_features_in_:
+            raise ValueError(f"edge_coef_ has {len(self.edge_coef_)} entries, but pairs have {self.n_features_in_} features")
+
     # ---- neighbours ---------------------------------------------------------------------------------------------------------
 
     def _neighbours(
