@@ -319,6 +319,8 @@ class SampleEstimator(Estimator):
 
         Hinges are multiplied by ``sample_weight``, of shape (n,): a weight of 2 is that of a sample that is there twice.
         """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         return self._fit(X, y, sample_weight=sample_weight)
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Int32s
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
+from maxmargin.estimators.node_labels import check_node_labels, mean_accuracy
 from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.energy import grid_edges
 from maxmargin.problems import GraphProblem
@@ -94,7 +95,7 @@ class GraphSVM(SampleEstimator):
     holds: ClassVar[Mapping[str, Any]] = GRAPH
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
-        truth = [np.asarray(own) for own in y]
+        truth = check_node_labels(y)
         everything = np.concatenate([own.ravel() for own in truth]) if truth else np.zeros(0)
         self.classes_ = _classes(everything)
         costs = None
@@ -133,7 +134,7 @@ class GraphSVM(SampleEstimator):
 
     def score(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> float:
         """Mean over the graphs of the fraction of right labels."""
-        return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
+        return mean_accuracy(self.predict(X), y)
 
 
 @dataclass(eq=False, repr=False)

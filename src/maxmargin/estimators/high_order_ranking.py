@@ -31,6 +31,9 @@ from maxmargin.problems import RankingProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.solvers import KnownCuts, OneSlackCuttingPlane, Solution, Solver
 
+# Weights of features that vary less would overflow.
+_LEAST_SCALE = 1e-303
+
 
 @dataclass(eq=False, repr=False)
 class HighOrderRankingSVM(LatentEstimator):
@@ -208,9 +211,15 @@ class HighOrderRankingSVM(LatentEstimator):
             )
         self.mean_, self.scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if self.standardize:
-            self.mean_, spread = X.mean(axis=0), X.std(axis=0)
+            self.mean_, spread = _moments(X)
             # Rounding gives constant features a spread too.
             self.scale_ = np.where(spread > 1e-12 * np.abs(self.mean_), spread, 1.0)
+            if (self.scale_ < _LEAST_SCALE).any():
+                column = int(np.argmin(self.scale_))
+                raise ValueError(
+                    f"feature {column} of X varies by {self.scale_[column]:.3g} only, too little for weights that are finite; "
+                    "multiply it by a large number"
+                )
         self.edge_features_given_ = edge_features is not None
         values = (X - self.mean_) / self.scale_
         pairs, features = self._neighbours(values, edges, edge_features, groups)
@@ -385,6 +394,14 @@ class HighOrderRankingSVM(LatentEstimator):
         # Features of pairs are dense in any case.
         tags.input_tags.sparse = False
         return tags
+
+
+def _moments(X: Floats) -> tuple[Floats, Floats]:
+    """Means and standard deviations of columns, also where squares of their numbers would overflow or vanish."""
+    # Powers of two change no digits.
+    exponents = np.frexp(np.abs(X).max(axis=0))[1]
+    scaled = np.ldexp(X, -exponents)
+    return np.ldexp(scaled.mean(axis=0), exponents), np.ldexp(scaled.std(axis=0), exponents)
 
 
 def _dense(X: Any) -> Any:
