@@ -88,6 +88,11 @@ class Flow {
         }
         return costs.array;
     }
+    double total() {
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        return network_->visit([](const auto& flow) { return flow.total(); });
+    }
     std::size_t n_bytes() const {
         return network_->visit([](const auto& flow) { return flow.n_bytes(); });
     }
@@ -107,6 +112,7 @@ void bind_flow(nb::module_& m, const char* name) {
         .def("add_capacities", &Flow<Real>::add_capacities, "edges"_a.none().noconvert(), "forward"_a.noconvert(), "backward"_a.none().noconvert())
         .def("solve", &Flow<Real>::solve)
         .def("costs_of_other_sides", &Flow<Real>::costs_of_other_sides, "nodes"_a.noconvert())
+        .def("total", &Flow<Real>::total)
         .def_prop_ro("n_bytes", &Flow<Real>::n_bytes);
 }
 

@@ -103,6 +103,15 @@ class MaxFlow {
         const Index i = layout_.place(tail);
         return {layout_.residual(i, slot), layout_.reverse(i, slot)};
     }
+    // All of that, what is left at the terminals, and the flow: no number in here is larger, or becomes so but by new capacities.
+    double total() const {
+        double sum = std::abs(static_cast<double>(value_.value()));
+        for (Index i = 0; i < layout_.n_places(); ++i) {
+            sum += std::abs(static_cast<double>(excess_[at(i)]));
+            for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) sum += static_cast<double>(layout_.residual(i, s));
+        }
+        return sum;
+    }
 
     // The maximum flow: from scratch the first time, from the last flow afterwards.
     Real solve() {

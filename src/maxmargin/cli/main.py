@@ -317,7 +317,9 @@ def evaluate(
 @click.argument("left", type=EXISTING)
 @click.argument("right", type=EXISTING)
 @click.option("-o", "--output", type=OUTPUT, default=Path("disparity.png"), show_default=True, help="Where to write disparities.")
-@click.option("-d", "--disparities", default=16, show_default=True, help="Disparities 0 to one less than this.")
+@click.option(
+    "-d", "--disparities", type=click.IntRange(min=1), default=16, show_default=True, help="Disparities 0 to one less than this."
+)
 @click.option("--smoothness", default=20.0, show_default=True, help="Price of a step of one between neighbours.")
 @click.option("--limit", default=5.0, show_default=True, help="A step costs no more than one of so many disparities.")
 @click.option("--cost-limit", default=float("inf"), show_default=True, help="Colours of a pixel cost no more than this.")
@@ -325,7 +327,7 @@ def evaluate(
 @picture_options
 @output_options
 @with_exit_codes
-def stereo(left: Path, right: Path, output: Path, **options: Any) -> None:
+def stereo(left: Path, right: Path, output: Path, **options: Any) -> int:
     """Depth from two images: how far every pixel of LEFT has moved to the left in RIGHT, brighter is nearer.
 
     The images must be rectified and of one size. Colours that differ, steps between neighbours and
@@ -339,21 +341,21 @@ def stereo(left: Path, right: Path, output: Path, **options: Any) -> None:
     from maxmargin.cli.pictures import run_stereo
 
     keep_apart({"--output": output, "--figure": options["figure"]}, {"LEFT": left, "RIGHT": right})
-    run_stereo(left, right, output, **options)
+    return run_stereo(left, right, output, **options)
 
 
 @main.command()
 @click.argument("image", type=EXISTING)
 @click.argument("mask", type=EXISTING)
 @click.option("-o", "--output", type=OUTPUT, default=Path("inpainted.png"), show_default=True, help="Where to write the image.")
-@click.option("--levels", default=64, show_default=True, help="Grey values, at most 256.")
+@click.option("--levels", type=click.IntRange(2, 256), default=64, show_default=True, help="Grey values, at most 256.")
 @click.option("--smoothness", default=50.0, show_default=True, help="Price of a difference of one grey value between neighbours.")
 @click.option("--limit", default=50.0, show_default=True, help="A difference costs no more than one of so many grey values.")
 @click.option("--regions/--no-regions", default=False, show_default=True, help="Superpixels prefer similar grey values.")
 @picture_options
 @output_options
 @with_exit_codes
-def inpaint(image: Path, mask: Path, output: Path, **options: Any) -> None:
+def inpaint(image: Path, mask: Path, output: Path, **options: Any) -> int:
     """Take noise out of a grey IMAGE and fill in its holes, which are dark in MASK.
 
     \b
@@ -364,20 +366,28 @@ def inpaint(image: Path, mask: Path, output: Path, **options: Any) -> None:
     from maxmargin.cli.pictures import run_inpaint
 
     keep_apart({"--output": output, "--figure": options["figure"]}, {"IMAGE": image, "MASK": mask})
-    run_inpaint(image, mask, output, **options)
+    return run_inpaint(image, mask, output, **options)
 
 
 @main.command()
 @click.argument("image", type=EXISTING)
 @click.option("-o", "--output", type=OUTPUT, default=Path("regions.png"), show_default=True, help="Where to write the regions.")
-@click.option("-k", "--regions", "n_labels", default=2, show_default=True, help="How many; two are found exactly.")
+@click.option(
+    "-k",
+    "--regions",
+    "n_labels",
+    type=click.IntRange(2, 256),
+    default=2,
+    show_default=True,
+    help="How many; two are found exactly.",
+)
 @click.option("--smoothness", default=8.0, show_default=True, help="Price of a boundary where there is no contrast.")
 @click.option("--seeds", type=EXISTING, help="An image with grey value k where a pixel belongs to region k, 0 elsewhere.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the colours' mixture.")
 @picture_options
 @output_options
 @with_exit_codes
-def segment(image: Path, output: Path, **options: Any) -> None:
+def segment(image: Path, output: Path, **options: Any) -> int:
     """Divide IMAGE into regions by colour, with smooth boundaries that follow contrast.
 
     \b
@@ -388,7 +398,7 @@ def segment(image: Path, output: Path, **options: Any) -> None:
     from maxmargin.cli.pictures import run_segment
 
     keep_apart({"--output": output, "--figure": options["figure"]}, {"IMAGE": image, "--seeds": options["seeds"]})
-    run_segment(image, output, **options)
+    return run_segment(image, output, **options)
 
 
 @main.command()

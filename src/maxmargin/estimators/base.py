@@ -179,6 +179,9 @@ class Estimator(BaseEstimator, ABC):
     def _restore(self) -> None:
         """What prediction uses besides fitted attributes; also for estimators from a file."""
 
+    def _check_fitted(self) -> None:
+        """Complain about fitted attributes from a file that training would not have left; their shapes are right."""
+
     def _train(self, problem: Any) -> Floats:
         """The best weights; the certificate becomes fitted attributes."""
         # Equal to the problem, if there is an earlier one; compiled forms want the same object.
@@ -321,6 +324,8 @@ class SampleEstimator(Estimator):
 
         Hinges are multiplied by ``sample_weight``, of shape (n,): a weight of 2 is that of a sample that is there twice.
         """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         return self._fit(X, y, sample_weight=sample_weight)
 
 

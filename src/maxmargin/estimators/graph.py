@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Int32s
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
+from maxmargin.estimators.node_labels import check_node_labels, mean_accuracy
 from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.energy import grid_edges
 from maxmargin.problems import GraphProblem
@@ -106,7 +107,7 @@ class GraphSVM(SampleEstimator):
             raise ValueError(f"inference={self.inference!r} is unknown; choose 'labels' or 'relaxed'")
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
-        truth = [np.asarray(own) for own in y]
+        truth = check_node_labels(y)
         everything = np.concatenate([own.ravel() for own in truth]) if truth else np.zeros(0)
         self.classes_ = known_classes(everything)
         costs = None
@@ -134,6 +135,17 @@ class GraphSVM(SampleEstimator):
     def _structure(self) -> GraphStructure:
         return GraphStructure(self.n_features_in_, self.n_edge_features_, len(self.classes_), self.pairwise)
 
+    def _check_fitted(self) -> None:
+        structure = self._structure()
+        weights = np.concatenate([self.coef_.ravel(), self.edge_coef_])
+        if len(weights) != structure.n_weights:
+            needed = structure.n_weights - self.coef_.size
+            raise ValueError(f"edge_coef_ has {len(self.edge_coef_)} entries, but pairwise={self.pairwise!r} needs {needed}")
+        if structure.bounds is not None and (weights < structure.bounds[0]).any():
+            raise ValueError("edge_coef_ has a negative penalty of different labels; attractive features must not have one")
+        if not np.array_equal(self.pairwise_, structure.tables(self.edge_coef_)):
+            raise ValueError("pairwise_ is not what edge_coef_ says")
+
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """The best labels of every graph that inference finds."""
         check_is_fitted(self)
@@ -142,7 +154,7 @@ class GraphSVM(SampleEstimator):
 
     def score(self, X: Sequence[Any], y: Sequence[ArrayLike]) -> float:
         """Mean over the graphs of the fraction of right labels."""
-        return float(np.mean([np.mean(a == np.asarray(b)) for a, b in zip(self.predict(X), y, strict=True)]))
+        return mean_accuracy(self.predict(X), y)
 
 
 @dataclass(eq=False, repr=False)
@@ -186,6 +198,14 @@ class GridSVM(GraphSVM):
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         images = check_images(X)
         return super()._prepare(self._graphs(images), check_masks(images, y), sample_weight)
+
+    def _check_fitted(self) -> None:
+        n_steps = len(GRID_STEPS[self.connectivity])
+        needed = {"constant": 1, "steps": n_steps, "ends": 2 * n_steps * self.n_features_in_}[self.edge_features]
+        if self.n_edge_features_ != needed:
+            settings = f"connectivity={self.connectivity} and edge_features={self.edge_features!r}"
+            raise ValueError(f"n_edge_features_ is {self.n_edge_features_}, but {settings} make {needed}")
+        super()._check_fitted()
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """Labels of every image, shape (H, W)."""

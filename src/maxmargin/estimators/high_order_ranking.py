@@ -31,6 +31,9 @@ from maxmargin.problems import RankingProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.solvers import KnownCuts, OneSlackCuttingPlane, Solution, Solver
 
+# Weights of features that vary less would overflow.
+_LEAST_SCALE = 1e-303
+
 
 @dataclass(eq=False, repr=False)
 class HighOrderRankingSVM(LatentEstimator):
@@ -200,9 +203,15 @@ class HighOrderRankingSVM(LatentEstimator):
         self.relevance_threshold_, relevant = relevant_labels(labels, "samples")
         self.mean_, self.scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if self.standardize:
-            self.mean_, spread = X.mean(axis=0), X.std(axis=0)
+            self.mean_, spread = _moments(X)
             # Rounding gives constant features a spread too.
             self.scale_ = np.where(spread > 1e-12 * np.abs(self.mean_), spread, 1.0)
+            if (self.scale_ < _LEAST_SCALE).any():
+                column = int(np.argmin(self.scale_))
+                raise ValueError(
+                    f"feature {column} of X varies by {self.scale_[column]:.3g} only, too little for weights that are finite; "
+                    "multiply it by a large number"
+                )
         self.edge_features_given_ = neighbours.get("edge_features") is not None
         values = (X - self.mean_) / self.scale_
         pairs, features = self._neighbours(values, **neighbours)
@@ -262,6 +271,14 @@ class HighOrderRankingSVM(LatentEstimator):
         self.intercept_ = float(np.sqrt(2.0) * weights[d] - self.mean_ @ self.coef_)
         # Without the sign of a zero.
         self.edge_coef_ = np.abs(self.eta * weights[d + 1 :])
+
+    def _check_fitted(self) -> None:
+        if (self.edge_coef_ < 0).any():
+            raise ValueError(f"edge_coef_ holds {self.edge_coef_.min():g}, but must not be negative: cuts need the sign")
+        if not (self.scale_ > 0).all():
+            raise ValueError(f"scale_ holds {self.scale_.min():g}, but must be positive")
+        if not self.edge_features_given_ and len(self.edge_coef_) != self.n_features_in_:
+            raise ValueError(f"edge_coef_ has {len(self.edge_coef_)} entries, but pairs have {self.n_features_in_} features")
 
     # ---- neighbours ---------------------------------------------------------------------------------------------------------
 
@@ -352,6 +369,14 @@ class HighOrderRankingSVM(LatentEstimator):
         # Features of pairs are dense in any case.
         tags.input_tags.sparse = False
         return tags
+
+
+def _moments(X: Floats) -> tuple[Floats, Floats]:
+    """Means and standard deviations of columns, also where squares of their numbers would overflow or vanish."""
+    # Powers of two change no digits.
+    exponents = np.frexp(np.abs(X).max(axis=0))[1]
+    scaled = np.ldexp(X, -exponents)
+    return np.ldexp(scaled.mean(axis=0), exponents), np.ldexp(scaled.std(axis=0), exponents)
 
 
 def _dense(X: Any) -> Any:

@@ -234,6 +234,8 @@ class _Packer:
             return {"array": name}
         if isinstance(value, list | tuple):
             return [self.value(f"{name}.{k}", entry) for k, entry in enumerate(value)]
+        if isinstance(value, dict) and all(isinstance(key, bool | int | float | str | np.generic) for key in value):
+            return {"mapping": [[self.value(name, key), self.value(f"{name}.{key}", entry)] for key, entry in value.items()]}
         raise TypeError(f"{name} is a {type(value).__name__}, which model files cannot hold")
 
 
@@ -262,6 +264,11 @@ class _Unpacker:
                 found = np.empty(len(texts), dtype=object)
                 found[:] = texts
                 return found
+            case {"mapping": list(pairs)} if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+                try:
+                    return {self.value(name, key): self.value(name, value) for key, value in pairs}
+                except TypeError as error:
+                    raise SavedFileError(f"{self.file}: {name} has a key that is neither number nor text; {_AGAIN}") from error
             case {"history": key}:
                 return self._history(name, "history", key)
             case {"direct history": key}:
@@ -321,6 +328,11 @@ def _check(estimator: Any, file: str) -> None:
     names = vars(estimator).get("feature_names_in_")
     if names is not None and (not isinstance(names, np.ndarray) or names.shape != (estimator.n_features_in_,)):
         raise SavedFileError(f"{file}: feature_names_in_ must name {estimator.n_features_in_} features; {_AGAIN}")
+    try:
+        estimator._check_parameters()
+        estimator._check_fitted()
+    except (ValueError, TypeError) as error:
+        raise SavedFileError(f"{file}: {error}; {_AGAIN}") from error
 
 
 def _check_array(
@@ -336,6 +348,8 @@ def _check_array(
     if name == "classes_":
         if array.dtype.kind not in "biufUSO":
             raise SavedFileError(f"{file}: {name} has dtype {array.dtype}, but must be labels; {_AGAIN}")
+        if len(set(array.tolist())) < len(array):
+            raise SavedFileError(f"{file}: {name} holds a label twice; {_AGAIN}")
         return
     if array.dtype.kind not in "fiu":
         raise SavedFileError(f"{file}: {name} has dtype {array.dtype}, but must be numbers; {_AGAIN}")

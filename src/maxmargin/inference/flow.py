@@ -6,7 +6,7 @@ and Torr, PAMI 2007); see ``cpp/structures/maxflow.hpp``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,8 +153,8 @@ class FlowGraph:
         """
         extents = tuple(int(extent) for extent in shape)
         choices = {2: (4, 8), 3: (6,)}.get(len(extents))
-        if choices is None or min(extents) < 1:
-            raise ValueError(f"shape={tuple(shape)!r} must be (H, W) or (D, H, W), all at least 1")
+        if choices is None or min(extents) < 1 or extents != tuple(shape):
+            raise ValueError(f"shape={tuple(shape)!r} must be (H, W) or (D, H, W), integers, all at least 1")
         connectivity = choices[0] if connectivity is None else connectivity
         if connectivity not in choices:
             raise ValueError(f"connectivity={connectivity!r} must be {' or '.join(map(str, choices))} for shape={extents}")
@@ -162,6 +162,7 @@ class FlowGraph:
         graph = cls.__new__(cls)
         steps = GRID_STEPS[connectivity]
         graph._set_up(extents, len(steps) * int(np.prod(extents)), dtype)
+        graph._steps = steps
         missing = 3 - len(extents)
         graph._flow = graph._kind()((1,) * missing + extents, [(0,) * missing + step for step in steps])
         return graph
@@ -172,6 +173,9 @@ class FlowGraph:
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float64, np.int64):
             raise ValueError(f"dtype={dtype!r} must be float64 or int64")
+        # Of grids: what the numbers of edges stand for.
+        self._steps: tuple[tuple[int, ...], ...] = ()
+        # No less than the sum of the capacities as they are now.
         self._total = 0.0
 
     def _kind(self) -> Any:
@@ -197,8 +201,9 @@ class FlowGraph:
         """
         which = None if nodes is None else self._numbers(nodes, self.n_nodes, "nodes").astype(np.int32)
         size = self.n_nodes if which is None else len(which)
-        values = [self._capacities(given, size, name) for given, name in ((source, "source"), (sink, "sink"))]
-        self._flow.add_terminals(which, *values)
+        values = {name: self._capacities(given, size, name) for name, given in (("source", source), ("sink", sink))}
+        self._count(values)
+        self._flow.add_terminals(which, *values.values())
 
     def add_capacities(self, forward: ArrayLike, backward: ArrayLike | None = None, edges: ArrayLike | None = None) -> None:
         """More capacity, or with negative numbers less, along edges and back.
@@ -213,9 +218,10 @@ class FlowGraph:
         """
         which = None if edges is None else self._numbers(edges, self.n_edges, "edges")
         size = self.n_edges if which is None else len(which)
-        there = self._capacities(forward, size, "forward")
-        back = None if backward is None else self._capacities(backward, size, "backward")
-        refused = self._flow.add_capacities(which, there, back)
+        given = {"forward": forward} if backward is None else {"forward": forward, "backward": backward}
+        values = {name: self._capacities(capacities, size, name) for name, capacities in given.items()}
+        self._count(values, (lambda: self._stays_inside(which)) if self._steps else None)
+        refused = self._flow.add_capacities(which, values["forward"], values.get("backward"))
         if refused >= 0:
             edge = refused if which is None else int(which[refused])
             raise ValueError(f"forward[{refused}] leaves edge {edge} with a negative capacity in both directions together")
@@ -263,21 +269,51 @@ class FlowGraph:
             )
         if array.size != size or (array.ndim > 1 and array.shape[-len(self.shape) :] != self.shape):
             raise ValueError(f"{name} has shape {array.shape}, but {size} numbers are needed")
-        flat = np.ascontiguousarray(array, dtype=self.dtype).ravel()
-        with np.errstate(over="ignore"):
-            total = float(np.abs(flat.astype(np.float64, copy=False)).sum())
-        if not np.isfinite(total):
-            finite = np.isfinite(flat)
-            if finite.all():
-                raise ValueError(f"{name} is so large that its sum overflows; scale all capacities down")
-            at = int(np.flatnonzero(~finite)[0])
-            raise ValueError(
-                f"{name}[{at}] = {flat[at]:g} must be finite (for what is never cut, take more than the sum of the others)"
-            )
-        self._total += total
-        if not self._total < (_LARGEST_SUM if self.dtype == np.int64 else np.inf):
+        if self.dtype == np.int64 and array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} holds {array.max()}, which is too large for a capacity; scale all capacities down")
+        return np.ascontiguousarray(array, dtype=self.dtype).ravel()
+
+    def _stays_inside(self, edges: NDArray[np.int64] | None) -> Booleans:
+        """Of a grid: which edges do not leave it."""
+        numbers = np.arange(self.n_edges) if edges is None else edges
+        step, node = np.divmod(numbers, self.n_nodes)
+        ends = np.array(np.unravel_index(node, self.shape)) + np.array(self._steps)[step].T
+        return np.asarray(((ends >= 0) & (ends < np.array(self.shape)[:, None])).all(axis=0))
+
+    def _count(self, changes: Mapping[str, NDArray[Any]], read: Callable[[], Booleans] | None = None) -> None:
+        """Refuse changes after which capacities could not be added up; of some only a part is read."""
+        limit = _LARGEST_SUM if self.dtype == np.int64 else np.inf
+        more = sum(map(_sum, changes.values()))
+        if not self._total + more < limit:
+            if read is not None:
+                inside = read()
+                changes = {name: np.where(inside, array, 0) for name, array in changes.items()}
+                more = sum(map(_sum, changes.values()))
+            for name, array in changes.items():
+                _check_finite(array, name)
+            # Every change was taken for an increase; now see what is there.
+            self._flow.solve()
+            self._total = self._flow.total()
+        if not self._total + more < limit:
             raise ValueError("the capacities add up to more than can be counted; scale all of them down")
-        return flat
+        self._total += more
+
+
+def _sum(capacities: NDArray[Any]) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.abs(capacities.astype(np.float64, copy=False)).sum())
+
+
+def _check_finite(capacities: NDArray[Any], name: str) -> None:
+    if np.isfinite(_sum(capacities)):
+        return
+    finite = np.isfinite(capacities)
+    if finite.all():
+        raise ValueError(f"{name} is so large that its sum overflows; scale all capacities down")
+    at = int(np.flatnonzero(~finite)[0])
+    raise ValueError(
+        f"{name}[{at}] = {capacities[at]:g} must be finite (for what is never cut, take more than the sum of the others)"
+    )
 
 
 def _check_n_nodes(n_nodes: Any) -> None:

@@ -3,7 +3,7 @@
 Needs scikit-image (``pip install 'maxmargin[vision]'``).
 """
 
-from maxmargin.pictures.images import ImageError, read_image, read_mask, side_by_side, write_image
+from maxmargin.pictures.images import ImageError, read_image, read_mask, read_seeds, side_by_side, write_image
 from maxmargin.pictures.inpainting import inpaint, inpainting_energy
 from maxmargin.pictures.segmentation import segment, segmentation_energy
 from maxmargin.pictures.stereo import stereo, stereo_energy
@@ -15,6 +15,7 @@ __all__ = [
     "inpainting_energy",
     "read_image",
     "read_mask",
+    "read_seeds",
     "segment",
     "segmentation_energy",
     "side_by_side",

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.labeling import Cliques, Energy, Labeling, Metric
-from maxmargin.pictures.images import ImageError
+from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive
+from maxmargin.pictures.images import ImageError, grey_values
 from maxmargin.pictures.stereo import _regions, find_labels
 from maxmargin.pictures.superpixels import region_cliques
 
@@ -32,7 +33,7 @@ def inpainting_energy(
     image : array of shape (H, W)
         Grey values from 0 to 255.
     mask : bool array of shape (H, W)
-        True where the image is known; elsewhere every grey value costs the same.
+        True where the image is known; elsewhere every grey value costs the same, and the image may be NaN.
     n_levels : int
         Grey values 0, 255 / (n_levels - 1), ..., 255. The thesis takes all 256, which needs four times as long as 64 and looks
         the same: on house the energy is 0.14 % less.
@@ -43,25 +44,31 @@ def inpainting_energy(
     sigma, region_scale : float
         A region counts ``region_scale * exp(-variance / sigma^2)`` times; known pixels make its variance.
     """
-    grey = np.asarray(image, dtype=np.float64)
-    if grey.ndim == 3:
-        grey = grey.mean(axis=2)
-    if grey.ndim != 2 or 0 in grey.shape or not np.isfinite(grey).all():
-        raise ImageError(f"image must be finite grey values of shape (H, W), but has shape {np.shape(image)}")
-    known = np.asarray(mask).astype(bool)
+    grey = grey_values(image, "image")
+    marks = np.asarray(mask)
+    if marks.dtype.kind not in "fiub" or np.isnan(marks).any():
+        raise ImageError("mask must be booleans or numbers, none of them NaN; what is not 0 is known")
+    known = marks.astype(bool)
     if known.shape != grey.shape:
         raise ImageError(f"mask has shape {known.shape}, but the image has shape {grey.shape}; both must be of one size")
     if known.all():
         raise ImageError("mask has no holes: every pixel is known, so that there is nothing to fill in (dark pixels are holes)")
     if not known.any():
         raise ImageError("mask knows no pixel at all (bright pixels are known)")
-    if not 2 <= n_levels <= 256:
-        raise ValueError(f"n_levels={n_levels!r} must be between 2 and 256")
+    if not np.isfinite(grey[known]).all():
+        at = tuple(np.argwhere(known & ~np.isfinite(grey))[0].tolist())
+        raise ImageError(f"image is NaN or infinite at pixel {at}, which mask says is known; mark it as a hole")
+    # What is under holes does not count.
+    grey = np.where(np.isfinite(grey), grey, 0.0)
+    if not isinstance(n_levels, int | np.integer) or not 2 <= n_levels <= 256:
+        raise bad_option("n_levels", n_levels, "must be an integer between 2 and 256")
+    check_positive(limit=limit, sigma=sigma)
+    check_not_negative(smoothness=smoothness, region_scale=region_scale)
     step = 255.0 / (n_levels - 1)
     costs = np.where(known[:, :, None], (levels(n_levels) - grey[:, :, None]) ** 2, 0.0)
     metric = Metric("linear", limit / step, smoothness * step)
     cliques: list[Cliques] = []
-    if regions is not None:
+    if regions is not None and smoothness > 0:
         cliques.append(region_cliques(grey, _regions(regions, grey), metric, sigma, region_scale, known))
     return Energy.grid(costs, metric, cliques=cliques)
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.labeling import Energy, Labeling
-from maxmargin.pictures.images import ImageError, contrast
-from maxmargin.pictures.stereo import _colours, find_labels
+from maxmargin.pictures.checks import bad_option, check_not_negative
+from maxmargin.pictures.images import ImageError, colours, contrast
+from maxmargin.pictures.stereo import find_labels
 
 
 def segmentation_energy(
@@ -32,26 +33,38 @@ def segmentation_energy(
     """
     from sklearn.mixture import GaussianMixture
 
-    pixels = _colours(image, "image")
+    pixels = colours(image, "image")
     if not isinstance(n_labels, int | np.integer) or n_labels < 2:
-        raise ValueError(f"n_labels={n_labels!r} must be an integer of at least 2")
-    colours = pixels.reshape(-1, 3)
+        raise bad_option("n_labels", n_labels, "must be an integer of at least 2")
+    check_not_negative(smoothness=smoothness)
+    samples = pixels.reshape(-1, 3)
+    if n_labels > len(samples):
+        raise bad_option("n_labels", n_labels, f"is more than the image has pixels, {len(samples)}")
     if seeds is None:
-        mixture = GaussianMixture(n_labels, reg_covar=10.0, random_state=random_state).fit(colours)
-        shares = np.maximum(mixture.predict_proba(colours), 1e-300)
-        costs = -(mixture.score_samples(colours)[:, None] + np.log(shares))
+        mixture = GaussianMixture(n_labels, reg_covar=10.0, random_state=random_state).fit(samples)
+        shares = np.maximum(mixture.predict_proba(samples), 1e-300)
+        costs = -(mixture.score_samples(samples)[:, None] + np.log(shares))
     else:
         known = np.asarray(seeds)
         if known.shape != pixels.shape[:2] or known.dtype.kind not in "iu":
             raise ImageError(f"seeds must be integers of shape {pixels.shape[:2]}, but has shape {known.shape}")
+        if known.min() < 0 or known.max() > n_labels:
+            at = tuple(np.argwhere((known < 0) | (known > n_labels))[0].tolist())
+            raise ImageError(
+                f"seeds has the value {known[at]} at pixel {at}, but there are {n_labels} regions; seeds are numbers "
+                "of regions, from 1, and 0 elsewhere"
+            )
         marked = known.ravel()
-        costs = np.empty((len(colours), n_labels))
+        costs = np.empty((len(samples), n_labels))
         for label in range(n_labels):
-            own = colours[marked == label + 1]
+            own = samples[marked == label + 1]
             if not len(own):
                 raise ImageError(f"seeds mark no pixel of region {label + 1}; all {n_labels} regions need some")
-            own_mixture = GaussianMixture(min(3, len(own)), reg_covar=10.0, random_state=random_state).fit(own)
-            costs[:, label] = -own_mixture.score_samples(colours)
+            # A mixture of fewer colours than parts has empty ones, and scikit-learn wants two samples.
+            parts = min(3, len(np.unique(own, axis=0)))
+            own = np.repeat(own, 2, axis=0) if len(own) == 1 else own
+            own_mixture = GaussianMixture(parts, reg_covar=10.0, random_state=random_state).fit(own)
+            costs[:, label] = -own_mixture.score_samples(samples)
         fixed = np.flatnonzero(marked)
         costs[fixed] = np.inf
         costs[fixed, marked[fixed] - 1] = 0.0

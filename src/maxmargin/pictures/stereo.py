@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats
 from maxmargin.labeling import Cliques, Energy, Labeling, Metric, minimize
-from maxmargin.pictures.images import ImageError, contrast
+from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive
+from maxmargin.pictures.images import ImageError, colours, contrast
 from maxmargin.pictures.superpixels import region_cliques, superpixels
 
 # Names of regions: mean shift, and region merging.
@@ -52,12 +53,14 @@ def stereo_energy(
     sigma, region_scale : float
         A region counts ``region_scale * exp(-variance / sigma^2)`` times.
     """
-    one, two = _colours(left, "left"), _colours(right, "right")
+    one, two = colours(left, "left"), colours(right, "right")
     if one.shape != two.shape:
         raise ImageError(f"left has {_size(one)} pixels, but right has {_size(two)}; both must be of one size")
     height, width = one.shape[:2]
     if not isinstance(n_disparities, int | np.integer) or not 1 <= n_disparities <= width:
-        raise ValueError(f"n_disparities={n_disparities!r} must be between 1 and the width of the images, {width}")
+        raise bad_option("n_disparities", n_disparities, f"must be between 1 and the width of the images, {width}")
+    check_positive(limit=limit, cost_limit=cost_limit, sigma=sigma)
+    check_not_negative(smoothness=smoothness, edge=edge, edge_factor=edge_factor, region_scale=region_scale)
     costs = np.empty((height, width, int(n_disparities)))
     for shift in range(int(n_disparities)):
         moved = np.abs(one[:, shift:] - two[:, : width - shift]).sum(axis=2)
@@ -68,7 +71,8 @@ def stereo_energy(
     metric = Metric("linear", limit, smoothness)
     weights = np.where(contrast(one) < edge, edge_factor, 1.0)
     cliques: list[Cliques] = []
-    if regions is not None and n_disparities > 1:
+    # Steps that cost nothing cost nothing in regions either.
+    if regions is not None and n_disparities > 1 and smoothness > 0:
         found = _regions(regions, one)
         cliques.append(region_cliques(one, found, metric, sigma, region_scale))
     return Energy.grid(costs, metric, weights=weights, cliques=cliques)
@@ -115,22 +119,11 @@ def find_labels(energy: Energy, method: str | None, how: dict[str, Any]) -> Labe
     return minimize(energy, "cooccurrence", init=first.labels, **rest)
 
 
-def _colours(image: ArrayLike, name: str) -> Floats:
-    pixels = np.asarray(image, dtype=np.float64)
-    if pixels.ndim == 2:
-        pixels = np.repeat(pixels[:, :, None], 3, axis=2)
-    if pixels.ndim != 3 or 0 in pixels.shape or not np.isfinite(pixels).all():
-        raise ImageError(f"{name} must be finite pixels of shape (H, W, 3) or (H, W), but has shape {pixels.shape}")
-    return pixels
-
-
 def _regions(regions: Any, pixels: Floats) -> NDArray[Any]:
     """Given ones, or those that a name stands for."""
     if isinstance(regions, str):
         if regions not in REGIONS:
-            raise ValueError(
-                f"regions={regions!r} must be one of {', '.join(map(repr, REGIONS))}, an image of region numbers, or None"
-            )
+            raise bad_option("regions", regions, f"is unknown; pass {', '.join(map(repr, REGIONS))}, numbers of regions, or None")
         return superpixels(pixels, "mean_shift" if regions == "superpixels" else "felzenszwalb")
     numbers, shape = np.asarray(regions), pixels.shape[:2]
     if numbers.shape != shape or numbers.dtype.kind not in "iub":

@@ -153,9 +153,14 @@ class GraphStructure(Structure):
         """A graph of finite numbers, from (nodes, edges) or (nodes, edges, edge_features), and a label for each node."""
         if not isinstance(x, tuple | list) or len(x) not in (2, 3):
             raise ValueError("a graph must be (features, edges) or (features, edges, edge_features)")
-        nodes, edges = np.asarray(x[0], dtype=np.float64), np.asarray(x[1], dtype=np.int32).reshape(-1, 2)
-        if nodes.ndim != 2 or nodes.shape[1] != self.n_inputs or not np.isfinite(nodes).all():
+        nodes, edges = np.asarray(x[0], dtype=np.float64), np.asarray(x[1]).reshape(-1, 2)
+        if nodes.ndim != 2 or nodes.shape[1] != self.n_inputs:
             raise ValueError(f"features must be a finite array of shape (nodes, {self.n_inputs}), but have shape {nodes.shape}")
+        if not np.isfinite(nodes).all():
+            at, column = np.argwhere(~np.isfinite(nodes))[0].tolist()
+            raise ValueError(f"features must be a finite array, but feature {column} of node {at} is {nodes[at, column]}")
+        if len(edges) and edges.dtype.kind not in "iu":
+            raise ValueError(f"edges must be pairs of integers, but have dtype {edges.dtype}")
         features = np.asarray(x[2], dtype=np.float64) if len(x) == 3 else np.ones((len(edges), 1))
         if features.shape != (len(edges), self.n_edge_inputs) or not np.isfinite(features).all():
             raise ValueError(
@@ -171,10 +176,12 @@ class GraphStructure(Structure):
         if not self.exact and (edges[:, 0] == edges[:, 1]).any():
             node = int(edges[np.flatnonzero(edges[:, 0] == edges[:, 1])[0], 0])
             raise ValueError(f"an edge joins node {node} to itself; add its features to those of the node")
-        graph = Graph(nodes, edges, features)
+        graph = Graph(nodes, edges.astype(np.int32), features)
         if y is None:
             return graph, None
         labels = np.asarray(y).astype(np.int64)
+        if labels.ndim != 1:
+            raise ValueError(f"labels have shape {labels.shape}, but must have ({len(nodes)},), one for each node")
         if len(labels) != len(nodes) or len(labels) == 0:
             raise ValueError(f"there are {len(nodes)} nodes and {len(labels)} labels; they must be equal and not zero")
         if not ((labels >= 0) & (labels < self.n_labels)).all():
