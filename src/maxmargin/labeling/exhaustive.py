@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin._types import Floats, Ints
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import Spreads, offset_free
 
 # More labelings than this are not for enumeration.
 MAX_LABELINGS = 2**24
@@ -18,6 +19,7 @@ _CHUNK = 2**14
 _MAX_TABLED = 12
 
 
+@offset_free
 def exhaustive(
     energy: Energy,
     *,
@@ -58,18 +60,19 @@ def exhaustive(
     except KeyboardInterrupt:
         status = "interrupted"
     value = energy.energy(best)
-    bound = value if status == "converged" else None
-    guarantee = 1.0 if status == "converged" else None
-    return Labeling(
+    found = Labeling(
         best.reshape(energy.shape),
         value,
         "exhaustive",
-        lower_bound=bound,
-        guarantee=guarantee,
+        rounding=Spreads.of(energy).rounding,
         history=history,
         seconds=time.perf_counter() - start,
         status=status,
     )
+    if status == "converged":
+        found.guarantee = 1.0
+        found.bounded(value)
+    return found
 
 
 def _labelings(first: int, end: int, n_nodes: int, n_labels: int) -> Ints:

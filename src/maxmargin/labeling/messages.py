@@ -13,11 +13,13 @@ from maxmargin._types import Floats
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.moves import check_init
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import Spreads, offset_free
 
 # Entries of messages that are computed between two looks at the clock.
 _WORK = 20_000_000
 
 
+@offset_free
 def trws(
     energy: Energy,
     *,
@@ -66,6 +68,7 @@ def trws(
     return _pass_messages(energy, "trws", init, 1000 if max_sweeps is None else max_sweeps, tol, time_limit, callback)
 
 
+@offset_free
 def bp(
     energy: Energy,
     *,
@@ -139,7 +142,7 @@ def _pass_messages(
     graph = _core.MessagePassing(energy.n_nodes, energy.n_labels, energy.edges, method == "trws")
     shape = table_shape(energy.table)
     has_bound = method == "trws" or graph.is_forest
-    result = Labeling(np.zeros(energy.n_nodes, np.int64), np.inf, method, status="max_sweeps")
+    result = Labeling(np.zeros(energy.n_nodes, np.int64), np.inf, method, status="max_sweeps", rounding=Spreads.of(energy).rounding)
     if init is not None:
         result.labels = check_init(energy, init).astype(np.int64)
         result.energy = energy.energy(result.labels)
@@ -161,7 +164,7 @@ def _pass_messages(
                 # Each of them is a bound, so that rounding need not make it fall.
                 before = result.bounds[-1:] or [-np.inf]
                 result.bounds.extend(np.maximum.accumulate(np.concatenate([before, bounds]))[1:].tolist())
-                result.lower_bound = result.bounds[-1]
+                result.bounded(result.bounds[-1])
             result.seconds = time.monotonic() - begin
             if settled or result.certified or _stands_still(sums, tol * max(abs(result.energy), abs(sums[-1]))):
                 result.status = "converged"

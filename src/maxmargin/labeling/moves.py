@@ -18,10 +18,9 @@ from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.labeling.cliques import PnPotts
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import Spreads, offset_free
 
 Order = Literal["natural", "random"]
-# A move must gain more than this part of the energy; on less, rounding would go round in circles.
-_LEAST_GAIN = 1e-9
 # Tables may lack this part of their largest entry to be metrics.
 _ROUNDING = 1e-9
 # Tables of edges that are looked at together.
@@ -32,6 +31,7 @@ class NotSubmodularError(ValueError):
     """A term that no minimum cut can represent."""
 
 
+@offset_free
 def mincut(
     energy: Energy,
     *,
@@ -67,11 +67,10 @@ def mincut(
         raise ValueError(f"method 'mincut' is for two labels, but the energy has {energy.n_labels}; choose 'expansion'")
     labels = np.zeros(energy.n_nodes, dtype=np.int32)
     with _Naming("method 'mincut' needs costs that attract; choose 'trws' or 'exhaustive' for others"):
-        value = _kernel(energy, "mincut").best_of_two(labels)
+        value = _kernel(energy, "mincut").best_of_two(labels, rounding := Spreads.of(energy).rounding)
     least = energy.energy(labels)
-    found = Labeling(
-        _shaped(labels, energy), least, "mincut", lower_bound=min(value, least), guarantee=1.0, history=[least], n_cuts=1
-    )
+    found = Labeling(_shaped(labels, energy), least, "mincut", rounding=rounding, guarantee=1.0, history=[least], n_cuts=1)
+    found.bounded(value)
     found.bounds = [min(value, least)]
     if callback is not None:
         callback(least, found.lower_bound)
@@ -79,6 +78,7 @@ def mincut(
     return found
 
 
+@offset_free
 def expansion(
     energy: Energy,
     *,
@@ -138,10 +138,11 @@ def expansion(
     if found.status == "converged" and exact:
         found.guarantee = _guarantee(energy)
         if energy.n_labels == 1:
-            found.lower_bound = found.energy
+            found.bounded(found.energy)
     return found
 
 
+@offset_free
 def swap(
     energy: Energy,
     *,
@@ -240,13 +241,15 @@ def _descend(
         init = "best" if energy.cliques else "unary"
     starts = ["unary", "constant"] if isinstance(init, str) and init == "best" else [init]
     rng = np.random.default_rng(random_state)
+    # On smaller gains rounding would go round in circles.
+    least_gain = Spreads.of(energy).rounding
     deadline = np.inf if time_limit is None else start + time_limit
     best: Labeling | None = None
     n_cuts = 0
     for given in starts:
         labels = check_init(energy, given)
         value = energy.energy(labels)
-        found = Labeling(_shaped(labels, energy), value, method, history=[value])
+        found = Labeling(_shaped(labels, energy), value, method, rounding=least_gain, history=[value])
         # How often labels had changed when a move was tried; as long as they are the same it is of no use again.
         version, tried = 0, np.full(n_moves, -1)
         sweeps = 0
@@ -262,7 +265,7 @@ def _descend(
                     if time.perf_counter() > deadline:
                         found.status = "time_limit"
                         break
-                    change = move(labels, int(k), _LEAST_GAIN * max(1.0, abs(value)))
+                    change = move(labels, int(k), least_gain)
                     n_cuts += 1
                     if change < 0:
                         version += 1

@@ -25,6 +25,7 @@ from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.hierarchical import fuse_tree, guarantee
 from maxmargin.labeling.metrics import why_no_metric
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import offset_free
 from maxmargin.labeling.trees import HST, fit_heights, linkage_tree, random_tree, refit_heights
 
 
@@ -45,6 +46,7 @@ class ParsimoniousLabeling(Labeling):
     unrefined: float = np.inf
 
 
+@offset_free
 def parsimonious(
     energy: Energy,
     *,
