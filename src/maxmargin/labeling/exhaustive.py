@@ -6,9 +6,11 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Ints
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.moves import check_starts
 from maxmargin.labeling.result import Callback, Labeling
 from maxmargin.labeling.spreads import Spreads, offset_free
 
@@ -23,7 +25,7 @@ _MAX_TABLED = 12
 def exhaustive(
     energy: Energy,
     *,
-    init: None = None,
+    init: str | ArrayLike | None = None,
     random_state: Any = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -37,6 +39,7 @@ def exhaustive(
     array([0, 1])
     """
     start = time.perf_counter()
+    check_starts(energy, init)
     n, n_labels = energy.n_nodes, energy.n_labels
     total = n_labels**n
     if total > MAX_LABELINGS:

@@ -71,6 +71,9 @@ def hierarchical(
     """
     clock = Clock(time_limit)
     tree = _tree_of(energy) if tree is None else tree
+    if not isinstance(tree, HST):
+        kind = type(tree).__name__
+        raise TypeError(f"tree must be an HST, but is a {kind}; make one by linkage_tree(distances) or random_tree(distances)")
     if tree.n_labels != energy.n_labels:
         raise ValueError(f"tree has {tree.n_labels} labels, but the energy has {energy.n_labels}")
     given = min(starts(energy, "unary" if init is None else init), key=energy.energy)

@@ -35,7 +35,7 @@ class NotSubmodularError(ValueError):
 def mincut(
     energy: Energy,
     *,
-    init: None = None,
+    init: str | ArrayLike | None = None,
     random_state: Any = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -50,8 +50,8 @@ def mincut(
     ----------
     energy : Energy
         With two labels.
-    init, random_state, max_sweeps, time_limit : None
-        Of no use to a method of one step.
+    init, random_state, max_sweeps, time_limit
+        As elsewhere, but of no use to a method of one step.
     callback : function, optional
         Called once, with the energy and its bound.
 
@@ -65,6 +65,7 @@ def mincut(
     start = time.perf_counter()
     if energy.n_labels != 2:
         raise ValueError(f"method 'mincut' is for two labels, but the energy has {energy.n_labels}; choose 'expansion'")
+    check_starts(energy, init)
     labels = np.zeros(energy.n_nodes, dtype=np.int32)
     with _Naming("method 'mincut' needs costs that attract; choose 'trws' or 'exhaustive' for others"):
         value = _kernel(energy, "mincut").best_of_two(labels, rounding := Spreads.of(energy).rounding)
@@ -72,8 +73,11 @@ def mincut(
     found = Labeling(_shaped(labels, energy), least, "mincut", rounding=rounding, guarantee=1.0, history=[least], n_cuts=1)
     found.bounded(value)
     found.bounds = [min(value, least)]
-    if callback is not None:
-        callback(least, found.lower_bound)
+    try:
+        if callback is not None:
+            callback(least, found.lower_bound)
+    except KeyboardInterrupt:
+        found.status = "interrupted"
     found.seconds = time.perf_counter() - start
     return found
 
@@ -202,6 +206,12 @@ def check_init(energy: Energy, init: str | ArrayLike, name: str = "init") -> Int
     return labels.astype(np.int32)
 
 
+def check_starts(energy: Energy, init: str | ArrayLike | None) -> None:
+    """Complain about labels to start from where none are needed."""
+    if init is not None:
+        check_init(energy, "unary" if isinstance(init, str) and init == "best" else init)
+
+
 class _Naming:
     """Turns the kernel's complaint about a term into an error with a remedy."""
 
@@ -233,10 +243,6 @@ def _descend(
     start = time.perf_counter()
     if order not in ("natural", "random"):
         raise ValueError(f"order={order!r} is unknown; choose 'natural' or 'random'")
-    if max_sweeps is not None and not max_sweeps >= 1:
-        raise ValueError(f"max_sweeps={max_sweeps!r} must be at least 1")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit!r} must be positive")
     if init is None:
         init = "best" if energy.cliques else "unary"
     starts = ["unary", "constant"] if isinstance(init, str) and init == "best" else [init]

@@ -259,7 +259,8 @@ class Surrogate:
             factor = 1.0 if isinstance(some.cost, Diameter) else scale
             least = 1.0 if isinstance(some.cost, Diameter) else _largest_ratio(some, n_labels)
             if stretch is not None:
-                stretch = max(stretch, factor * _stretch(own.distances, metric)) if factor >= least else None
+                proved = factor >= least and some.cost.is_proved(n_labels)
+                stretch = max(stretch, factor * _stretch(own.distances, metric)) if proved else None
             cliques.append(some.with_cost(Diameter(own), factor))
         table = None
         if len(energy.edges) and _has_metric(energy):

@@ -112,6 +112,7 @@ def offset_free(method: Method) -> Method:
             raise TypeError(
                 f"energy must be an Energy, but is a {type(energy).__name__}; make it by Energy(unary, edges, pairwise)"
             )
+        _check_common(options)
         with np.errstate(over="ignore", invalid="ignore"):
             spreads = Spreads.of(energy)
             _check_sums(energy, spreads)
@@ -139,6 +140,19 @@ def offset_free(method: Method) -> Method:
         return replace(found, **moved)  # type: ignore[arg-type]
 
     return cast(Method, run)
+
+
+def _check_common(options: dict[str, Any]) -> None:
+    """Complain about options of all methods, whether they need them or not."""
+    sweeps, limit, lots = (options.get(name) for name in ("max_sweeps", "time_limit", "random_state"))
+    if sweeps is not None and (isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1):
+        raise ValueError(f"max_sweeps={sweeps!r} must be an integer of at least 1, or None")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float | np.number) or not limit > 0):
+        raise ValueError(f"time_limit={limit!r} must be a positive number of seconds, or None")
+    try:
+        np.random.default_rng(lots)
+    except (TypeError, ValueError):
+        raise ValueError(f"random_state={lots!r} must be an integer that is not negative, a Generator, or None") from None
 
 
 def _check_sums(energy: Energy, spreads: Spreads) -> None:
