@@ -95,7 +95,7 @@ def minimum_cut(
     back = np.zeros(len(pairs), np.int64) if reverse_capacities is None else reverse_capacities
     given: list[NDArray[Any]] = [np.asarray(values) for values in (capacities, back, source, sink)]
     # Integers stay what they are; as real numbers those above 2^53 would not.
-    if all(values.size == 0 or values.dtype.kind in "iub" for values in given) and total < _LARGEST_SUM / 2:
+    if all(values.size == 0 or values.dtype.kind in "iub" for values in given) and total < _LARGEST_SUM:
         graph = FlowGraph(int(n_nodes), pairs, dtype=np.int64)
         whole = [values.astype(np.int64) for values in given]
         graph.add_terminals(whole[2], whole[3])

@@ -66,7 +66,7 @@ class Cliques:
         self.offsets: Ints = np.concatenate([[0], np.cumsum([one.size for one in lists], dtype=np.int64)]).astype(np.int64)
         self.nodes: Int32s = np.concatenate(lists).astype(np.int32) if lists else np.zeros(0, np.int32)
         self._extremes = (min((int(one.min()) for one in lists), default=0), max((int(one.max()) for one in lists), default=-1))
-        if not all(callable(getattr(cost, name, None)) for name in ("check", "of")):
+        if isinstance(cost, type) or not all(callable(getattr(cost, name, None)) for name in ("check", "of")):
             raise TypeError(f"cost must be PnPotts or a Diversity (Diameter, Cardinality, ...), but is {cost!r}")
         self.cost = cost
         given = np.asarray(1.0 if weights is None else weights)

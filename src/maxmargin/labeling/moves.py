@@ -68,9 +68,11 @@ def mincut(
     check_starts(energy, init)
     labels = np.zeros(energy.n_nodes, dtype=np.int32)
     with _Naming("method 'mincut' needs costs that attract; choose 'trws' or 'exhaustive' for others"):
-        value = _kernel(energy, "mincut").best_of_two(labels, rounding := Spreads.of(energy).rounding)
+        spreads = Spreads.of(energy)
+        value = _kernel(spreads.limited(energy), "mincut").best_of_two(labels, spreads.rounding)
     least = energy.energy(labels)
-    found = Labeling(_shaped(labels, energy), least, "mincut", rounding=rounding, guarantee=1.0, history=[least], n_cuts=1)
+    found = Labeling(_shaped(labels, energy), least, "mincut", guarantee=1.0, history=[least], n_cuts=1)
+    found.rounding = spreads.rounding
     found.bounded(value)
     found.bounds = [min(value, least)]
     try:

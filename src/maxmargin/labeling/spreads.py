@@ -79,6 +79,15 @@ class Spreads:
         """Differences of energies up to this are none."""
         return _ROUNDING * self.scale
 
+    def limited(self, energy: Energy) -> Energy:
+        """The energy with labels that are in no best labeling made cheaper, but not so cheap that they are in one.
+
+        That changes nothing but how much is lost by rounding beside their costs.
+        """
+        most = energy.unary.min(axis=1) + 2 * self.around
+        dear = (self.around > 0)[:, None] & np.isfinite(energy.unary) & (energy.unary > most[:, None])
+        return energy.replaced(unary=np.where(dear, most[:, None], energy.unary)) if dear.any() else energy
+
 
 def _largest(some: Cliques, n_labels: int) -> Floats:
     most = np.abs(some.cost.of(np.ones((len(some), n_labels), dtype=bool)))
