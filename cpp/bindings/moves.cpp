@@ -73,12 +73,12 @@ class MoveMaker {
         const std::lock_guard<std::mutex> alone(busy_);
         return moves_->swap(alpha, beta, labels.data(), least, truncate);
     }
-    double best_of_two(Labels labels) {
+    double best_of_two(Labels labels, double rounding) {
         require(unary_.shape(1) == 2, "there must be two labels");
         check(labels, 0, 1);
         nb::gil_scoped_release unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
-        return moves_->best_of_two(labels.data());
+        return moves_->best_of_two(labels.data(), rounding);
     }
     std::size_t n_bytes() const { return moves_->n_bytes(); }
 
@@ -112,6 +112,6 @@ void bind_moves(nb::module_& m) {
              "mixed"_a.noconvert(), "uniform"_a.none().noconvert(), "shape"_a.none() = nb::none(), "steps"_a = std::vector<Shape>{})
         .def("expand", &MoveMaker::expand, "alpha"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
         .def("swap", &MoveMaker::swap, "alpha"_a, "beta"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
-        .def("best_of_two", &MoveMaker::best_of_two, "labels"_a.noconvert())
+        .def("best_of_two", &MoveMaker::best_of_two, "labels"_a.noconvert(), "rounding"_a)
         .def_prop_ro("n_bytes", &MoveMaker::n_bytes);
 }

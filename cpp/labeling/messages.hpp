@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "numeric/clones.hpp"
+#include "numeric/compensated_sum.hpp"
 
 namespace maxmargin::labeling {
 
@@ -113,7 +114,7 @@ class Messages {
             still = k > 0 && std::abs(bound - found.bounds.back()) <= tolerance * scale ? still + 1 : 0;
             found.bounds.push_back(bound);
             found.energies.push_back(value);
-            found.converged = is_forest_ || (bounded_ && best - bound <= 1e-12 * scale) || still >= patience;
+            found.converged = is_forest_ || (bounded_ && best - bound <= 1e-15 * scale) || still >= patience;
         }
         return found;
     }
@@ -257,7 +258,7 @@ class Messages {
     // All nodes once; the sum of what was subtracted, which is a lower bound on the way back.
     template <bool forth>
     double pass(const Costs& costs) {
-        double total = 0.0;
+        CompensatedSum total;
         for (std::size_t step = 0; step < order_.size(); ++step) {
             const std::size_t p = forth ? step : order_.size() - 1 - step;
             const std::int64_t from = forth ? middle_[p] : begin_[p], to = forth ? begin_[p + 1] : middle_[p];
@@ -265,15 +266,15 @@ class Messages {
             std::copy_n(unary, n_labels_, here_.data());
             for (std::int64_t k = begin_[p]; k < begin_[p + 1]; ++k) add(message(ends_[k].edge), here_.data());
             const double least = subtract_minimum(here_.data());
-            total += least;
+            total.add(least);
             for (std::int64_t k = from; k < to; ++k) {
                 double* own = message(ends_[k].edge);
                 for (int x = 0; x < n_labels_; ++x) rest_[x] = share_[p] * here_[x] - own[x];
                 send(costs.pairs, ends_[k], own);
-                total += subtract_minimum(own);
+                total.add(subtract_minimum(own));
             }
         }
-        return total;
+        return total.value();
     }
 
     // Labels in order, each the best for the labels before it and the messages from behind it.

@@ -112,7 +112,10 @@ class Moves {
     }
 
     // The best labels of all, where there are two. Returns what no labels have less energy than: the value of the maximum flow.
-    double best_of_two(Label* labels) {
+    // Costs are not rounded to multiples if that could do more than `rounding`, as it can where few costs are much larger than most.
+    double best_of_two(Label* labels, double rounding) {
+        const double kept = quantum_;
+        if (kept * std::sqrt(static_cast<double>(network_.n_nodes()) + static_cast<double>(network_.n_edges())) > rounding) quantum_ = 0;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
             const bool may_be_zero = std::isfinite(energy_.unary_cost(i, 0)), may_be_one = std::isfinite(energy_.unary_cost(i, 1));
             zero_[at(i)] = may_be_zero ? 0 : 1;
@@ -121,6 +124,7 @@ class Moves {
         CompensatedSum bound;
         each_term([&](double cost) { bound.add(cost); }, zero_.data());
         bound.add(cut(false, nullptr));
+        quantum_ = kept;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) labels[i] = chosen(i);
         return bound.value();
     }

@@ -10,7 +10,6 @@ from maxmargin.labeling import (
     Cliques,
     Diameter,
     Energy,
-    FunctionDiversity,
     PnPotts,
     cooccurrence,
     hierarchical,
@@ -187,8 +186,12 @@ def test_bad_input_is_named():
         hierarchical(energy, star(4), n_jobs=0)
     with pytest.raises(ValueError, match="max_sweeps=0"):
         hierarchical(energy, star(4), max_sweeps=0)
-    shrinking = FunctionDiversity(lambda labels: 9.0 - len(labels))
-    energy = Energy(np.random.default_rng(0).uniform(0, 50, (3, 4)), cliques=Cliques([[0, 1, 2]], shrinking))
+
+    class Shrinking(Cardinality):
+        def of(self, present):
+            return np.where(present.sum(axis=1) > 1, 9.0 - present.sum(axis=1), 0.0)
+
+    energy = Energy(np.random.default_rng(0).uniform(0, 50, (3, 4)), cliques=Cliques([[0, 1, 2]], Shrinking()))
     with pytest.raises(ValueError, match="do not shrink when labels join"):
         hierarchical(energy, HST([4, 4, 5, 5, 6, 6, -1], heights=[0, 0, 0, 0, 1, 1, 2]))
 

@@ -283,8 +283,8 @@ def test_errors_of_arguments():
         ({"init": [0, 2]}, "init has label 2 at node 1"),
         ({"init": "middle"}, "init='middle' is unknown"),
         ({"order": "sorted"}, "order='sorted' is unknown"),
-        ({"max_sweeps": 0}, "max_sweeps=0 must be at least 1"),
-        ({"time_limit": 0}, "time_limit=0 must be positive"),
+        ({"max_sweeps": 0}, "max_sweeps=0 must be an integer of at least 1"),
+        ({"time_limit": 0}, "time_limit=0 must be a positive number"),
     ):
         with pytest.raises(ValueError, match=message):
             minimize(energy, "expansion", **arguments)
@@ -296,6 +296,9 @@ def test_errors_of_arguments():
     class Other:
         def check(self, n_labels, n_cliques):
             pass
+
+        def of(self, present):
+            return np.zeros(len(present))
 
     with pytest.raises(TypeError, match=r"cliques\[0\] has costs of kind Other; method 'expansion' takes PnPotts"):
         minimize(Energy(np.eye(2), cliques=Cliques([[0, 1]], Other())), "expansion")

@@ -57,7 +57,7 @@ def minimum_cut(
     sink: ArrayLike,
     reverse_capacities: ArrayLike | None = None,
 ) -> MinimumCut:
-    """Find a minimum cut between source and sink, exactly.
+    """Find a minimum cut between source and sink: exactly if all capacities are integers, otherwise up to rounding.
 
     Parameters
     ----------
@@ -92,9 +92,18 @@ def minimum_cut(
         total = sum(float(values.sum()) for values in (forward, backward, from_source, to_sink))
     if not np.isfinite(total):
         raise ValueError("capacities, source and sink are so large that their sum overflows; scale all of them down")
-    graph = FlowGraph(int(n_nodes), pairs)
-    graph.add_terminals(from_source, to_sink)
-    graph.add_capacities(forward, backward)
+    back = np.zeros(len(pairs), np.int64) if reverse_capacities is None else reverse_capacities
+    given: list[NDArray[Any]] = [np.asarray(values) for values in (capacities, back, source, sink)]
+    # Integers stay what they are; as real numbers those above 2^53 would not.
+    if all(values.size == 0 or values.dtype.kind in "iub" for values in given) and total < _LARGEST_SUM:
+        graph = FlowGraph(int(n_nodes), pairs, dtype=np.int64)
+        whole = [values.astype(np.int64) for values in given]
+        graph.add_terminals(whole[2], whole[3])
+        graph.add_capacities(whole[0], whole[1])
+    else:
+        graph = FlowGraph(int(n_nodes), pairs)
+        graph.add_terminals(from_source, to_sink)
+        graph.add_capacities(forward, backward)
     return graph.solve()
 
 

@@ -1,4 +1,4 @@
-"""The best labelling with two labels where neighbours attract each other, and what every other label would cost; both exact.
+"""The best labelling with two labels where neighbours attract each other, and what every other label would cost.
 
 A score ``sum_t u_t(y_t) + sum_e t_e(y_a, y_b)`` over ``y`` in {0, 1}^L with ``t(0,0) + t(1,1) >= t(0,1) + t(1,0)`` on every
 edge is a constant minus the value of a cut, so its maximum is a minimum cut (Kolmogorov and Zabih, PAMI 2004).
@@ -36,7 +36,7 @@ class BinaryLabeling:
 
 
 def best_binary_labeling(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike) -> BinaryLabeling:
-    """Find the labels ``y`` that maximise ``sum_t unary[t, y_t] + sum_e pairwise[e][y_a, y_b]``, exactly.
+    """Find the labels ``y`` that maximise ``sum_t unary[t, y_t] + sum_e pairwise[e][y_a, y_b]``.
 
     Parameters
     ----------

@@ -16,9 +16,7 @@ from maxmargin.labeling.cliques import Cliques
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.moves import check_init
 from maxmargin.labeling.result import Callback
-
-# A move counts if it lowers the energy by more than this part of it.
-TOLERANCE = 1e-9
+from maxmargin.labeling.spreads import Spreads
 
 
 class Clock:
@@ -82,12 +80,15 @@ class Terms:
         Members of the cliques of all kinds, one kind after the other.
     weights : array of shape (K,)
         Of these cliques.
+    rounding : float
+        Moves must lower the energy by more.
     """
 
     energy: Energy
     offsets: Ints
     nodes: Int32s
     weights: Floats
+    rounding: float
 
     @classmethod
     def of(cls, energy: Energy) -> Terms:
@@ -98,10 +99,11 @@ class Terms:
             nodes.append(some.nodes)
             weights.append(some.weights)
             so_far += len(some.nodes)
-        finite = np.isfinite(energy.unary)
+        finite, spreads = np.isfinite(energy.unary), Spreads.of(energy)
         if not finite.all():
-            energy = energy.replaced(unary=np.where(finite, energy.unary, 1 + 2 * _largest_change(energy)))
-        return cls(energy, np.concatenate(offsets), np.concatenate(nodes), np.concatenate(weights))
+            more = 2 * spreads.total + float(np.abs(energy.unary[finite]).max())
+            energy = energy.replaced(unary=np.where(finite, energy.unary, more or 1.0))
+        return cls(energy, np.concatenate(offsets), np.concatenate(nodes), np.concatenate(weights), spreads.rounding)
 
     def best_move(
         self, labels: Ints, proposal: Ints, some_move: Floats, some_stay: Floats, label_stays: Floats | None
@@ -134,20 +136,6 @@ class Terms:
             np.ascontiguousarray(proposal, dtype=np.int32),
         )
         return change, moved.view(np.bool_)
-
-
-def _largest_change(energy: Energy) -> float:
-    """More than what all finite costs can differ by."""
-    finite = np.isfinite(energy.unary)
-    high, low = np.where(finite, energy.unary, -np.inf).max(axis=1), np.where(finite, energy.unary, np.inf).min(axis=1)
-    total = float((high - low).sum()) + float(np.abs(high).max())
-    if len(energy.edges):
-        spread = np.ptp(energy.table.reshape(len(energy.table) if energy.table.ndim == 3 else 1, -1), axis=1)
-        total += float((np.abs(energy.weights) * spread).sum())
-    everything = np.ones((1, energy.n_labels), dtype=bool)
-    for some in energy.cliques:
-        total += float(some.weights.sum() * some.cost.of(np.repeat(everything, len(some), axis=0)).max(initial=0.0))
-    return total
 
 
 def present_labels(cliques: Sequence[Cliques], labels: Ints, n_labels: int) -> list[Booleans]:
@@ -184,6 +172,7 @@ def sweep(
     n_moves: int,
     *,
     clock: Clock,
+    least_gain: float,
     max_sweeps: int | None = None,
     order: Ints | None = None,
     callback: Callback | None = None,
@@ -199,6 +188,8 @@ def sweep(
         ``move(labels, k)`` returns an upper bound of the change of the energy, and the labels after move k.
     n_moves : int
         Moves are numbered from 0.
+    least_gain : float
+        Moves must lower the energy by more.
     """
     if max_sweeps is not None and not max_sweeps >= 1:
         raise ValueError(f"max_sweeps={max_sweeps!r} must be at least 1")
@@ -212,7 +203,7 @@ def sweep(
         while failed < n_moves and k < limit and not clock.over():
             bound, after = move(labels, int(steps[k % n_moves]))
             k, n_cuts, failed = k + 1, n_cuts + 1, failed + 1
-            if bound < -TOLERANCE * max(1.0, abs(energy)) and (lower := value(after)) < energy:
+            if bound < -least_gain and (lower := value(after)) < energy:
                 labels, energy, failed = after, lower, 0
                 history.append(energy)
                 if callback is not None:

@@ -57,14 +57,22 @@ class Cliques:
         for k, one in enumerate(lists):
             if one.ndim != 1 or one.size == 0 or one.dtype.kind not in "iu":
                 raise ValueError(f"members[{k}] must be a list of node numbers that is not empty")
+            if one.min() < -(2**31) or one.max() >= 2**31:
+                far = one.max() if one.max() >= 2**31 else one.min()
+                raise ValueError(f"members[{k}] has node {far}; no graph has so many nodes")
             values, counts = np.unique(one, return_counts=True)
             if (counts > 1).any():
                 raise ValueError(f"members[{k}] names node {values[counts > 1][0]} twice; a clique is a set of nodes")
         self.offsets: Ints = np.concatenate([[0], np.cumsum([one.size for one in lists], dtype=np.int64)]).astype(np.int64)
         self.nodes: Int32s = np.concatenate(lists).astype(np.int32) if lists else np.zeros(0, np.int32)
         self._extremes = (min((int(one.min()) for one in lists), default=0), max((int(one.max()) for one in lists), default=-1))
+        if isinstance(cost, type) or not all(callable(getattr(cost, name, None)) for name in ("check", "of")):
+            raise TypeError(f"cost must be PnPotts or a Diversity (Diameter, Cardinality, ...), but is {cost!r}")
         self.cost = cost
-        values = np.asarray(1.0 if weights is None else weights, dtype=np.float64)
+        given = np.asarray(1.0 if weights is None else weights)
+        if given.dtype.kind not in "fiub":
+            raise TypeError(f"weights must be real numbers, but has dtype {given.dtype}")
+        values = given.astype(np.float64)
         if values.shape not in ((), (len(self),)):
             raise ValueError(f"weights has shape {values.shape}, but must be a number or have shape ({len(self)},)")
         self.weights: Floats = np.array(np.broadcast_to(values, (len(self),)))

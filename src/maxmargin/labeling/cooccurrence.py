@@ -16,8 +16,10 @@ from maxmargin.labeling.cliques import Cliques, PnPotts
 from maxmargin.labeling.diversities import Diversity
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import offset_free
 
 
+@offset_free
 def cooccurrence(
     energy: Energy,
     *,
@@ -66,6 +68,7 @@ def cooccurrence(
         best.labels.reshape(energy.shape),
         energy.energy(best.labels),
         "cooccurrence",
+        rounding=expander.terms.rounding,
         history=best.history,
         n_cuts=sum(end.n_cuts for end in ends),
         seconds=clock.seconds,
@@ -108,6 +111,7 @@ class Expander:
             self.expand,
             self.energy.n_labels,
             clock=clock,
+            least_gain=self.terms.rounding,
             max_sweeps=max_sweeps,
             order=order,
             callback=callback,

@@ -35,6 +35,10 @@ class Diversity(ABC):
     def check(self, n_labels: int, n_cliques: int) -> None:  # noqa: B027 (most diversities suit any number)
         """Complain if the diversity is one of another number of labels."""
 
+    def is_proved(self, n_labels: int) -> bool:
+        """Whether the axioms are known to hold, by the kind of the costs or from a look at all sets; guarantees need them."""
+        return n_labels <= MAX_CHECKED and why_no_diversity(self, n_labels) is None
+
     def pairs(self, n_labels: int) -> Floats:
         """The metric on pairs of labels, shape (L, L)."""
         first, second = np.triu_indices(n_labels, 1)
@@ -84,6 +88,10 @@ class Diversity(ABC):
 
 class _Submodular(Diversity):
     """A label adds the less, the more labels are there already, among sets that hold alpha."""
+
+    def is_proved(self, n_labels: int) -> bool:
+        """These are diversities for any number of labels."""
+        return True
 
     def savings(self, present: Booleans, alpha: int) -> Floats:
         """The last label to leave saves least: the others are all there."""
@@ -136,6 +144,10 @@ class Diameter(Diversity):
             raise ValueError(f"the diameter is that of {len(self._table)} labels, but the energy has {n_labels}")
         if self.metric is not None and self._validate and (why := why_no_metric(self.metric.table(n_labels))) is not None:
             raise ValueError(f"the distances of a diameter must be a metric, but {why}")
+
+    def is_proved(self, n_labels: int) -> bool:
+        """What is proved of diameters needs no more than distances that are not negative."""
+        return True
 
     def pairs(self, n_labels: int) -> Floats:
         """The distances themselves."""
@@ -324,7 +336,8 @@ class FunctionDiversity(Diversity):
     function : callable
         Cost of a tuple of label numbers, in rising order. It is asked once for every set.
     n_labels : int, optional
-        If given, and at most 8, the axioms are checked.
+        If given, and at most 8, the axioms are checked at once; otherwise when an energy with so few labels is made. With more
+        labels nothing is checked, and nothing guaranteed.
 
     Examples
     --------
@@ -336,13 +349,22 @@ class FunctionDiversity(Diversity):
     def __init__(self, function: Callable[[tuple[int, ...]], float], n_labels: int | None = None) -> None:
         self.function, self.n_labels = function, n_labels
         self._known: dict[tuple[int, ...], float] = {}
-        if n_labels is not None and n_labels <= MAX_CHECKED and (why := why_no_diversity(self, n_labels)) is not None:
-            raise ValueError(f"the function is no diversity: {why}")
+        self._checked: set[int] = set()
+        if n_labels is not None:
+            self._check_axioms(n_labels)
 
     def check(self, n_labels: int, n_cliques: int) -> None:
-        """As many labels as were said."""
+        """As many labels as were said; for few labels the axioms are checked here."""
         if self.n_labels is not None and self.n_labels != n_labels:
             raise ValueError(f"the function is one of {self.n_labels} labels, but the energy has {n_labels}")
+        self._check_axioms(n_labels)
+
+    def _check_axioms(self, n_labels: int) -> None:
+        if n_labels > MAX_CHECKED or n_labels in self._checked:
+            return
+        if (why := why_no_diversity(self, n_labels)) is not None:
+            raise ValueError(f"the function is no diversity: {why}")
+        self._checked.add(n_labels)
 
     def of(self, present: Booleans) -> Floats:
         """Costs of sets of labels."""

@@ -41,6 +41,7 @@ class Energy:
     table : array of shape (L, L) or (E, L, L)
     weights : array of shape (E,)
     cliques : tuple of Cliques
+        Those that are not empty.
     shape : tuple
         Of labelings: ``(N,)``, or that of the grid.
 
@@ -78,6 +79,8 @@ class Energy:
             if not isinstance(some, Cliques):
                 raise TypeError(f"cliques[{k}] is a {type(some).__name__}; make it by Cliques(members, cost)")
             some.check(self.n_nodes, self.n_labels)
+        # Lists without cliques must not keep methods away that know none.
+        self.cliques = tuple(some for some in self.cliques if len(some))
         self.connectivity: int | None = None
 
     @classmethod
@@ -114,7 +117,7 @@ class Energy:
         costs = np.asarray(unary)
         if costs.ndim not in (3, 4):
             raise ValueError(f"unary must have shape (H, W, L) or (D, H, W, L), but has shape {costs.shape}")
-        connectivity = connectivity or {3: 4, 4: 6}[costs.ndim]
+        connectivity = {3: 4, 4: 6}[costs.ndim] if connectivity is None else connectivity
         if connectivity not in GRID_STEPS or len(GRID_STEPS[connectivity][0]) != costs.ndim - 1:
             choices = "4 or 8" if costs.ndim == 3 else "6"
             raise ValueError(f"connectivity={connectivity!r} must be {choices} for unary of shape {costs.shape}")

@@ -6,10 +6,13 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats, Ints
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.moves import check_starts
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import Spreads, offset_free
 
 # More labelings than this are not for enumeration.
 MAX_LABELINGS = 2**24
@@ -18,10 +21,11 @@ _CHUNK = 2**14
 _MAX_TABLED = 12
 
 
+@offset_free
 def exhaustive(
     energy: Energy,
     *,
-    init: None = None,
+    init: str | ArrayLike | None = None,
     random_state: Any = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -35,6 +39,7 @@ def exhaustive(
     array([0, 1])
     """
     start = time.perf_counter()
+    check_starts(energy, init)
     n, n_labels = energy.n_nodes, energy.n_labels
     total = n_labels**n
     if total > MAX_LABELINGS:
@@ -58,18 +63,19 @@ def exhaustive(
     except KeyboardInterrupt:
         status = "interrupted"
     value = energy.energy(best)
-    bound = value if status == "converged" else None
-    guarantee = 1.0 if status == "converged" else None
-    return Labeling(
+    found = Labeling(
         best.reshape(energy.shape),
         value,
         "exhaustive",
-        lower_bound=bound,
-        guarantee=guarantee,
+        rounding=Spreads.of(energy).rounding,
         history=history,
         seconds=time.perf_counter() - start,
         status=status,
     )
+    if status == "converged":
+        found.guarantee = 1.0
+        found.bounded(value)
+    return found
 
 
 def _labelings(first: int, end: int, n_nodes: int, n_labels: int) -> Ints:

@@ -20,11 +20,13 @@ from maxmargin.labeling.clique_moves import Clock, Terms, starts, sweep
 from maxmargin.labeling.diversities import Diameter
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import offset_free
 from maxmargin.labeling.trees import HST, fit_heights
 
 _ROUNDING = 1e-9
 
 
+@offset_free
 def hierarchical(
     energy: Energy,
     tree: HST | None = None,
@@ -69,6 +71,9 @@ def hierarchical(
     """
     clock = Clock(time_limit)
     tree = _tree_of(energy) if tree is None else tree
+    if not isinstance(tree, HST):
+        kind = type(tree).__name__
+        raise TypeError(f"tree must be an HST, but is a {kind}; make one by linkage_tree(distances) or random_tree(distances)")
     if tree.n_labels != energy.n_labels:
         raise ValueError(f"tree has {tree.n_labels} labels, but the energy has {energy.n_labels}")
     given = min(starts(energy, "unary" if init is None else init), key=energy.energy)
@@ -198,7 +203,13 @@ def fuse(terms: Terms, children: list[Fused], clock: Clock, max_sweeps: int | No
     fusion = Fusion(terms, np.stack([one.labels for one in children]))
     start = int(np.argmin([one.energy for one in children]))
     found = sweep(
-        np.full(fusion.proposals.shape[1], start), fusion.value, fusion.expand, len(children), clock=clock, max_sweeps=max_sweeps
+        np.full(fusion.proposals.shape[1], start),
+        fusion.value,
+        fusion.expand,
+        len(children),
+        clock=clock,
+        least_gain=terms.rounding,
+        max_sweeps=max_sweeps,
     )
     labels = fusion.labels(found.labels)
     return Fused(labels, terms.energy.energy(labels), found.n_cuts, found.finished)
@@ -241,7 +252,7 @@ class Fusion:
 
     def _check(self, union: Floats) -> None:
         lack = self.uniform.max(axis=1, initial=-np.inf) - union
-        if (lack > _ROUNDING * np.maximum(1.0, np.abs(union))).any():
+        if (lack > _ROUNDING * np.abs(union)).any():
             k = int(np.argmax(lack))
             raise ValueError(
                 f"clique {k} costs {union[k]:g} for a set of labels, but {union[k] + lack[k]:g} for a part of it; "

@@ -10,14 +10,16 @@ from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._types import Floats
+from maxmargin.labeling.clique_moves import starts
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.moves import check_init
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import Spreads, offset_free
 
 # Entries of messages that are computed between two looks at the clock.
 _WORK = 20_000_000
 
 
+@offset_free
 def trws(
     energy: Energy, *, init: str | ArrayLike | None = None, random_state: int | None = None, max_sweeps: int | None = None,
     tol: float = 1e-7, time_limit: float | None = None, callback: Callback | None = None,
@@ -33,7 +35,7 @@ def trws(
     energy : Energy
         Without cliques. Any pairwise tables; shared Potts and (truncated) linear ones take O(L) time per edge and sweep, others
         O(L^2). Unary costs may be infinite.
-    init : {"unary", "constant"} or labels, optional
+    init : {"unary", "constant", "best"} or labels, optional
         Labels to start from; the result has no more energy.
     random_state : int, optional
         Not used: nothing is random here.
@@ -60,6 +62,7 @@ def trws(
     return _pass_messages(energy, "trws", init, 1000 if max_sweeps is None else max_sweeps, tol, time_limit, callback)
 
 
+@offset_free
 def bp(
     energy: Energy, *, init: str | ArrayLike | None = None, random_state: int | None = None, max_sweeps: int | None = None,
     tol: float = 1e-7, time_limit: float | None = None, callback: Callback | None = None,
@@ -117,19 +120,16 @@ def _pass_messages(
             f"method {method!r} knows costs of nodes and edges, but the energy has {sum(map(len, energy.cliques))} cliques; "
             "use 'expansion' or 'parsimonious', or leave the cliques out"
         )
-    if max_sweeps < 1:
-        raise ValueError(f"max_sweeps={max_sweeps!r} must be at least 1")
     if not tol >= 0:
         raise ValueError(f"tol={tol!r} must not be negative")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit!r} must be a positive number of seconds, or None")
     begin = time.monotonic()
     graph = _core.MessagePassing(energy.n_nodes, energy.n_labels, energy.edges, method == "trws")
     shape = table_shape(energy.table)
     has_bound = method == "trws" or graph.is_forest
     result = Labeling(np.zeros(energy.n_nodes, np.int64), np.inf, method, status="max_sweeps")
+    result.rounding = Spreads.of(energy).rounding
     if init is not None:
-        result.labels = check_init(energy, init).astype(np.int64)
+        result.labels = min(starts(energy, init), key=energy.energy)
         result.energy = energy.energy(result.labels)
     per_sweep = 2 * max(1, len(energy.edges)) * energy.n_labels * (energy.n_labels if shape.kind == "dense" else 4)
     at_once = max(4, min(64, _WORK // per_sweep)) if per_sweep < _WORK // 4 else 1
@@ -149,7 +149,7 @@ def _pass_messages(
                 # Each of them is a bound, so that rounding need not make it fall.
                 before = result.bounds[-1:] or [-np.inf]
                 result.bounds.extend(np.maximum.accumulate(np.concatenate([before, bounds]))[1:].tolist())
-                result.lower_bound = result.bounds[-1]
+                result.bounded(result.bounds[-1])
             result.seconds = time.monotonic() - begin
             if settled or result.certified or _stands_still(sums, tol * max(abs(result.energy), abs(sums[-1]))):
                 result.status = "converged"

@@ -70,6 +70,16 @@ def named_metric(name: str, argument: str) -> Metric:
 def shortest_paths(n_labels: int, edges: ArrayLike, lengths: ArrayLike) -> Floats:
     """Distances of labels along the edges of a graph, shape (L, L); infinite where there is no way.
 
+    Parameters
+    ----------
+    n_labels : int
+    edges : int array of shape (E, 2)
+        Pairs of labels; of equal pairs the shortest counts.
+    lengths : array of shape (E,)
+        Not negative.
+
+    Examples
+    --------
     >>> shortest_paths(3, [(0, 1), (1, 2)], [1.0, 2.0])
     array([[0., 1., 3.],
            [1., 0., 2.],
@@ -78,9 +88,26 @@ def shortest_paths(n_labels: int, edges: ArrayLike, lengths: ArrayLike) -> Float
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
 
-    pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+    pairs = np.asarray(edges)
+    pairs = np.zeros((0, 2), np.int64) if pairs.size == 0 else pairs
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(f"edges must be integers of shape (E, 2), but has dtype {pairs.dtype} and shape {pairs.shape}")
+    outside = np.flatnonzero(((pairs < 0) | (pairs >= n_labels)).any(axis=1))
+    if outside.size:
+        a, b = pairs[outside[0]].tolist()
+        raise ValueError(f"edges[{outside[0]}] = ({a}, {b}) is out of range; labels are numbered 0 to {n_labels - 1}")
     values = np.asarray(lengths, dtype=np.float64)
-    return np.asarray(shortest_path(csr_array((values, (pairs[:, 0], pairs[:, 1])), shape=(n_labels, n_labels)), directed=False))
+    if values.shape != (len(pairs),):
+        raise ValueError(f"lengths has shape {values.shape}, but must have shape ({len(pairs)},): one for every edge")
+    bad = np.flatnonzero(~(values >= 0))
+    if bad.size:
+        raise ValueError(f"lengths[{bad[0]}] = {values[bad[0]]:g} must not be negative")
+    # A sparse matrix would add up the lengths of equal pairs.
+    kept, place = np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0, return_inverse=True)
+    shortest = np.full(len(kept), np.inf)
+    np.minimum.at(shortest, place.ravel(), values)
+    graph = csr_array((shortest, (kept[:, 0], kept[:, 1])), shape=(n_labels, n_labels))
+    return np.asarray(shortest_path(graph, directed=False))
 
 
 def minkowski(points: ArrayLike, p: float = 2.0) -> Floats:

@@ -31,6 +31,7 @@ METHODS: dict[str, Callable[..., Labeling]] = {
     "bp": bp,
     "exhaustive": exhaustive,
 }
+_COMMON = ("energy", "init", "random_state", "max_sweeps", "time_limit", "callback")
 # So few labelings are tried faster than anything else.
 _FEW = 20_000
 
@@ -96,10 +97,10 @@ def minimize(
 
 
 def _check_options(method: str, options: dict[str, Any]) -> None:
-    allowed = list(inspect.signature(METHODS[method]).parameters)
+    allowed = [name for name in inspect.signature(METHODS[method]).parameters if name not in _COMMON]
     for name in options:
         if name not in allowed:
-            more = [f"{one!r}" for one in allowed[6:]]
+            more = [f"{one!r}" for one in allowed]
             raise TypeError(f"{name!r} is no option of method {method!r}; it takes {', '.join(more) if more else 'none'}")
 
 

@@ -19,10 +19,9 @@ from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.cliques import PnPotts
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import Spreads, offset_free
 
 Order = Literal["natural", "random"]
-# A move must gain more than this part of the energy; on less, rounding would go round in circles.
-_LEAST_GAIN = 1e-9
 # Tables may lack this part of their largest entry to be metrics.
 _ROUNDING = 1e-9
 # Tables of edges that are looked at together.
@@ -33,10 +32,11 @@ class NotSubmodularError(ValueError):
     """A term that no minimum cut can represent."""
 
 
+@offset_free
 def mincut(
     energy: Energy,
     *,
-    init: None = None,
+    init: str | ArrayLike | None = None,
     random_state: Any = None,
     max_sweeps: int | None = None,
     time_limit: float | None = None,
@@ -51,8 +51,8 @@ def mincut(
     ----------
     energy : Energy
         With two labels.
-    init, random_state, max_sweeps, time_limit : None
-        Of no use to a method of one step.
+    init, random_state, max_sweeps, time_limit
+        As elsewhere, but of no use to a method of one step.
     callback : function, optional
         Called once, with the energy and its bound.
 
@@ -66,20 +66,26 @@ def mincut(
     start = time.perf_counter()
     if energy.n_labels != 2:
         raise ValueError(f"method 'mincut' is for two labels, but the energy has {energy.n_labels}; choose 'expansion'")
+    check_starts(energy, init)
     labels = np.zeros(energy.n_nodes, dtype=np.int32)
     with _Naming("method 'mincut' needs costs that attract; choose 'trws' or 'exhaustive' for others"):
-        value = _kernel(energy, "mincut").best_of_two(labels)
+        spreads = Spreads.of(energy)
+        value = _kernel(spreads.limited(energy), "mincut").best_of_two(labels, spreads.rounding)
     least = energy.energy(labels)
-    found = Labeling(
-        _shaped(labels, energy), least, "mincut", lower_bound=min(value, least), guarantee=1.0, history=[least], n_cuts=1
-    )
+    found = Labeling(_shaped(labels, energy), least, "mincut", guarantee=1.0, history=[least], n_cuts=1)
+    found.rounding = spreads.rounding
+    found.bounded(value)
     found.bounds = [min(value, least)]
-    if callback is not None:
-        callback(least, found.lower_bound)
+    try:
+        if callback is not None:
+            callback(least, found.lower_bound)
+    except KeyboardInterrupt:
+        found.status = "interrupted"
     found.seconds = time.perf_counter() - start
     return found
 
 
+@offset_free
 def expansion(
     energy: Energy, *, init: str | ArrayLike | None = None, random_state: Any = None, max_sweeps: int | None = None,
     time_limit: float | None = None, callback: Callback | None = None, order: Order = "natural", truncate: bool = False,
@@ -132,10 +138,11 @@ def expansion(
     if found.status == "converged" and exact:
         found.guarantee = _guarantee(energy)
         if energy.n_labels == 1:
-            found.lower_bound = found.energy
+            found.bounded(found.energy)
     return found
 
 
+@offset_free
 def swap(
     energy: Energy, *, init: str | ArrayLike | None = None, random_state: Any = None, max_sweeps: int | None = None,
     time_limit: float | None = None, callback: Callback | None = None, order: Order = "natural", truncate: bool = False,
@@ -188,6 +195,12 @@ def check_init(energy: Energy, init: str | ArrayLike, name: str = "init") -> Int
     return labels.astype(np.int32)
 
 
+def check_starts(energy: Energy, init: str | ArrayLike | None) -> None:
+    """Complain about labels to start from where none are needed."""
+    if init is not None:
+        check_init(energy, "unary" if isinstance(init, str) and init == "best" else init)
+
+
 class _Naming:
     """Turns the kernel's complaint about a term into an error with a remedy."""
 
@@ -219,21 +232,19 @@ def _descend(
     start = time.perf_counter()
     if order not in ("natural", "random"):
         raise ValueError(f"order={order!r} is unknown; choose 'natural' or 'random'")
-    if max_sweeps is not None and not max_sweeps >= 1:
-        raise ValueError(f"max_sweeps={max_sweeps!r} must be at least 1")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit!r} must be positive")
     if init is None:
         init = "best" if energy.cliques else "unary"
     starts = ["unary", "constant"] if isinstance(init, str) and init == "best" else [init]
     rng = np.random.default_rng(random_state)
+    # On smaller gains rounding would go round in circles.
+    least_gain = Spreads.of(energy).rounding
     deadline = np.inf if time_limit is None else start + time_limit
     best: Labeling | None = None
     n_cuts = 0
     for given in starts:
         labels = check_init(energy, given)
         value = energy.energy(labels)
-        found = Labeling(_shaped(labels, energy), value, method, history=[value])
+        found = Labeling(_shaped(labels, energy), value, method, rounding=least_gain, history=[value])
         # How often labels had changed when a move was tried; as long as they are the same it is of no use again.
         version, tried = 0, np.full(n_moves, -1)
         sweeps = 0
@@ -249,7 +260,7 @@ def _descend(
                     if time.perf_counter() > deadline:
                         found.status = "time_limit"
                         break
-                    change = move(labels, int(k), _LEAST_GAIN * max(1.0, abs(value)))
+                    change = move(labels, int(k), least_gain)
                     n_cuts += 1
                     if change < 0:
                         version += 1

@@ -25,6 +25,7 @@ from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.hierarchical import fuse_tree, guarantee
 from maxmargin.labeling.metrics import why_no_metric
 from maxmargin.labeling.result import Callback, Labeling
+from maxmargin.labeling.spreads import offset_free
 from maxmargin.labeling.trees import HST, fit_heights, linkage_tree, random_tree, refit_heights
 
 
@@ -45,6 +46,7 @@ class ParsimoniousLabeling(Labeling):
     unrefined: float = np.inf
 
 
+@offset_free
 def parsimonious(
     energy: Energy,
     *,
@@ -257,7 +259,8 @@ class Surrogate:
             factor = 1.0 if isinstance(some.cost, Diameter) else scale
             least = 1.0 if isinstance(some.cost, Diameter) else _largest_ratio(some, n_labels)
             if stretch is not None:
-                stretch = max(stretch, factor * _stretch(own.distances, metric)) if factor >= least else None
+                proved = factor >= least and some.cost.is_proved(n_labels)
+                stretch = max(stretch, factor * _stretch(own.distances, metric)) if proved else None
             cliques.append(some.with_cost(Diameter(own), factor))
         table = None
         if len(energy.edges) and _has_metric(energy):

@@ -10,9 +10,6 @@ from maxmargin._types import Ints
 # Called while a method runs, with the best energy so far and the lower bound, if the method has one.
 Callback = Callable[[float, float | None], object]
 
-# What rounding may do to the difference of an energy and its bound, as a part of the energy.
-_ROUNDING = 1e-9
-
 
 @dataclass(eq=False)
 class Labeling:
@@ -25,7 +22,12 @@ class Labeling:
     energy : float
         Of these labels, evaluated from scratch.
     lower_bound : float or None
-        No labels have less energy; None if the method knows no bound.
+        No labels have less energy, but for rounding; None if the method knows no bound.
+    gap : float or None
+        How far the energy can be above the least one. It is known better than the difference of energy and bound where all
+        labelings have large costs in common.
+    rounding : float
+        What sums of these costs may be wrong by: a part of the sum, over all terms, of how much they differ between labels.
     guarantee : float or None
         ``B`` such that the energy is at most the unary part of the best labels plus ``B`` times their other parts (for random
         trees in expectation); None if nothing is proved.
@@ -45,6 +47,8 @@ class Labeling:
     energy: float
     method: str
     lower_bound: float | None = None
+    gap: float | None = None
+    rounding: float = 0.0
     guarantee: float | None = None
     history: list[float] = field(default_factory=list)
     bounds: list[float] = field(default_factory=list)
@@ -52,15 +56,17 @@ class Labeling:
     seconds: float = 0.0
     status: str = "converged"
 
-    @property
-    def gap(self) -> float | None:
-        """How far the energy can be above the least one."""
-        return None if self.lower_bound is None else max(0.0, self.energy - self.lower_bound)
+    def bounded(self, bound: float) -> None:
+        """Set lower bound and gap from a bound that is right up to rounding."""
+        self.gap = max(0.0, self.energy - bound)
+        # Rounding may have made it too high, which does no harm where it is met.
+        self.lower_bound = min(self.energy, bound if self.certified else bound - self.rounding)
+        self.gap = self.gap if self.certified else self.energy - self.lower_bound
 
     @property
     def certified(self) -> bool:
         """Whether no labels are better, but for rounding, and that is proved."""
-        return self.gap is not None and self.gap <= _ROUNDING * max(1.0, abs(self.energy))
+        return self.gap is not None and self.gap <= self.rounding
 
     def __repr__(self) -> str:
         bound = "" if self.lower_bound is None else f", at least {self.lower_bound:.6g}"

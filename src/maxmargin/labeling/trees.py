@@ -53,7 +53,10 @@ class HST:
     """
 
     def __init__(self, parents: ArrayLike, *, heights: ArrayLike | None = None, lengths: ArrayLike | None = None) -> None:
-        self.parents: Ints = np.asarray(parents, dtype=np.int64)
+        given = np.asarray(parents)
+        if given.size and given.dtype.kind not in "iu":
+            raise TypeError(f"parents must be numbers of nodes, but has dtype {given.dtype}")
+        self.parents: Ints = given.astype(np.int64)
         if self.parents.ndim != 1 or self.parents.size == 0:
             raise ValueError("parents must be one-dimensional and not empty")
         if (heights is None) == (lengths is None):

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.labeling.energy import Energy
+from maxmargin._types import Floats, Ints
+from maxmargin.labeling.energy import MAX_LABELS, Energy
 
 Values = Literal["potential", "cost"]
 # exp(-cost) is an ordinary number for costs of this size.
@@ -45,9 +45,18 @@ def read_uai(path: str | Path, values: Values = "potential") -> Energy:
     if kind.upper() != "MARKOV":
         raise UAIError(f"{path} begins with {kind[:20]!r}; only MARKOV networks can be read")
     n = words.count("the number of variables", least=1)
-    sizes = np.array([words.count(f"the number of labels of variable {i}", least=1) for i in range(n)])
+    sizes = np.array([words.count(f"the number of labels of variable {i}", least=1, most=MAX_LABELS) for i in range(n)])
     scopes = _read_scopes(words, n)
     n_labels = int(sizes.max())
+    try:
+        return _read_costs(words, n, n_labels, sizes, scopes, values)
+    except MemoryError:
+        what = f"{n} variables of up to {n_labels} labels and {len(scopes)} factors"
+        raise UAIError(f"{path} has {what}, more than the memory holds") from None
+
+
+def _read_costs(words: _Words, n: int, n_labels: int, sizes: Ints, scopes: list[list[int]], values: Values) -> Energy:
+    """The tables, and the energy they make."""
     unary = np.where(np.arange(n_labels) < sizes[:, None], 0.0, np.inf)
     pairs: list[list[int]] = []
     tables: list[Floats] = []
@@ -66,7 +75,7 @@ def read_uai(path: str | Path, values: Values = "potential") -> Energy:
     words.end()
     shut = np.flatnonzero(np.isinf(unary).all(axis=1))
     if shut.size:
-        raise UAIError(f"{path}: the factors of variable {shut[0]} alone give all of its labels a potential of 0")
+        raise UAIError(f"{words.path}: the factors of variable {shut[0]} alone give all of its labels a potential of 0")
     return Energy(unary, pairs, _stack(tables, unary) if tables else None)
 
 
@@ -115,10 +124,13 @@ class _Words:
         self._at += 1
         return self._words[self._at - 1]
 
-    def count(self, what: str, least: int = 0) -> int:
+    def count(self, what: str, least: int = 0, most: int | None = None) -> int:
         word = self.take(what)
-        if not word.isdecimal() or int(word) < least:
+        # Python refuses to read numbers of thousands of digits.
+        if not word.isdecimal() or len(word) > 20 or int(word) < least:
             raise UAIError(f"{self.path}: {what} is {word[:20]!r}, but must be an integer of at least {least}")
+        if most is not None and int(word) > most:
+            raise UAIError(f"{self.path}: {what} is {word}; at most {most} are possible")
         return int(word)
 
     def numbers(self, size: int, what: str) -> Floats:
