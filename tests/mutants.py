@@ -38,6 +38,32 @@ MUTANTS = (
         "test_certificate.py",
     ),
     Mutant("src/maxmargin/certificate.py", "found.proved and consistent", "found.proved", "test_certificate.py"),
+    Mutant(
+        "src/maxmargin/labeling/local_polytope.py",
+        "self.left.pairs <= 2 * price,",
+        "self.left.pairs <= 0.2 * price,",
+        "test_local_polytope.py",
+    ),
+    Mutant(
+        "src/maxmargin/labeling/local_polytope.py",
+        "program.marginals(answer.x).repaired(self.edges)",
+        "program.marginals(answer.x)",
+        "test_local_polytope.py",
+    ),
+    Mutant(
+        "src/maxmargin/structures/relaxed_graph.py",
+        "self.costs[labels] @ (1.0 - right)",
+        "(1.0 - right).sum()",
+        "test_relaxed_graph.py -k features",
+    ),
+    Mutant("src/maxmargin/certificate.py", "if self.relaxed:", "if False:", "test_relaxed_graph.py -k weights_of"),
+    Mutant("src/maxmargin/problems/latent.py", "if not self.structure.exact:", "if False:", "test_latent_graph.py -k loopy"),
+    Mutant(
+        "src/maxmargin/structures/latent_graph.py",
+        "allowed[n_visible:] = self.label_of < 0",
+        "pass",
+        "test_latent_graph.py -k enumeration",
+    ),
     Mutant("src/maxmargin/queries.py", "np.argsort(np.argsort(first))", "np.argsort(first)", "test_queries.py"),
     Mutant(
         "src/maxmargin/queries.py", "setdefault(name, len(self._known))", "setdefault(name, len(self._codes))", "test_queries.py"

@@ -74,6 +74,10 @@ def test_every_price_gives_a_bound_and_high_ones_the_optimum():
         search.at_price(price)
         assert start.bound - 1e-9 <= search.best.bound <= expected + 1e-9 <= search.best.value + 2e-9
         reached.append(search.best.bound)
+        # What is left out because of its cost would have changed nothing.
+        whole = local_polytope._Search(CYCLES, Marginals(unary, tables), start, handed)
+        whole._solve(np.ones(unary.shape, bool), np.ones(tables.shape, bool), price)
+        assert whole.best.bound == pytest.approx(search.best.bound, abs=1e-6)
     assert reached[0] < expected - 1e-3 and (np.diff(reached) >= -1e-9).all()
     assert search.best.value == pytest.approx(expected) == pytest.approx(search.best.bound)
 
