@@ -360,7 +360,7 @@ def flows(repeats):
     text = (
         "Random integer terminals 0..100 and couplings 0..40 (weak), 0..200 (strong), 0..60 (others), as float64. Times include "
         "making the graph from arrays; *again* is another solve after terminals of 1 % of the nodes have changed, without the "
-        "time PyMaxflow needs to mark these nodes one by one. Memory is what a process grows by that makes the graph and solves it."
+        "time PyMaxflow needs to mark these nodes one by one. Memory is what a process grows by that makes and solves a graph."
     )
     problems = {name: [random_grid(*how)] for name, *how in FLOWS}
     return "\n\n".join(["## Maximum flows", text, flow_table(problems, repeats)])
@@ -369,8 +369,8 @@ def flows(repeats):
 def other_flows(folder, repeats):
     """Pictures and general graphs."""
     text = (
-        "As above. Scikit-image's astronaut in two regions by colour; the cuts of the first sweep of expansions, together; random "
-        "edges with couplings 0..30; pixels joined to the eight most similar in colour and place."
+        "As above. Scikit-image's astronaut in two regions by colour; the cuts of the first sweep of expansions, together; "
+        "random edges with couplings 0..30; pixels joined to the eight most similar in colour and place."
     )
     problems = {f"photo, 512 x 512, {k} neighbours": [photo(k)] for k in (4, 8)}
     problems["tsukuba, the 16 cuts of a sweep"] = sweep(folder)
