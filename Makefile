@@ -24,7 +24,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_inference
 	$(BIN)/python -m benchmarks.graphcut
-	$(INSTALL) '.[bench]'
+	$(INSTALL) '.[bench,peers]'
 	$(BIN)/python -m benchmarks.native_oracle
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.multiclass

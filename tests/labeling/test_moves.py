@@ -378,3 +378,26 @@ def test_moves_that_begin_with_an_earlier_flow_are_the_best_too(seed):
 def test_a_wrong_name_of_a_metric_is_that_of_the_argument():
     with pytest.raises(ValueError, match="pairwise='pots' is unknown; choose one of 'potts', 'linear', 'quadratic', or pass"):
         Energy([[0, 1], [1, 0]], [(0, 1)], "pots")
+
+
+@pytest.mark.parametrize(("shape", "connectivity"), [((5, 7), 4), ((5, 7), 8), ((4, 2), 8), ((6, 1), 4), ((3, 4, 5), 6)])
+def test_grids_move_as_their_edge_lists(shape, connectivity):
+    rng = np.random.default_rng(0)
+    grid = Energy.grid(rng.integers(0, 9, (*shape, 4)), "potts", weights=2.0, connectivity=connectivity)
+    listed = Energy(grid.unary, grid.edges, "potts", weights=grid.weights)
+    for method in ("expansion", "swap"):
+        ours, theirs = minimize(grid, method), minimize(listed, method)
+        assert ours.energy == theirs.energy and np.array_equal(ours.labels.ravel(), theirs.labels)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("diagonal", [0.0, -1.0])
+def test_equal_tables_of_every_edge_move_as_one(symmetric, diagonal):
+    rng = np.random.default_rng(0)
+    table = rng.integers(6, 10, (4, 4)).astype(float)
+    table = np.triu(table) + np.triu(table).T if symmetric else table
+    np.fill_diagonal(table, diagonal)
+    one = Energy.grid(rng.integers(0, 30, (6, 6, 4)), table)
+    every = Energy(one.unary, one.edges, np.repeat(table[None], len(one.edges), axis=0))
+    ours, theirs = minimize(every, "swap"), minimize(one, "swap")
+    assert ours.energy == theirs.energy and np.array_equal(ours.labels, theirs.labels.ravel())
