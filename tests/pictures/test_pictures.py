@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from maxmargin.cli import main
-from maxmargin.labeling import minimize
+from maxmargin.labeling import Metric, minimize
 from maxmargin.pictures import (
     ImageError,
     inpaint,
@@ -21,6 +21,7 @@ from maxmargin.pictures import (
     superpixels,
     write_image,
 )
+from maxmargin.pictures.superpixels import region_cliques
 
 pytest.importorskip("skimage", reason="pictures need scikit-image")
 
@@ -177,3 +178,9 @@ def test_a_time_limit_is_for_the_whole_search(scene):
     found = stereo(left, right, 8, time_limit=1e-6)
     assert found.status == "time_limit" and found.method == "expansion"
     assert found.energy == energy.energy(found.labels) and found.guarantee is None and found.labels.shape == (40, 60)
+
+
+def test_regions_of_which_nothing_is_known_are_cliques_too():
+    regions = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
+    found = region_cliques(np.arange(8.0).reshape(2, 4), regions, Metric("linear"), 10.0, known=regions == 0)
+    np.testing.assert_allclose(found.weights, [np.exp(-4.25 / 100), 1.0])
