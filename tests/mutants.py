@@ -166,7 +166,6 @@ MUTANTS = (
     ),
     Mutant("src/maxmargin/pictures/stereo.py", "shift] = moved[:, :1]", "shift] = 0", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/superpixels.py", "large = np.bincount(numbers) >= 2", "large = n >= 2", "test_pictures.py"),
-    Mutant("src/maxmargin/labeling/moves.py", "tried[k] = version if exact or", "tried[k] = version if", "test_moves.py"),
     Mutant("src/maxmargin/pictures/stereo.py", "max(limit - first.seconds, 1e-3)", "limit", "test_pictures.py -k second_half"),
     # ---- compiled
     Mutant("cpp/pictures/mean_shift.hpp", "near - dy * dy", "near", "test_superpixels.py -k definition"),
@@ -245,10 +244,7 @@ MUTANTS = (
         "",
         "test_messages.py -k forests",
     ),
-    # Moves: a pair counted as if nobody moved with it, a set of three that is charged though all of it moves, a move that does
-    # not help; who stays pays for the wrong label.
-    Mutant("cpp/labeling/moves.hpp", "if (!(change.value() < -least)) return 0;", "", "test_moves.py"),
-    Mutant("cpp/labeling/moves.hpp", "e < n_pairs ? 0.5 * (back - there) : back", "back", "test_moves.py test_hierarchical.py"),
+    # Moves of cliques: a pair of which both move, counted as if one stayed; who stays pays for the wrong label.
     Mutant(
         "cpp/labeling/clique_moves.hpp",
         "u >= 0 ? both - first : second - neither",
@@ -260,20 +256,6 @@ MUTANTS = (
         "if (stays && stays[labels_[i]] > 0)",
         "if (stays && stays[0] > 0)",
         "test_cooccurrence.py test_hierarchical.py test_parsimonious.py",
-    ),
-    # Max-marginals: by enumeration the label that is forced, by cuts as well; the share of a sample in a derivative.
-    Mutant("cpp/structures/binary_components.hpp", "own = label ? bit : 0", "own = bit", "test_max_marginals.py"),
-    Mutant(
-        "cpp/structures/binary_components.hpp",
-        "row[t] = wanted[part.node + t];",
-        "",
-        "test_max_marginals.py test_high_order_problems.py",
-    ),
-    Mutant(
-        "cpp/structures/binary_components.hpp",
-        "if (share == 0) continue;",
-        "if (share <= 0) continue;",
-        "test_max_marginals.py",
     ),
     Mutant("cpp/data/decimal.hpp", "digits <= 19 && mantissa", "mantissa", "test_svmlight_reader.py -k hard_decimals"),
 )
