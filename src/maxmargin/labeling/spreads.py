@@ -168,6 +168,8 @@ def _check_sums(energy: Energy, spreads: Spreads) -> None:
     """Complain about costs whose sums are no numbers."""
     largest = np.where(np.isfinite(energy.unary), np.abs(energy.unary), 0.0).max(axis=1).sum()
     if len(energy.edges):
-        largest += (np.abs(energy.weights) * np.abs(energy.table).max(axis=(-2, -1))).sum()
+        # No copy of the tables, which may be most of the memory.
+        sizes = np.maximum(energy.table.max(axis=(-2, -1)), -energy.table.min(axis=(-2, -1)))
+        largest += (np.abs(energy.weights) * sizes).sum()
     if not largest + spreads.total < _LARGEST / max(1, energy.n_labels):
         raise ValueError("the costs of the energy are so large that sums of them overflow; divide all of them by a number")
