@@ -99,6 +99,25 @@ def test_one_huge_cost_does_not_blur_the_others():
     assert found.certified
 
 
+@pytest.mark.parametrize("huge", [1e9, 1e15, np.inf])
+def test_moves_beside_one_huge_cost(huge):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        unary = rng.random((6, 3))
+        node, label = rng.integers(6), rng.integers(3)
+        unary[node, label] = huge
+        edges = [(i, j) for i in range(6) for j in range(i) if rng.random() < 0.6]
+        energy = Energy(unary, edges, "potts", weights=rng.random(len(edges)))
+        parts = energy.parts(minimize(energy, "exhaustive").labels)
+        for method in ("expansion", "parsimonious"):
+            found = minimize(energy, method, random_state=0)
+            assert found.energy <= parts[0] + found.guarantee * parts[1] + 1e-9
+        if huge < np.inf:
+            start = unary.argmin(axis=1)
+            start[node] = label
+            assert minimize(energy, "expansion", init=start).history[0] > huge / 2
+
+
 def test_costs_whose_sums_overflow():
     for energy in (Energy(np.full((4, 3), 1e308), [(0, 1)], "potts"), Energy(np.eye(3), [(0, 1)], "potts", weights=1.5e308)):
         for method in ("auto", "expansion", "trws", "exhaustive", "cooccurrence"):

@@ -23,6 +23,8 @@ from maxmargin.labeling.result import Labeling
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # Costs of all labelings that are so many times the spreads are taken away.
 _LARGE = 8.0
+# Labels that cost so many times what is around their node are never worth it.
+_HOPELESS = 1e6
 # Kernels add up a few times all costs.
 _LARGEST = 1e-3 * float(np.finfo(np.float64).max)
 
@@ -87,6 +89,15 @@ class Spreads:
         most = energy.unary.min(axis=1) + 2 * self.around
         dear = (self.around > 0)[:, None] & np.isfinite(energy.unary) & (energy.unary > most[:, None])
         return energy.replaced(unary=np.where(dear, most[:, None], energy.unary)) if dear.any() else energy
+
+    def without_hopeless(self, energy: Energy) -> Energy:
+        """The energy with labels forbidden whose costs are so large that others would be lost beside them.
+
+        None of them is in a best labeling: they cost far more than can be gained around the node.
+        """
+        usual = _HOPELESS * np.maximum(self.around, self.scale / energy.n_nodes)
+        hopeless = (self.scale > 0) & np.isfinite(energy.unary) & (energy.unary > (energy.unary.min(axis=1) + usual)[:, None])
+        return energy.replaced(unary=np.where(hopeless, np.inf, energy.unary)) if hopeless.any() else energy
 
 
 def _largest(some: Cliques, n_labels: int) -> Floats:
