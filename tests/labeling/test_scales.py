@@ -45,17 +45,24 @@ def test_certificates_beside_large_constants(on_nodes, on_edges):
 @pytest.mark.parametrize("method", ["expansion", "swap", "cooccurrence", "parsimonious"])
 @pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e6])
 def test_moves_at_every_scale(method, scale):
-    edges = [(i, j) for i in range(7) for j in range(i)]
+    edges = [(i, (i + 1) % 7) for i in range(7)]
+    start = {"init": "unary"} if method != "parsimonious" else {"refine": False}
+    n_better = 0
     for seed in range(10):
         unary = np.random.default_rng(seed).random((7, 3))
-        cliques = [Cliques([[0, 1, 2, 3], [3, 4, 5]], PnPotts(0.5))]
-        at_one = minimize(Energy(unary, edges, "potts", weights=0.2, cliques=cliques), method, random_state=0)
-        small = [Cliques([[0, 1, 2, 3], [3, 4, 5]], PnPotts(0.5 * scale))]
-        energy = Energy(scale * unary, edges, "potts", weights=0.2 * scale, cliques=small)
-        found = minimize(energy, method, random_state=0)
-        np.testing.assert_array_equal(found.labels, at_one.labels)
-        far = Energy(unary + 1e9 * np.arange(1, 8)[:, None], edges, "potts", weights=0.2, cliques=cliques)
-        assert minimize(far, method, random_state=0).energy == pytest.approx(at_one.energy + 28e9, rel=1e-14)
+
+        def energy(scale, constant, unary=unary):
+            cliques = Cliques([[0, 1, 2, 3], [3, 4, 5]], PnPotts(0.3 * scale))
+            costs = scale * unary + constant * np.arange(1, 8)[:, None]
+            return Energy(costs, edges, "potts", weights=0.2 * scale, cliques=cliques)
+
+        at_one = minimize(energy(1.0, 0.0), method, random_state=0, **start)
+        n_better += at_one.energy < energy(1.0, 0.0).energy(unary.argmin(axis=1))
+        np.testing.assert_array_equal(minimize(energy(scale, 0.0), method, random_state=0, **start).labels, at_one.labels)
+        far = minimize(energy(1.0, 1e9), method, random_state=0, **start)
+        np.testing.assert_allclose(far.energy, at_one.energy + 28e9, rtol=1e-14)
+        assert energy(1.0, 0.0).energy(far.labels) <= at_one.energy + 1e-5
+    assert n_better > 5
 
 
 def test_expansion_keeps_its_guarantee_at_small_scales():
@@ -97,6 +104,25 @@ def test_one_huge_cost_does_not_blur_the_others():
     unary[0, 0] = [0, 1e3]
     np.testing.assert_array_equal(found.labels, minimize(Energy.grid(unary, "potts", weights=0.3), "mincut").labels)
     assert found.certified
+
+
+@pytest.mark.parametrize("huge", [1e9, 1e15, np.inf])
+def test_moves_beside_one_huge_cost(huge):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        unary = rng.random((6, 3))
+        node, label = rng.integers(6), rng.integers(3)
+        unary[node, label] = huge
+        edges = [(i, j) for i in range(6) for j in range(i) if rng.random() < 0.6]
+        energy = Energy(unary, edges, "potts", weights=rng.random(len(edges)))
+        parts = energy.parts(minimize(energy, "exhaustive").labels)
+        for method in ("expansion", "parsimonious"):
+            found = minimize(energy, method, random_state=0)
+            assert found.energy <= parts[0] + found.guarantee * parts[1] + 1e-9
+        if huge < np.inf:
+            start = unary.argmin(axis=1)
+            start[node] = label
+            assert minimize(energy, "expansion", init=start).history[0] > huge / 2
 
 
 def test_costs_whose_sums_overflow():

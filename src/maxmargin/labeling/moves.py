@@ -125,6 +125,7 @@ def expansion(
     """
     if not truncate:
         _check_expandable(energy)
+    energy = _without_hopeless(energy, init)
     kernel = _kernel(energy, "expansion")
 
     def move(labels: Int32s, alpha: int, least: float) -> float:
@@ -161,6 +162,7 @@ def swap(
     (array([0, 1, 2]), 3.5)
     """
     first, second = np.triu_indices(energy.n_labels, 1)
+    energy = _without_hopeless(energy, init)
     kernel = _kernel(energy, "swap")
 
     def move(labels: Int32s, pair: int, least: float) -> float:
@@ -199,6 +201,16 @@ def check_starts(energy: Energy, init: str | ArrayLike | None) -> None:
     """Complain about labels to start from where none are needed."""
     if init is not None:
         check_init(energy, "unary" if isinstance(init, str) and init == "best" else init)
+
+
+def _without_hopeless(energy: Energy, init: str | ArrayLike | None) -> Energy:
+    """Capacities are multiples of a part of the largest cost, which should not be one that is never paid, unless at the start."""
+    allowed = Spreads.of(energy).without_hopeless(energy)
+    if init is not None and not isinstance(init, str):
+        labels = energy.check_labels(init, "init")
+        if np.isinf(allowed.unary[np.arange(energy.n_nodes), labels]).any():
+            return energy
+    return allowed
 
 
 class _Naming:

@@ -23,6 +23,8 @@ from maxmargin.labeling.result import Labeling
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # Costs of all labelings that are so many times the spreads are taken away.
 _LARGE = 8.0
+# Labels that cost so many times what is around their node are never worth it.
+_HOPELESS = 1e6
 # Kernels add up a few times all costs.
 _LARGEST = 1e-3 * float(np.finfo(np.float64).max)
 
@@ -87,6 +89,15 @@ class Spreads:
         most = energy.unary.min(axis=1) + 2 * self.around
         dear = (self.around > 0)[:, None] & np.isfinite(energy.unary) & (energy.unary > most[:, None])
         return energy.replaced(unary=np.where(dear, most[:, None], energy.unary)) if dear.any() else energy
+
+    def without_hopeless(self, energy: Energy) -> Energy:
+        """The energy with labels forbidden whose costs are so large that others would be lost beside them.
+
+        None of them is in a best labeling: they cost far more than can be gained around the node.
+        """
+        usual = _HOPELESS * np.maximum(self.around, self.scale / energy.n_nodes)
+        hopeless = (self.scale > 0) & np.isfinite(energy.unary) & (energy.unary > (energy.unary.min(axis=1) + usual)[:, None])
+        return energy.replaced(unary=np.where(hopeless, np.inf, energy.unary)) if hopeless.any() else energy
 
 
 def _largest(some: Cliques, n_labels: int) -> Floats:
@@ -168,6 +179,8 @@ def _check_sums(energy: Energy, spreads: Spreads) -> None:
     """Complain about costs whose sums are no numbers."""
     largest = np.where(np.isfinite(energy.unary), np.abs(energy.unary), 0.0).max(axis=1).sum()
     if len(energy.edges):
-        largest += (np.abs(energy.weights) * np.abs(energy.table).max(axis=(-2, -1))).sum()
+        # No copy of the tables, which may be most of the memory.
+        sizes = np.maximum(energy.table.max(axis=(-2, -1)), -energy.table.min(axis=(-2, -1)))
+        largest += (np.abs(energy.weights) * sizes).sum()
     if not largest + spreads.total < _LARGEST / max(1, energy.n_labels):
         raise ValueError("the costs of the energy are so large that sums of them overflow; divide all of them by a number")
