@@ -225,6 +225,8 @@ def test_names_of_regions(scene):
         np.testing.assert_array_equal(by_name.cliques[0].nodes, given.cliques[0].nodes)
     with pytest.raises(ValueError, match="regions='slic' is unknown; pass 'superpixels', 'felzenszwalb'"):
         stereo_energy(left, right, 8, regions="slic")
+
+
 def test_regions_of_which_nothing_is_known_are_cliques_too():
     regions = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
     found = region_cliques(np.arange(8.0).reshape(2, 4), regions, Metric("linear"), 10.0, known=regions == 0)
