@@ -127,7 +127,7 @@ def _pass_messages(
     if energy.cliques:
         raise ValueError(
             f"method {method!r} knows costs of nodes and edges, but the energy has {sum(map(len, energy.cliques))} cliques; "
-            "use 'expansion' or 'parsimonious', or leave the cliques out"
+            "use 'expansion' for P^n Potts, 'parsimonious' or 'cooccurrence' for diversities, or leave the cliques out"
         )
     if max_sweeps < 1:
         raise ValueError(f"max_sweeps={max_sweeps!r} must be at least 1")
