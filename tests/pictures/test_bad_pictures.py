@@ -183,6 +183,7 @@ def folder(tmp_path, monkeypatch):
         (["stereo", "a.png", "a.png", "-d", "400"], 2, "--disparities 400 must be between 1 and the width of the images, 15"),
         (["stereo", "a.png", "a.png", "-d", "4", "--smoothness", "nan"], 2, "--smoothness nan must be a finite number"),
         (["stereo", "a.png", "a.png", "-d", "4", "--cost-limit", "-1"], 2, "--cost-limit -1.0 must be a positive number"),
+        (["stereo", "a.png", "b.png", "-d", "4", "--method", "trws"], 2, "'parsimonious' or 'cooccurrence' for diversities"),
         (["segment", "a.png", "-k", "181"], 2, "-k 181 is more than the image has pixels, 180"),
         (["segment", "a.png", "-k", "300"], 2, "300 is not in the range 2<=x<=256"),
         (["segment", "a.png", "-k", "1"], 2, "'-k'"),

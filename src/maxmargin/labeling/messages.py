@@ -118,7 +118,7 @@ def _pass_messages(
     if energy.cliques:
         raise ValueError(
             f"method {method!r} knows costs of nodes and edges, but the energy has {sum(map(len, energy.cliques))} cliques; "
-            "use 'expansion' or 'parsimonious', or leave the cliques out"
+            "use 'expansion' for P^n Potts, 'parsimonious' or 'cooccurrence' for diversities, or leave the cliques out"
         )
     if not tol >= 0:
         raise ValueError(f"tol={tol!r} must not be negative")

@@ -71,7 +71,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 def _is_deep(image: Any) -> bool:
     """Whether pixels have more than 8 bits per channel."""
-    return image.mode == "F" or image.mode.startswith("I")
+    return str(image.mode)[0] in "FI"
 
 
 def read_mask(path: str | os.PathLike[str]) -> Booleans:
