@@ -13,7 +13,7 @@ from benchmarks.timing import markdown, write_report
 from maxmargin import _core
 from maxmargin.problems import ChainProblem
 from maxmargin.solvers import BCFW
-from maxmargin.structures.forest import Forests, TreeWeights, label_scores
+from maxmargin.structures.forest import Forests, TreeWeights, best_labels, label_scores
 
 GRID = np.logspace(-4, 3, 20)
 EPSILON = 0.1
@@ -33,16 +33,15 @@ PRINTED = {
 }
 
 
-def best_labels(weights, data: Sequences):
+def labels_of(weights, data: Sequences):
     """Viterbi over all words, from the weights."""
     parts, chains = TreeWeights(weights, 26, data.X.shape[1]), Forests(data.offsets)
-    scores = label_scores(parts, data.X, chains.is_root, chains.is_leaf)
-    return _core.chain_best_many(scores, np.ascontiguousarray(parts.transition), data.offsets)[0]
+    return best_labels(label_scores(parts, data.X, chains.is_root, chains.is_leaf), parts, data.offsets, None)
 
 
 def test_loss(weights, data: Sequences) -> float:
     """Mean over the words of the share of wrong letters."""
-    wrong = np.add.reduceat(best_labels(weights, data) != data.y, data.offsets[:-1])
+    wrong = np.add.reduceat(labels_of(weights, data) != data.y, data.offsets[:-1])
     return float(np.mean(wrong / np.diff(data.offsets)))
 
 
@@ -62,7 +61,7 @@ def speed(model: ChainProblem, train: Sequences, lam: float, passes: int, repeat
     for _ in range(repeats):
         bcfw.append(thread_time_of(lambda: engine.run(passes * n, passes * n, 2 * passes * n, 0.0, 0.0)) / passes)
         weights = engine.weights()
-        product.append(thread_time_of(lambda w=weights: best_labels(w, train)))
+        product.append(thread_time_of(lambda w=weights: labels_of(w, train)))
         sparse.append(thread_time_of(engine.sweep))
     a, b, c = (1e3 * float(np.median(times)) for times in (bcfw, product, sparse))
     megabytes = engine.n_bytes / 2**20
