@@ -3,6 +3,11 @@
 // is pushed; pieces that lose their connection look for a new parent. Capacities may change after a solve, which goes on from the
 // last flow and the last trees (Kohli and Torr, "Dynamic Graph Cuts for Efficient Inference in Markov Random Fields", PAMI 2007).
 //
+// Trees become deep as they are mended, and walks to their roots long, most of all in graphs without a geometry. New trees on the
+// same flow are as shallow as can be, and cost one look at every arc: they are planted as soon as walks have cost about as much,
+// the way global updates of heights do in push-relabel methods (Cherkassky and Goldberg, "On implementing push-relabel method for
+// the maximum flow problem", Algorithmica 1997).
+//
 // Rounding: an augmentation subtracts the smallest residual from every residual on its path. x - x is 0 and x - y > 0 for
 // x > y in IEEE arithmetic, so the bottleneck is closed exactly, nothing else is, and no tolerance is needed. Like every
 // method without a polynomial bound this one owes its speed to practice: a few augmentations per node.
@@ -121,6 +126,7 @@ class MaxFlow {
         for (Index i; (i = take_active()) != kNone;) {
             if (in_sink_tree_[at(i)]) grow<true>(i);
             else grow<false>(i);
+            if (steps_left_ < 0) plant();
         }
         solved_ = true;
         return value_.value();
@@ -174,6 +180,7 @@ class MaxFlow {
     // `parent` is the slot towards the root of the tree, or one of these.
     static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
     static constexpr std::int64_t kFew = 8;
+    static constexpr std::int64_t kStepsPerArc = 2;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
     using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
@@ -348,6 +355,7 @@ class MaxFlow {
             n_sinks += excess < 0;
         }
         const bool sinks_wait = kFew * n_sources < n_sinks;
+        steps_left_ = kStepsPerArc * layout_.n_arcs();
         time_ = 0;
         trees_hold_ = true;
         first_active_ = last_active_ = kNone;
@@ -365,6 +373,8 @@ class MaxFlow {
     // The trees of the last solve, as far as they still hold.
     void repair() {
         advance_time();
+        // Trees that were mended before are deep already.
+        steps_left_ = layout_.n_arcs() / 2;
         for (const Index i : changed_) {
             is_changed_[at(i)] = 0;
             const Real excess = excess_[at(i)];
@@ -465,7 +475,7 @@ class MaxFlow {
                     else augment(i, s);
                     advance_time();
                     adopt_orphans();
-                    if (parent_[at(i)] == kFree) return;
+                    if (parent_[at(i)] == kFree || steps_left_ < 0) return;
                     continue;
                 }
                 parent_[at(j)] = layout_.back(i, s);
@@ -588,6 +598,7 @@ class MaxFlow {
             }
             if (parent_[at(i)] == kOrphan) return kFar;
             ++distance;
+            --steps_left_;
             if (parent_[at(i)] == kTerminal) {
                 time_of_[at(i)] = time_;
                 distance_[at(i)] = 1;
@@ -616,6 +627,7 @@ class MaxFlow {
     std::vector<std::pair<Index, Real>> taken_;
     Index first_active_ = kNone, last_active_ = kNone;
     std::uint32_t time_ = 0;
+    std::int64_t steps_left_ = 0;  // that walks to the roots may take before new trees are planted
     bool solved_ = false;
     bool trees_hold_ = false;  // of a solved flow
     Value value_;
