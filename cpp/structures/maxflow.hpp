@@ -79,6 +79,12 @@ class MaxFlow {
         const Index i = layout_.place(tail), j = layout_.head(i, slot);
         Real& there = layout_.residual(i, slot);
         Real& back = layout_.reverse(i, slot);
+        // Before the first solve there is no flow that might be in the way.
+        if (!solved_ && forward >= 0 && backward >= 0) {
+            there += forward;
+            back += backward;
+            return true;
+        }
         if (!(there + back + forward + backward >= -rounding(forward, backward))) return false;
         there += forward;
         back += backward;
@@ -350,24 +356,34 @@ class MaxFlow {
         forget_trees();
         push_to_neighbours();
         std::int64_t n_sources = 0, n_sinks = 0;
-        for (const Real excess : excess_) {
-            n_sources += excess > 0;
-            n_sinks += excess < 0;
-        }
-        const bool sinks_wait = kFew * n_sources < n_sinks;
         steps_left_ = kStepsPerArc * layout_.n_arcs();
         time_ = 0;
         trees_hold_ = true;
         first_active_ = last_active_ = kNone;
         std::fill(time_of_.begin(), time_of_.end(), 0U);
+        std::fill(distance_.begin(), distance_.end(), Index{1});
         std::fill(next_active_.begin(), next_active_.end(), kNone);
-        for (Index i = 0; i < layout_.n_places(); ++i) {
-            const Real excess = excess_[at(i)];
-            distance_[at(i)] = 1;
-            parent_[at(i)] = excess != 0 ? kTerminal : kFree;
-            in_sink_tree_[at(i)] = excess < 0;
-            if (excess > 0 || (excess < 0 && !sinks_wait)) activate(i);
+        for (std::size_t i = 0; i < excess_.size(); ++i) {
+            const Real excess = excess_[i];
+            n_sources += excess > 0;
+            n_sinks += excess < 0;
+            parent_[i] = excess != 0 ? kTerminal : kFree;
+            in_sink_tree_[i] = excess < 0;
         }
+        const bool sinks_wait = kFew * n_sources < n_sinks;
+        for (Index i = 0; i < layout_.n_places(); ++i) {
+            if (parent_[at(i)] == kFree) continue;
+            if (in_sink_tree_[at(i)] ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
+        }
+    }
+
+    // All that a root may have to do: it reaches no root of the other tree, all arcs to them being full. Inside of large regions that
+    // are all roots nobody has.
+    template <bool sink>
+    bool has_free_neighbour(Index i) const {
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s)
+            if (parent_[at(layout_.head(i, s))] == kFree && leads_away<sink>(i, s)) return true;
+        return false;
     }
 
     // The trees of the last solve, as far as they still hold.
