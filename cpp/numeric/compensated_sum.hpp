@@ -1,16 +1,15 @@
 #pragma once
 
-#include <cmath>
-
 namespace maxmargin {
 
-// Neumaier's compensated sum: ten million terms and more, right to the last digits.
+// Neumaier's compensated sum: ten million terms and more, right to the last digits. What an addition loses is found without asking
+// which term is larger (Knuth, "The Art of Computer Programming" 2, 4.2.2): terms of mixed sizes would make that a coin toss.
 class CompensatedSum {
   public:
     void add(double x) {
         const double t = sum_ + x;
-        if (std::fabs(sum_) >= std::fabs(x)) lost_ += (sum_ - t) + x;
-        else lost_ += (x - t) + sum_;
+        const double added = t - sum_;
+        lost_ += (sum_ - (t - added)) + (x - added);
         sum_ = t;
     }
     double value() const { return sum_ + lost_; }

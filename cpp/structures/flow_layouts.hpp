@@ -68,6 +68,7 @@ class ArcLists {
     NodeIndex tail(std::int64_t e) const { return arc(arc(forward_[static_cast<std::size_t>(e)]).sister).head; }
     Slot slot(std::int64_t e) const { return forward_[static_cast<std::size_t>(e)]; }
 
+    std::int64_t n_arcs() const { return static_cast<std::int64_t>(arcs_.size()); }
     Slot begin(NodeIndex i) const { return first_[static_cast<std::size_t>(i)]; }
     Slot end(NodeIndex i) const { return first_[static_cast<std::size_t>(i) + 1]; }
     NodeIndex head(NodeIndex, Slot s) const { return arc(s).head; }
@@ -164,6 +165,8 @@ class Offsets {
     NodeIndex tail(std::int64_t e) const { return tail_[static_cast<std::size_t>(e)]; }
     Slot slot(std::int64_t e) const { return slot_[static_cast<std::size_t>(e)]; }
 
+    // Also those that do not exist.
+    std::int64_t n_arcs() const { return static_cast<std::int64_t>(residual_.size()); }
     static Slot begin(NodeIndex) { return 0; }
     static Slot end(NodeIndex) { return width; }
     NodeIndex head(NodeIndex i, Slot s) const { return i + offset_[static_cast<std::size_t>(s)]; }

@@ -96,6 +96,7 @@ class FlowNetwork {
     std::optional<std::int64_t> add_capacities(const std::int64_t* edges, std::int64_t n, const Real* forward, const Real* backward) {
         return visit([&](auto& flow) -> std::optional<std::int64_t> {
             using Slot = typename std::decay_t<decltype(flow)>::Slot;
+            if (grid_ && !edges) return add_to_all(flow, forward, backward);
             for (std::int64_t k = 0; k < n; ++k) {
                 const std::int64_t e = edges ? edges[k] : k;
                 NodeIndex tail;
@@ -116,6 +117,21 @@ class FlowNetwork {
     }
 
   private:
+    // Capacities of all edges of a grid, run by run.
+    template <class Flow>
+    std::optional<std::int64_t> add_to_all(Flow& flow, const Real* forward, const Real* backward) {
+        std::optional<std::int64_t> refused;
+        for (std::size_t step = 0; step < grid_->steps.size() && !refused; ++step) {
+            const auto slot = static_cast<typename Flow::Slot>(slot_[step]);
+            const std::int64_t first = static_cast<std::int64_t>(step) * grid_->n_nodes();
+            grid_->each_row(step, [&](NodeIndex begin, NodeIndex end) {
+                for (NodeIndex i = begin; i < end && !refused; ++i)
+                    if (!flow.add_capacities(i, slot, forward[first + i], backward ? backward[first + i] : Real{0})) refused = first + i;
+            });
+        }
+        return refused;
+    }
+
     using Flow = std::variant<MaxFlow<Real, Offsets<Real, 4>>, MaxFlow<Real, Offsets<Real, 6>>, MaxFlow<Real, Offsets<Real, 8>>, MaxFlow<Real, ArcLists<Real>>>;
 
     template <class... Given>

@@ -3,6 +3,11 @@
 // is pushed; pieces that lose their connection look for a new parent. Capacities may change after a solve, which goes on from the
 // last flow and the last trees (Kohli and Torr, "Dynamic Graph Cuts for Efficient Inference in Markov Random Fields", PAMI 2007).
 //
+// Trees become deep as they are mended, and walks to their roots long, most of all in graphs without a geometry. New trees on the
+// same flow are as shallow as can be, and cost one look at every arc: they are planted as soon as walks have cost about as much,
+// the way global updates of heights do in push-relabel methods (Cherkassky and Goldberg, "On implementing push-relabel method for
+// the maximum flow problem", Algorithmica 1997).
+//
 // Rounding: an augmentation subtracts the smallest residual from every residual on its path. x - x is 0 and x - y > 0 for
 // x > y in IEEE arithmetic, so the bottleneck is closed exactly, nothing else is, and no tolerance is needed. Like every
 // method without a polynomial bound this one owes its speed to practice: a few augmentations per node.
@@ -74,6 +79,12 @@ class MaxFlow {
         const Index i = layout_.place(tail), j = layout_.head(i, slot);
         Real& there = layout_.residual(i, slot);
         Real& back = layout_.reverse(i, slot);
+        // Before the first solve there is no flow that might be in the way.
+        if (!solved_ && forward >= 0 && backward >= 0) {
+            there += forward;
+            back += backward;
+            return true;
+        }
         if (!(there + back + forward + backward >= -rounding(forward, backward))) return false;
         there += forward;
         back += backward;
@@ -121,6 +132,7 @@ class MaxFlow {
         for (Index i; (i = take_active()) != kNone;) {
             if (in_sink_tree_[at(i)]) grow<true>(i);
             else grow<false>(i);
+            if (steps_left_ < 0) plant();
         }
         solved_ = true;
         return value_.value();
@@ -174,6 +186,7 @@ class MaxFlow {
     // `parent` is the slot towards the root of the tree, or one of these.
     static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
     static constexpr std::int64_t kFew = 8;
+    static constexpr std::int64_t kStepsPerArc = 2;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
     using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
@@ -343,28 +356,41 @@ class MaxFlow {
         forget_trees();
         push_to_neighbours();
         std::int64_t n_sources = 0, n_sinks = 0;
-        for (const Real excess : excess_) {
-            n_sources += excess > 0;
-            n_sinks += excess < 0;
-        }
-        const bool sinks_wait = kFew * n_sources < n_sinks;
+        steps_left_ = kStepsPerArc * layout_.n_arcs();
         time_ = 0;
         trees_hold_ = true;
         first_active_ = last_active_ = kNone;
         std::fill(time_of_.begin(), time_of_.end(), 0U);
+        std::fill(distance_.begin(), distance_.end(), Index{1});
         std::fill(next_active_.begin(), next_active_.end(), kNone);
-        for (Index i = 0; i < layout_.n_places(); ++i) {
-            const Real excess = excess_[at(i)];
-            distance_[at(i)] = 1;
-            parent_[at(i)] = excess != 0 ? kTerminal : kFree;
-            in_sink_tree_[at(i)] = excess < 0;
-            if (excess > 0 || (excess < 0 && !sinks_wait)) activate(i);
+        for (std::size_t i = 0; i < excess_.size(); ++i) {
+            const Real excess = excess_[i];
+            n_sources += excess > 0;
+            n_sinks += excess < 0;
+            parent_[i] = excess != 0 ? kTerminal : kFree;
+            in_sink_tree_[i] = excess < 0;
         }
+        const bool sinks_wait = kFew * n_sources < n_sinks;
+        for (Index i = 0; i < layout_.n_places(); ++i) {
+            if (parent_[at(i)] == kFree) continue;
+            if (in_sink_tree_[at(i)] ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
+        }
+    }
+
+    // All that a root may have to do: it reaches no root of the other tree, all arcs to them being full. Inside of large regions that
+    // are all roots nobody has.
+    template <bool sink>
+    bool has_free_neighbour(Index i) const {
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s)
+            if (parent_[at(layout_.head(i, s))] == kFree && leads_away<sink>(i, s)) return true;
+        return false;
     }
 
     // The trees of the last solve, as far as they still hold.
     void repair() {
         advance_time();
+        // Trees that were mended before are deep already.
+        steps_left_ = layout_.n_arcs() / 2;
         for (const Index i : changed_) {
             is_changed_[at(i)] = 0;
             const Real excess = excess_[at(i)];
@@ -465,7 +491,7 @@ class MaxFlow {
                     else augment(i, s);
                     advance_time();
                     adopt_orphans();
-                    if (parent_[at(i)] == kFree) return;
+                    if (parent_[at(i)] == kFree || steps_left_ < 0) return;
                     continue;
                 }
                 parent_[at(j)] = layout_.back(i, s);
@@ -588,6 +614,7 @@ class MaxFlow {
             }
             if (parent_[at(i)] == kOrphan) return kFar;
             ++distance;
+            --steps_left_;
             if (parent_[at(i)] == kTerminal) {
                 time_of_[at(i)] = time_;
                 distance_[at(i)] = 1;
@@ -616,6 +643,7 @@ class MaxFlow {
     std::vector<std::pair<Index, Real>> taken_;
     Index first_active_ = kNone, last_active_ = kNone;
     std::uint32_t time_ = 0;
+    std::int64_t steps_left_ = 0;  // that walks to the roots may take before new trees are planted
     bool solved_ = false;
     bool trees_hold_ = false;  // of a solved flow
     Value value_;

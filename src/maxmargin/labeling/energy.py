@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,15 @@ class Energy:
                 some.check(self.n_nodes, self.n_labels)
         if table is not None:
             made.table = _check_table(table, self.n_labels, len(self.edges))
+            made.__dict__.pop("table_range", None)
         return made
+
+    @cached_property
+    def table_range(self) -> tuple[Floats, Floats]:
+        """The least and the largest cost of the table, or of every edge's: looked for once, tables may be most of the memory."""
+        if len(self.edges) == 0:
+            return np.zeros(0), np.zeros(0)
+        return np.asarray(self.table.min(axis=(-2, -1))), np.asarray(self.table.max(axis=(-2, -1)))
 
     def check_labels(self, labels: ArrayLike, name: str = "labels") -> Ints:
         """Labels as an int64 array of shape (N,)."""

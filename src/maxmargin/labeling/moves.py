@@ -377,17 +377,17 @@ def _guarantee(energy: Energy) -> float | None:
         return 1.0
     worst = 1.0
     if len(energy.edges) and (energy.weights != 0).any():
-        if (energy.weights < 0).any():
+        if (energy.weights < 0).any() or (energy.table_range[0] < 0).any():
             return None
         tables = energy.table[None] if energy.table.ndim == 2 else energy.table
         never = np.where(np.eye(n_labels, dtype=bool), np.inf, 0.0).ravel()
         # Piece by piece: all tables together may be most of the memory.
         for first in range(0, len(tables), _PIECE):
             piece = tables[first : first + _PIECE].reshape(-1, n_labels * n_labels)
-            most, least = piece.max(axis=1), (piece + never).min(axis=1)
+            most, least = energy.table_range[1].reshape(-1)[first : first + _PIECE], (piece + never).min(axis=1)
             # A table of zeros, or one without weight, is as good as none.
             some = most > 0 if energy.table.ndim == 2 else (most > 0) & (energy.weights[first : first + _PIECE] > 0)
-            if (least[some] <= 0).any() or piece.min() < 0:
+            if (least[some] <= 0).any():
                 return None
             worst = max(worst, 2.0 * float((most[some] / least[some]).max(initial=0.5)))
     mixed, uniform = clique_costs(energy)

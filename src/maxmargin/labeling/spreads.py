@@ -55,11 +55,12 @@ class Spreads:
         """The spreads of an energy."""
         finite = np.isfinite(energy.unary)
         nodes = np.where(finite, energy.unary, -np.inf).max(axis=1) - energy.unary.min(axis=1)
-        edges = np.abs(energy.weights) * np.ptp(energy.table, axis=(-2, -1)) if len(energy.edges) else np.zeros(0)
+        least, most = energy.table_range
+        edges = np.abs(energy.weights) * (most - least)
         costs = [_largest(some, energy.n_labels) for some in energy.cliques]
         around = np.zeros(energy.n_nodes) + np.bincount(energy.edges.ravel(), np.repeat(edges, 2), energy.n_nodes)
-        for some, most in zip(energy.cliques, costs, strict=True):
-            around += np.bincount(some.nodes, np.repeat(most, np.diff(some.offsets)), energy.n_nodes)
+        for some, largest in zip(energy.cliques, costs, strict=True):
+            around += np.bincount(some.nodes, np.repeat(largest, np.diff(some.offsets)), energy.n_nodes)
         return cls(nodes, edges, np.concatenate([np.zeros(0), *costs]), around)
 
     @property
@@ -178,9 +179,7 @@ def _check_common(options: dict[str, Any]) -> None:
 def _check_sums(energy: Energy, spreads: Spreads) -> None:
     """Complain about costs whose sums are no numbers."""
     largest = np.where(np.isfinite(energy.unary), np.abs(energy.unary), 0.0).max(axis=1).sum()
-    if len(energy.edges):
-        # No copy of the tables, which may be most of the memory.
-        sizes = np.maximum(energy.table.max(axis=(-2, -1)), -energy.table.min(axis=(-2, -1)))
-        largest += (np.abs(energy.weights) * sizes).sum()
+    least, most = energy.table_range
+    largest += (np.abs(energy.weights) * np.maximum(most, -least)).sum()
     if not largest + spreads.total < _LARGEST / max(1, energy.n_labels):
         raise ValueError("the costs of the energy are so large that sums of them overflow; divide all of them by a number")
