@@ -1,5 +1,7 @@
 """Searches against brute force on sets of points (spec 8, 10 and 14.2)."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,7 +52,7 @@ def test_answers_move_one_way_with_the_weight_of_the_loss(case):
     lams = np.concatenate([[0], np.geomspace(1e-3, 1e3, 12)])
     found = [oracle.ask(1.0, lam) for lam in lams]
     corners = {point[:2] for point in upper_right_hull(oracle.points)}
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert after.found.g >= before.found.g and after.found.h <= before.found.h
     tops = [answer.upper for answer in found]
     for k in range(1, len(lams) - 1):
