@@ -68,7 +68,8 @@ class StructuredProblem(ArrayProblem):
             first = self.samples[0]
             self.exact = isinstance(structure.decode(first.x, np.zeros(self.n_features), first.truth, 1.0, 1.0), Decoded)
         # Tangents of a function that is not convex are no lower bounds of it.
-        self.exact &= self.surrogate.convex
+        self.convex = self.surrogate.convex
+        self.exact &= self.convex
 
     @property
     def queries(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Cut, dot
 from maxmargin.structures.base import Structure
 from maxmargin.surrogates.sample import Sample
 from maxmargin.surrogates.tangents import check_search, cuts_of
@@ -134,6 +134,10 @@ class Surrogate(ABC):
     def cuts(self, structure: Structure, samples: Sequence[Sample], weights: Floats) -> list[Cut]:
         """The tangents in the weights of the hinges of some samples, with bounds where the search is not exact."""
         return cuts_of(self, structure, samples, weights)
+
+    def worth(self, structure: Structure, sample: Sample, y: Any, cut: Cut, weights: Floats) -> float:
+        """psi of an output of a sample, whose features and loss against the truth are in ``cut``."""
+        return float(self.value(-dot(cut.psi, weights), cut.loss))
 
     def points(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         """Random points ``(h, g)`` of the domain, at which `check` looks."""

@@ -16,7 +16,7 @@ from maxmargin.surrogates.base import Surrogate
 from maxmargin.surrogates.oracle import Candidate
 from maxmargin.surrogates.result import ROUNDING
 from maxmargin.surrogates.sample import Sample
-from maxmargin.surrogates.structure_oracle import SizedOracle, offers
+from maxmargin.surrogates.structure_oracle import Known, SizedOracle, offers
 
 # Dinkelbach's algorithm converges faster than linearly.
 _MOST_CALLS = 100
@@ -72,6 +72,11 @@ class MicroF1(Surrogate):
     def cuts(self, structure: Structure, samples: Sequence[Sample], weights: Floats) -> list[Cut]:
         """By Dinkelbach's algorithm."""
         return [_cut(structure, sample, weights) for sample in samples]
+
+    def worth(self, structure: Structure, sample: Sample, y: Any, cut: Cut, weights: Floats) -> float:
+        """In the coordinates of the search."""
+        point = SizedOracle(structure, sample, weights).known(None, Known(y, cut))
+        return float(self.value(point.h, point.g))
 
     def points(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         """Where sizes are positive."""

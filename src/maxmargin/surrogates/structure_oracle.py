@@ -65,8 +65,8 @@ class StructureOracle(LambdaOracle):
         upper = float(answer.upper) - a * self.own
         if not upper >= value - _ROUNDING * (abs(answer.upper) + abs(a * self.own) + abs(value)):
             raise ValueError(
-                f"decode returned the upper bound {answer.upper:.9g} for sample {self.sample.number}, but an output that is worth "
-                f"more, {value + a * self.own:.9g}; the bound must hold for all outputs"
+                f"decode returned the upper bound {answer.upper:.9g} for sample {self.sample.number}, but an output that is "
+                f"worth more, {value + a * self.own:.9g}; the bound must hold for all outputs"
             )
         return Answer(found, max(upper, value))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 # Outputs of a sample that are kept to begin the next search with.
 _KEPT = 10
 
-_SLACK_SEARCHES = {"angular": angular, "bisect": bisecting, "sarawagi": sarawagi, "binary": binary_search}
+_SLACK_SEARCHES: dict[str, Callable[[LambdaOracle, Sequence[Candidate]], SearchResult]] = {
+    "angular": angular,
+    "bisect": bisecting,
+    "sarawagi": sarawagi,
+    "binary": binary_search,
+}
 
 
 def check_search(surrogate: Surrogate, structure: Structure) -> None:
@@ -36,8 +41,8 @@ def check_search(surrogate: Surrogate, structure: Structure) -> None:
     constrained = ("decode_within", "all_outputs", "k_best")
     if surrogate.search == "angular" and not any(offers(structure, name) for name in constrained):
         raise TypeError(
-            f"search='angular' needs decode_within(x, weights, truth, lam, low, high), all_outputs or k_best, and {kind} has none "
-            "of them; use search='hull' or 'auto'"
+            f"search='angular' needs decode_within(x, weights, truth, lam, low, high), all_outputs or k_best, and {kind} has "
+            "none of them; use search='hull' or 'auto'"
         )
 
 
@@ -75,7 +80,8 @@ def tangent_cut(surrogate: Surrogate, structure: Structure, sample: Sample, orac
     sample.warm = dict(list(vertices.items())[-_KEPT:])
     for entry in vertices.values():
         sample.remember(entry.cut, entry.y)
-    labels, weights = ((found.incumbent,), (1.0,))
+    labels: tuple[Candidate, ...] = (found.incumbent,)
+    weights: tuple[float, ...] = (1.0,)
     if structure.relaxed:
         # Averages of outputs are outputs.
         labels, weights = found.labels, found.weights
