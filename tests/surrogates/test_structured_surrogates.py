@@ -151,8 +151,8 @@ def test_solvers_sandwich_the_same_optimum(surrogate):
             OneSlackCuttingPlane(tol=1e-4),
             NSlackCuttingPlane(tol=1e-4),
             BCFW(tol=1e-3),
-            Subgradient(average="last_half", max_passes=200),
-        )  # fmt: skip
+            Subgradient(average="last_half", max_passes=100),
+        )
     ]
     assert all(run.certified for run in runs)
     assert max(run.dual for run in runs) <= min(run.primal for run in runs) * (1 + 1e-9)
@@ -171,7 +171,7 @@ def test_surrogates_that_are_not_convex_are_for_subgradient_steps():
 
 def test_estimator():
     rng = np.random.default_rng(7)
-    X = rng.normal(size=(40, 3))
+    X = rng.normal(size=(12, 3))
     y = (X @ rng.normal(size=(3, 3))).argmax(axis=1)
     structure = ClassStructure(3, 3, costs=[[0, 1, 3], [1, 0, 1], [3, 1, 0]])
     for surrogate in ("margin", "slack", "log", BetaScaling(0.5)):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, overrides
 
-
 # Methods that a structure may have, by which surrogates other than margin rescaling are searched:
 # ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first;
 # ``decode_within(x, weights, truth, lam, low, high)``: that with the largest ``score + lam * loss`` among those with

@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut, dot
 from maxmargin.structures.base import Decoded, Structure
+from maxmargin.structures.vectors import difference
 from maxmargin.surrogates.oracle import Answer, Candidate, LambdaOracle, in_angle
 from maxmargin.surrogates.sample import Sample
 
@@ -41,7 +42,8 @@ class StructureOracle(LambdaOracle):
     def __init__(self, structure: Structure, sample: Sample, weights: Floats) -> None:
         self.structure, self.sample, self.weights = structure, sample, weights
         self.own = dot(sample.feature, weights)
-        self.truth = self.candidate(sample.truth)
+        own = Known(sample.truth, Cut(difference(sample.feature, sample.feature), 0.0))
+        self.truth = self.known(key_of(sample.truth), own)
 
     def candidate(self, y: Any) -> Candidate:
         """An output as a point."""
@@ -83,7 +85,6 @@ class StructureOracle(LambdaOracle):
             y = self._offered("decode_within")(self.sample.x, self.weights, self.sample.truth, lam, low, high)
             return Answer(None, -np.inf) if y is None else self._answer(y, 1.0, lam)
         if offers(self.structure, "all_outputs"):
-            self._count()
             inside = [point for point in self.everything() if in_angle(point, low, high)]
             found = max(inside, key=lambda point: point.along(1.0, lam), default=None)
             return Answer(found, -np.inf if found is None else found.along(1.0, lam))
@@ -101,7 +102,8 @@ class StructureOracle(LambdaOracle):
             k *= 2
 
     def everything(self) -> Iterable[Candidate]:
-        """All outputs, if the structure can list them."""
+        """All outputs, if the structure can list them; one question."""
+        self._count()
         return (self.candidate(y) for y in self._offered("all_outputs")(self.sample.x))
 
     def losses(self) -> Floats | None:
