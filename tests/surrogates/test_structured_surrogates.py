@@ -151,7 +151,7 @@ def test_solvers_sandwich_the_same_optimum(surrogate):
             OneSlackCuttingPlane(tol=1e-4),
             NSlackCuttingPlane(tol=1e-4),
             BCFW(tol=1e-3),
-            Subgradient(average="last_half", max_passes=100),
+            Subgradient(average="last_half", max_passes=60),
         )
     ]
     assert all(run.certified for run in runs)

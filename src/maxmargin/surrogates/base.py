@@ -153,7 +153,7 @@ def check_conditions(surrogate: Surrogate) -> None:
         if wrong.any():
             k = int(wrong.argmax())
             places = ", ".join(f"{np.asarray(column)[k]:.4g}" for column in at)
-            raise ValueError(f"{name} is no surrogate of the class that the searches are for: {condition}, at {places}")
+            raise ValueError(f"{name} is no surrogate of the class that the searches are for: {condition} {places}")
 
     h, g = surrogate.points(rng, _POINTS)
     inside = _array(surrogate.value(h, g)) >= 0
