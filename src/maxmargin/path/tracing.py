@@ -130,6 +130,11 @@ def trace_path(
         Called with all points after every solve, to write them down, and at the end, when the second argument is True.
     """
     check_settings(epsilon, lambda_min, lambda_max, kappa, rule, dtype, time_limit, callback)
+    if not problem.convex:
+        raise ValueError(
+            "hinges are not convex in the weights, so that there is no path of optima; use a convex surrogate, such as "
+            "ProbLoss(convex=True)"
+        )
     if certified and not problem.exact:
         raise ValueError("the oracle is not exact, so that no path can be certified; pass certified=False for an uncertified one")
     if certified and not solver.certifies:

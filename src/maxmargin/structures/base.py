@@ -9,6 +9,14 @@ from typing import Any, NamedTuple, Protocol
 from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, overrides
 
+# Methods that a structure may have, by which surrogates other than margin rescaling are searched:
+# ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first;
+# ``decode_within(x, weights, truth, lam, low, high)``: that with the largest ``score + lam * loss`` among those with
+# ``low <= loss / (1 + score - score of the truth) < high``, loss and denominator positive; None if there is none;
+# ``all_outputs(x)``: every output;  ``loss_values(x, truth)``: every loss that an output can have, or None;
+# ``set_size(y)`` and ``decode_sized(x, weights, truth, a, b, c)``, the largest ``a * score + b * loss - c * size``: for micro-F1.
+OPTIONAL = frozenset({"k_best", "decode_within", "all_outputs", "loss_values", "set_size", "decode_sized"})
+
 
 class Decoded(NamedTuple):
     """An output that may not be the best one, and what the best one is worth at most.
@@ -66,6 +74,11 @@ class Structure(ABC):
                 "a=1.0, b=0.0), the output with the largest a * score + b * loss: rename it, let a and b count, and leave out "
                 "predict, which is decode without truth"
             )
+        # What an earlier class knows of its outputs does not hold for other features, losses or searches.
+        if not {"joint_feature", "loss", "decode"}.isdisjoint(vars(cls)):
+            for name in OPTIONAL - vars(cls).keys():
+                if hasattr(cls, name):
+                    type.__setattr__(cls, name, None)
         # Whoever replaces the search is asked about batches too, however fast they were before.
         if "decode" in vars(cls) and "decode_batch" not in vars(cls):
             type.__setattr__(cls, "decode_batch", Structure.decode_batch)

@@ -70,6 +70,20 @@ class ClassStructure(Structure):
         labels: list[int] = np.argmax(self.augmented(stack(xs), weights, truths, a, b), axis=1).tolist()
         return labels
 
+    def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[int]:
+        """The k best labels, by sorting."""
+        values = self.augmented(as_rows(x), weights, None if truth is None else [truth], a, b)[0]
+        best: list[int] = np.argsort(-values, kind="stable")[:k].tolist()
+        return best
+
+    def all_outputs(self, x: Any) -> range:
+        """All labels."""
+        return range(self.n_classes)
+
+    def loss_values(self, x: Any, truth: Any) -> Floats:
+        """All costs of this truth."""
+        return np.unique(self.costs[truth])
+
 
 def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:
     """The (K, K) matrix of ``costs[truth, answer]``; 0-1 by default."""

@@ -7,7 +7,8 @@ the literature 26 x 129 + 26 + 26 + 26 x 26 = 4082 numbers (spec A9).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import sparse
 from maxmargin._types import Floats, Ints
 from maxmargin.structures.base import Structure
 from maxmargin.structures.forest import CHAINS, TREES, Forests, TreeWeights, add_losses, best_labels, check_labels, label_scores
+from maxmargin.structures.k_best import k_best_labelings
 from maxmargin.structures.rows import check_rows, stack
 
 
@@ -109,6 +111,26 @@ class TreeStructure(Structure):
             add_losses(scores, np.concatenate(truths), b * forests.costs(self.normalize))
         labels = best_labels(scores, parts, forests.offsets, forests.parent)
         return np.split(labels, forests.offsets[1:-1])
+
+    def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[Ints]:
+        """The k best labelings, by dynamic programming with lists."""
+        X, forest = self.gather([x])
+        parts = TreeWeights(a * weights, self.n_labels, self.n_inputs)
+        scores = label_scores(parts, X, forest.is_root, forest.is_leaf)
+        if truth is not None:
+            add_losses(scores, np.asarray(truth), b * forest.costs(self.normalize))
+        parent = np.arange(-1, len(scores) - 1) if forest.parent is None else np.asarray(forest.parent, dtype=np.int64)
+        return list(k_best_labelings(scores, parts.transition, parent, k)[1])
+
+    def all_outputs(self, x: Any) -> Iterator[Ints]:
+        """All labelings, of which there are many."""
+        nodes = self.parts(x)[0].shape[0]
+        return (np.array(labels, dtype=np.int64) for labels in product(range(self.n_labels), repeat=nodes))
+
+    def loss_values(self, x: Any, truth: Any) -> Floats:
+        """Counts of wrong labels, over the number of nodes if normalized."""
+        counts = np.arange(len(truth) + 1.0)
+        return counts / len(truth) if self.normalize else counts
 
 
 class ChainStructure(TreeStructure):
