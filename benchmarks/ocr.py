@@ -104,7 +104,8 @@ def main() -> None:
     first = (
         f"{model.n_blocks:,} words, {model.n_features:,} weights. One pass of BCFW with gap sampling (as many oracle calls as "
         "words, steps, gaps and sampling included) against two bare sweeps over the same words: the scores by a matrix product "
-        "(BLAS) followed by compiled Viterbi, and a gap pass, which asks our own oracle, without pixels that are zero, and takes no step. "
+        "(BLAS) followed by compiled Viterbi, and a gap pass, which asks our own oracle, without pixels that are zero, and takes "
+        "no step. "
         f"Processor time of one thread. Dense storage of the blocks would take {dense:.0f} MB."
     )
     rows = []
