@@ -84,10 +84,10 @@ struct PyLabelingData final : BlockData {
     std::optional<Reals> reals;
     std::optional<Int64s> integers;
     // The same blocks under another surrogate than margin rescaling.
-    void set_surrogate(const std::string& kind, double alpha, double beta, std::int32_t outside) {
+    void set_surrogate(const std::string& kind, double alpha, double beta, std::int32_t outside, bool recover) {
         surrogate = LabelSurrogate{{chosen<Kind>(kind, "surrogate", {{"generalized", Kind::generalized}, {"logistic", Kind::logistic},
                                                                      {"probability", Kind::probability}, {"micro_f1", Kind::micro_f1}}),
-                                    alpha, beta}, outside};
+                                    alpha, beta}, outside, recover};
     }
     std::optional<LabelSurrogate> surrogate;
     std::unique_ptr<Blocks> make() const override {

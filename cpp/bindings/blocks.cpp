@@ -290,7 +290,7 @@ void bind_blocks(nb::module_& m) {
         .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
              "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)
         .def("set_decoder", &PyLabelingData::set_decoder, "address"_a, "reals"_a.noconvert(), "integers"_a.noconvert())
-        .def("set_surrogate", &PyLabelingData::set_surrogate, "kind"_a, "alpha"_a, "beta"_a, "outside"_a)
+        .def("set_surrogate", &PyLabelingData::set_surrogate, "kind"_a, "alpha"_a, "beta"_a, "outside"_a, "recover"_a)
         .def("decode", &ask_decoder, "block"_a, "scores"_a.noconvert(), "table"_a.noconvert());
     nb::class_<PyPythonOracle, BlockData>(m, "PythonOracle")
         .def(nb::init<nb::object, std::size_t, std::size_t>(), "problem"_a, "n_blocks"_a, "n_weights"_a);

@@ -21,7 +21,7 @@ class PyLabelSearch {
     }
 
     // Labels of some blocks one after the other; and for every block a and b of the cut, its value and an upper bound of the hinge.
-    nb::tuple search(const Reals& weights, const Int64s& blocks, std::size_t most) {
+    nb::tuple search(const Reals& weights, const Int64s& blocks) {
         require(weights.size() == at_.user_size(), "weights of wrong size");
         const LabelingData& data = data_->data;
         std::size_t n_nodes = 0;
@@ -41,7 +41,7 @@ class PyLabelSearch {
             for (std::size_t q = 0; q < blocks.size(); ++q) {
                 const auto i = static_cast<std::size_t>(blocks.data()[q]);
                 search_->score(i, own_.data());
-                const auto found = search_->find(i, most, to);
+                const auto found = search_->find(i, true, to);
                 const double h = search_->margin(i, to);
                 const LabelCut cut = search_->cut(i, to, h);
                 a.data[q] = cut.a;
@@ -69,7 +69,7 @@ class PyLabelSearch {
 void bind_surrogates(nb::module_& m) {
     nb::class_<PyLabelSearch>(m, "LabelSearch")
         .def(nb::init<std::shared_ptr<PyLabelingData>>(), "data"_a)
-        .def("search", &PyLabelSearch::search, "weights"_a.noconvert(), "blocks"_a.noconvert(), "most"_a)
+        .def("search", &PyLabelSearch::search, "weights"_a.noconvert(), "blocks"_a.noconvert())
         .def_prop_ro("queries", &PyLabelSearch::queries)
         .def_prop_ro("searches", &PyLabelSearch::searches);
 }

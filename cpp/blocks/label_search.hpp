@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "blocks/labelings.hpp"
+#include "structures/count_dp.hpp"
 #include "surrogates/bicriteria.hpp"
 #include "surrogates/hull.hpp"
 
@@ -22,6 +23,8 @@ namespace maxmargin::blocks {
 struct LabelSurrogate {
     surrogates::Bicriteria psi;
     std::int32_t outside = 0;
+    // Whether a proof goes on where the hull ends: to the best labeling for every number of wrong ones.
+    bool recover = true;
     bool is_f1() const { return psi.kind == surrogates::Kind::micro_f1; }
 };
 
@@ -118,13 +121,15 @@ class LabelSearch {
         pool_[n_pool_++].assign(labels, labels + data_.length(i));
     }
 
-    // The best labeling found for block i, after `score`, written to `labels`; with at most `most` questions to the decoder.
-    Violator find(std::size_t i, std::size_t most, std::int32_t* labels) {
+    // The best labeling found for block i, after `score`, written to `labels`; with at most `kMostStepping` questions to the
+    // decoder or, if that is to be proved, as many as it takes.
+    Violator find(std::size_t i, bool prove, std::int32_t* labels) {
         suggest(i, data_.truth(i));
         const std::size_t L = data_.length(i);
         for (std::size_t c = 0; c < warm_[i].size() / L; ++c) suggest(i, warm_[i].data() + c * L);
         ++searches_;
-        const Violator found = surrogate_.is_f1() ? find_f1(i, most, labels) : find_on_hull(i, most, labels);
+        const std::size_t most = prove ? kMostProving : kMostStepping;
+        const Violator found = surrogate_.is_f1() ? find_f1(i, most, labels) : find_on_hull(i, most, prove && surrogate_.recover, labels);
         n_pool_ = 0;
         return found;
     }
@@ -136,6 +141,10 @@ class LabelSearch {
     }
 
   private:
+    static constexpr std::size_t kMostStepping = 2, kMostProving = 1000;
+    // Longer blocks do without labelings below the hull: the counter takes the square of their length.
+    static constexpr std::size_t kLongestCounted = 256;
+
     double f1_cost(std::int32_t truth, std::int32_t label) const { return truth != surrogate_.outside && label != surrogate_.outside ? 2 : 1; }
     template <class AnyLabel>
     double size_of(std::size_t i, const AnyLabel* labels) const {
@@ -144,10 +153,20 @@ class LabelSearch {
         return static_cast<double>(count);
     }
 
-    Violator find_on_hull(std::size_t i, std::size_t most, std::int32_t* labels) {
+    Violator find_on_hull(std::size_t i, std::size_t most, bool recover, std::int32_t* labels) {
         const std::size_t L = data_.length(i), K = data_.n_labels;
         hull_.clear();
-        for (std::size_t c = 0; c < n_pool_; ++c) hull_.add({margin(i, pool_[c].data()), loss(i, pool_[c].data()), c});
+        // The best labeling need not be on the hull.
+        std::size_t best = 0;
+        double value = -std::numeric_limits<double>::infinity();
+        const auto consider = [&](const surrogates::Vertex& y) {
+            if (const double own = surrogate_.psi.value(y.h, y.g); own > value) value = own, best = y.id;
+        };
+        for (std::size_t c = 0; c < n_pool_; ++c) {
+            const surrogates::Vertex known{margin(i, pool_[c].data()), loss(i, pool_[c].data()), c};
+            consider(known);
+            hull_.add(known);
+        }
         const auto query = [&](double lambda) {
             for (std::size_t t = 0; t < L; ++t) {
                 const double* row = score_.data() + t * K;
@@ -163,18 +182,52 @@ class LabelSearch {
                     out[y] = row[y];
                 }
             }
-            return ask(i);
+            const surrogates::Vertex found = ask(i);
+            consider(found);
+            return found;
         };
-        const auto found = surrogates::hull_search(surrogate_.psi, hull_, std::abs(truth_score_), most, query);
+        auto found = surrogates::hull_search(surrogate_.psi, hull_, std::abs(truth_score_), most, query);
         queries_ += found.queries;
-        std::copy_n(pool_[found.best.id].begin(), L, labels);
-        // Where the search ended, and its neighbours.
-        warm_[i].clear();
-        for (std::size_t t = found.at > 0 ? found.at - 1 : 0; t < std::min(hull_.size(), found.at + 2); ++t) {
-            const auto& own = pool_[hull_[t].id];
-            if (hull_[t].g > 0) warm_[i].insert(warm_[i].end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(L));
+        if (recover && L <= kLongestCounted && found.bound > value + 1e-9 * std::abs(found.bound) && costs_alike(i)) {
+            found.bound = std::min(found.bound, count(i, value, consider));
         }
-        return {found.value, found.bound};
+        std::copy_n(pool_[best].begin(), L, labels);
+        // The best one, and where the search has ended, with its neighbours.
+        warm_[i].clear();
+        const auto keep = [&](std::size_t id) {
+            warm_[i].insert(warm_[i].end(), pool_[id].begin(), pool_[id].begin() + static_cast<std::ptrdiff_t>(L));
+        };
+        if (value > 0) keep(best);
+        for (std::size_t t = found.at > 0 ? found.at - 1 : 0; t < std::min(hull_.size(), found.at + 2); ++t)
+            if (hull_[t].g > 0 && hull_[t].id != best) keep(hull_[t].id);
+        return {value, std::max(found.bound, value)};
+    }
+
+    bool costs_alike(std::size_t i) const {
+        const double* cost = data_.cost + data_.first(i);
+        return std::all_of(cost, cost + data_.length(i), [&](double c) { return c == cost[0]; });
+    }
+
+    // The largest psi of any labeling, by the best labeling of every number of wrong labels; it is considered if it exceeds `known`.
+    template <class Consider>
+    double count(std::size_t i, double known, const Consider& consider) {
+        const std::size_t L = data_.length(i);
+        const double cost = data_.cost[data_.first(i)];
+        counter_.solve(decoder_.forest(i, score_.data(), table_), decoder_.turned(), data_.truth(i));
+        double top = 0;
+        std::size_t at = 0;
+        for (std::size_t j = 1; j <= L; ++j) {
+            const double value = surrogate_.psi.value(counter_.score(j) - truth_score_, static_cast<double>(j) * cost);
+            if (value > top) top = value, at = j;
+        }
+        if (at > 0 && top > known) {
+            const std::size_t id = n_pool_;
+            if (pool_.size() <= n_pool_) pool_.emplace_back();
+            pool_[n_pool_++].resize(L);
+            counter_.labels(at, pool_[id].data());
+            consider(surrogates::Vertex{margin(i, pool_[id].data()), loss(i, pool_[id].data()), id});
+        }
+        return top;
     }
 
     surrogates::Vertex ask(std::size_t i) {
@@ -236,6 +289,7 @@ class LabelSearch {
     std::vector<std::vector<std::int32_t>> pool_;  // labelings met in the present search
     std::size_t n_pool_ = 0;
     surrogates::UpperHull hull_;
+    structures::CountSolver counter_;
     std::vector<std::vector<std::uint16_t>> warm_;  // of each block, labelings one behind the other
     std::size_t queries_ = 0, searches_ = 0;
 };

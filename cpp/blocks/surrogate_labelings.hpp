@@ -96,7 +96,7 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
         begin(i);
         slot_ = kNone;
         for (std::size_t c = 1; c < margins_.size(); ++c) search_.suggest(i, labels_of(i, c));
-        const auto found = search_.find(i, proving_ ? kMostProving : kMostStepping, target_.data());
+        const auto found = search_.find(i, proving_, target_.data());
         const double h = search_.margin(i, target_.data());
         cut_ = search_.cut(i, target_.data(), h);
         const double hinge = cut_.a * h + cut_.b;
@@ -212,8 +212,6 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
         std::vector<Label> labels;
     };
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-    // Questions to the decoder per search.
-    static constexpr std::size_t kMostStepping = 2, kMostProving = 1000;
 
     const double* table() const { return weights_.data() + at_.table; }
     const Label* labels_of(std::size_t i, std::size_t c) const { return active_[i].labels.data() + c * data_.length(i); }
