@@ -68,6 +68,13 @@ struct PyClassData final : BlockData {
         if (weights) require(weights->size() == features.rows.n_rows, "weights must have one entry per row");
         data = {features.rows, y.data(), costs ? costs->data() : nullptr, weights ? weights->data() : nullptr, n_labels};
     }
+    // Under a surrogate that is affine in the margin.
+    void set_factors(Reals factors_) {
+        require(costs && factors_.size() == data.n_labels * data.n_labels, "factors must be a square matrix, and there must be costs");
+        factors.emplace(std::move(factors_));
+        data.factors = factors->data();
+    }
+    std::optional<Reals> factors;
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
     std::size_t n_bytes(bool) const override { return data.x.n_rows * (data.n_labels + 1) * sizeof(double); }
 };
@@ -285,7 +292,8 @@ void bind_blocks(nb::module_& m) {
              "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);
     nb::class_<PyClassData, BlockData>(m, "ClassData")
         .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t, std::optional<Reals>>(), "features"_a, "y"_a.noconvert(),
-             "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none());
+             "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none())
+        .def("set_factors", &PyClassData::set_factors, "factors"_a.noconvert());
     nb::class_<PyLabelingData, BlockData>(m, "LabelingData")
         .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
              "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)

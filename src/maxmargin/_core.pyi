@@ -49,6 +49,7 @@ class ClassData(BlockData):
     def __init__(
         self, features: Features, y: Int32s, costs: Floats | None, n_labels: int, weights: Floats | None = None
     ) -> None: ...
+    def set_factors(self, factors: Floats) -> None: ...
 
 class LabelingData(BlockData):
     def __init__(
