@@ -111,13 +111,14 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
         std::copy_n(labels_of(i, slot_), data_.length(i), target_.begin());
         cut_ = active_[i].cuts[slot_];
         double hinge = hinges_[slot_];
+        const double average = mean(i);
         if (!affine_ && slot_ > 0) {
-            // The tangent where it is now, which is nowhere below the one remembered.
-            cut_ = search_.cut(i, target_.data(), margins_[slot_]);
-            hinge = cut_.a * margins_[slot_] + cut_.b;
-            slot_ = kNone;
+            // The tangent where it is now is nowhere below the one remembered; it is worth remembering too if it gains much.
+            const LabelCut now = search_.cut(i, target_.data(), margins_[slot_]);
+            const double value = now.a * margins_[slot_] + now.b;
+            if (hinge - average < 0.5 * (value - average)) cut_ = now, hinge = value, slot_ = kNone;
         }
-        return {hinge, mean(i), hinge};
+        return {hinge, average, hinge};
     }
 
     void remember(std::size_t i) override {
