@@ -78,8 +78,7 @@ def test_files_of_sentences(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"a B\n\nb\n", "line 3: has 1 columns, but 2 are needed"), (b"\n\n", "holds no tokens")],
+    ("content", "message"), [(b"a B\n\nb\n", "line 3: has 1 columns, but 2 are needed"), (b"\n\n", "holds no tokens")]
 )
 def test_files_that_are_none(content, message):
     with pytest.raises(DataError, match=message):

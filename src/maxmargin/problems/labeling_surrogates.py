@@ -1,4 +1,4 @@
-"""Trees of labels under other surrogates than margin rescaling: the compiled convex hull search, for blocks and for whole passes."""
+"""Trees of labels under other surrogates than margin rescaling: the compiled convex hull search, by blocks and whole passes."""
 
 from __future__ import annotations
 
