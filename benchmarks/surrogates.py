@@ -20,7 +20,7 @@ NAMES = ("slack", "beta", "log", "prob")
 
 
 def sentences(n: int) -> tuple[object, np.ndarray, np.ndarray, int, int]:
-    """The first sentences of CoNLL-2000 with words and parts of speech in a window of three: rows, tags, offsets, tags, outside."""
+    """First sentences of CoNLL-2000, words and parts of speech in a window of three: rows, tags, offsets, K, outside."""
     data = read_conll(find("conll2000", "train.txt.gz"))[:n]
     names: dict[str, int] = {}
     at, begin, tags, offsets = [], [0], [], [0]

@@ -1,4 +1,4 @@
-"""Chunks and entities in tags of the IOB kinds, and how well they are found: precision, recall and F1 as conlleval counts them."""
+"""Chunks and entities in tags of the IOB kinds, and how well they are found: precision, recall, F1 as conlleval has them."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def check_bio(sentences: Sequence[Sequence[str]]) -> None:
             prefix, kind = _parts(tag, number, position)
             if prefix == "I" and before not in (f"B-{kind}", f"I-{kind}"):
                 raise ValueError(
-                    f"tag {tag!r} at position {position} of sentence {number} continues no chunk of its kind, it follows {before!r}; "
-                    f"begin chunks with 'B-{kind}'"
+                    f"tag {tag!r} at position {position} of sentence {number} continues no chunk of its kind, "
+                    f"it follows {before!r}; begin chunks with 'B-{kind}'"
                 )
             before = tag
 

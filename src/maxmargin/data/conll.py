@@ -1,4 +1,4 @@
-"""Files of tagged sentences as the CoNLL tasks of 2000 to 2003 have them: a token per line, columns, an empty line between sentences."""
+"""Files of tagged sentences as in the CoNLL tasks of 2000 to 2003: a token per line, an empty line between sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maxmargin.data.source import DataError, Source, lines, name_of
 
 
 def read_conll(path: Source, n_columns: int | None = None) -> list[list[tuple[str, ...]]]:
-    """Sentences as lists of tokens, each a tuple of its columns; the last column is usually the tag.
+    r"""Sentences as lists of tokens, each a tuple of its columns; the last column is usually the tag.
 
     Lines that begin with ``-DOCSTART-`` stand between documents and are passed over.
 
@@ -24,7 +24,7 @@ def read_conll(path: Source, n_columns: int | None = None) -> list[list[tuple[st
 
     Examples
     --------
-    >>> read_conll(b"He PRP B-NP\\nsits VBZ B-VP\\n\\nHi UH O\\n")
+    >>> read_conll(b"He PRP B-NP\nsits VBZ B-VP\n\nHi UH O\n")
     [[('He', 'PRP', 'B-NP'), ('sits', 'VBZ', 'B-VP')], [('Hi', 'UH', 'O')]]
     """
     sentences: list[list[tuple[str, ...]]] = []
@@ -40,8 +40,8 @@ def read_conll(path: Source, n_columns: int | None = None) -> list[list[tuple[st
             n_columns = len(columns)
         if len(columns) != n_columns:
             raise DataError(
-                f"{name_of(path)}, line {number}: has {len(columns)} columns, but {n_columns} are needed; every token has a line with "
-                "as many, and sentences are separated by empty lines"
+                f"{name_of(path)}, line {number}: has {len(columns)} columns, but {n_columns} are needed; every token has "
+                "a line with as many, and sentences are separated by empty lines"
             )
         sentence.append(columns)
     if sentence:

@@ -90,8 +90,8 @@ def check_convex(surrogate: Surrogate, solver: str | Solver) -> None:
     if surrogate.convex or solver == "subgradient" or type(solver) is SOLVERS["subgradient"]:
         return
     raise ValueError(
-        f"{surrogate} is not convex: its tangents bound nothing, and solver={solver!r} builds on them; use solver='subgradient', or "
-        "the convex one"
+        f"{surrogate} is not convex: its tangents bound nothing, and solver={solver!r} builds on them; "
+        "use solver='subgradient', or the convex one"
     )
 
 

@@ -23,7 +23,7 @@ class CompiledSurrogate(NamedTuple):
 
 
 def compiled_surrogate(surrogate: Surrogate) -> CompiledSurrogate | None:
-    """The compiled form of a surrogate that is searched on the hull; None of one's own, of one that is not convex, of other searches.
+    """The compiled form; None of a surrogate of one's own, of one that is not convex, and for other searches than the hull.
 
     Examples
     --------
