@@ -219,7 +219,9 @@ MUTANTS = (
     # An orphan that nobody adopts: who might reach it does not come.
     Mutant("cpp/structures/maxflow.hpp", "if (steps_left_ < 0) plant();", "", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "if (!solved_ && forward >= 0", "if (forward >= 0", "test_flow.py"),
-    Mutant("cpp/structures/maxflow.hpp", "== kFree && leads_away<sink>(i, s)) return true", "== kFree) return false", "test_flow.py"),
+    Mutant(
+        "cpp/structures/maxflow.hpp", "== kFree && leads_away<sink>(i, s)) return true", "== kFree) return false", "test_flow.py"
+    ),
     Mutant("cpp/structures/flow_network.hpp", "refused = first + i", "refused = i", "test_flow.py"),
     Mutant("src/maxmargin/labeling/energy.py", 'made.__dict__.pop("table_range", None)', "pass", "test_moves.py test_scales.py"),
     Mutant(

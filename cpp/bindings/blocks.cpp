@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/block_data.hpp"
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
 #include "blocks/labeling_blocks.hpp"
@@ -17,32 +18,6 @@
 using namespace maxmargin::blocks;
 
 namespace {
-
-// Rows of X, with the arrays that hold them.
-struct Features {
-    Reals values;
-    std::optional<Int32s> columns;
-    std::optional<Int64s> begin;
-    Rows rows;
-
-    Features(Reals values_, std::optional<Int32s> columns_, std::optional<Int64s> begin_, std::size_t n_columns)
-        : values(std::move(values_)), columns(std::move(columns_)), begin(std::move(begin_)) {
-        require(columns.has_value() == begin.has_value(), "sparse rows need both columns and begin");
-        if (!columns) {
-            require(values.ndim() == 2 && values.shape(1) == n_columns, "dense values must be a matrix with n_columns columns");
-            rows = {values.data(), nullptr, nullptr, values.shape(0), n_columns};
-            return;
-        }
-        require(begin->size() >= 1 && columns->size() == values.size(), "values and columns must be of equal size");
-        const std::int64_t* b = begin->data();
-        bool fine = b[0] == 0 && b[begin->size() - 1] == static_cast<std::int64_t>(values.size());
-        for (std::size_t r = 1; r < begin->size() && fine; ++r) fine = b[r - 1] <= b[r];
-        require(fine, "begin must rise from 0 to the number of values");
-        for (std::size_t e = 0; e < columns->size(); ++e)
-            require(columns->data()[e] >= 0 && static_cast<std::size_t>(columns->data()[e]) < n_columns, "columns out of range");
-        rows = {values.data(), columns->data(), b, begin->size() - 1, n_columns};
-    }
-};
 
 // The numbers that are not zero, and where they stand; how many. Every number is written, and the next one writes over it if it
 // is zero: no branch to predict.
@@ -80,20 +55,6 @@ nb::tuple compress_rows(const Input<double, nb::ndim<2>>& X) {
     return nb::make_tuple(array_of(std::move(values)), array_of(std::move(where)), array_of(std::move(begin)));
 }
 
-void check_labels(const Int32s& y, std::size_t n, std::size_t n_labels) {
-    require(y.size() == n, "y must have one label per row");
-    for (std::size_t t = 0; t < n; ++t)
-        require(y.data()[t] >= 0 && static_cast<std::size_t>(y.data()[t]) < n_labels, "y out of range");
-}
-
-// A problem in compiled form: immutable, shared by all engines that work on it.
-struct BlockData {
-    virtual ~BlockData() = default;
-    virtual std::unique_ptr<Blocks> make() const = 0;
-    // What the blocks will need at least; more if their points are to be in the interior.
-    virtual std::size_t n_bytes(bool) const { return 0; }
-};
-
 struct PyClassData final : BlockData {
     Features features;
     Int32s y;
@@ -107,43 +68,15 @@ struct PyClassData final : BlockData {
         if (weights) require(weights->size() == features.rows.n_rows, "weights must have one entry per row");
         data = {features.rows, y.data(), costs ? costs->data() : nullptr, weights ? weights->data() : nullptr, n_labels};
     }
+    // Under a surrogate that is affine in the margin.
+    void set_factors(Reals factors_) {
+        require(costs && factors_.size() == data.n_labels * data.n_labels, "factors must be a square matrix, and there must be costs");
+        factors.emplace(std::move(factors_));
+        data.factors = factors->data();
+    }
+    std::optional<Reals> factors;
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
     std::size_t n_bytes(bool) const override { return data.x.n_rows * (data.n_labels + 1) * sizeof(double); }
-};
-
-struct PyLabelingData final : BlockData {
-    Features features;
-    Int32s y;
-    Reals cost;
-    Int64s offsets;
-    std::optional<Int32s> parent;
-    LabelingData data;
-    PyLabelingData(Features features_, Int32s y_, Reals cost_, Int64s offsets_, std::optional<Int32s> parent_, std::size_t n_labels)
-        : features(std::move(features_)), y(std::move(y_)), cost(std::move(cost_)), offsets(std::move(offsets_)), parent(std::move(parent_)) {
-        const std::size_t nodes = features.rows.n_rows;
-        require(n_labels >= 1 && n_labels <= LabelingBlocks::kMostLabels, "too many labels");
-        check_labels(y, nodes, n_labels);
-        require(cost.size() == nodes, "cost must have one entry per node");
-        check_forests(offsets.data(), offsets.size(), parent ? &*parent : nullptr, nodes);
-        require(offsets.size() >= 2, "there must be a block");
-        for (std::size_t i = 1; i < offsets.size(); ++i) require(offsets.data()[i - 1] < offsets.data()[i], "blocks must not be empty");
-        data = {features.rows, y.data(), cost.data(), offsets.data(), parent ? parent->data() : nullptr, offsets.size() - 1, n_labels};
-    }
-    // The same blocks with a user's search for the best labeling.
-    void set_decoder(std::uintptr_t address, Reals reals_, Int64s integers_) {
-        require(address != 0, "address must not be zero");
-        reals.emplace(std::move(reals_));
-        integers.emplace(std::move(integers_));
-        data.decoder = reinterpret_cast<DecoderFunction>(address);
-        data.reals = reals->data();
-        data.integers = integers->data();
-    }
-    std::optional<Reals> reals;
-    std::optional<Int64s> integers;
-    std::unique_ptr<Blocks> make() const override { return std::make_unique<LabelingBlocks>(data); }
-    std::size_t n_bytes(bool interior) const override {
-        return data.x.n_rows * data.n_labels * (interior ? data.n_labels + 1 : 1) * sizeof(double);
-    }
 };
 
 // A user's compiled function, with the arrays it reads.
@@ -359,11 +292,13 @@ void bind_blocks(nb::module_& m) {
              "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);
     nb::class_<PyClassData, BlockData>(m, "ClassData")
         .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t, std::optional<Reals>>(), "features"_a, "y"_a.noconvert(),
-             "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none());
+             "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none())
+        .def("set_factors", &PyClassData::set_factors, "factors"_a.noconvert());
     nb::class_<PyLabelingData, BlockData>(m, "LabelingData")
         .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
              "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)
         .def("set_decoder", &PyLabelingData::set_decoder, "address"_a, "reals"_a.noconvert(), "integers"_a.noconvert())
+        .def("set_surrogate", &PyLabelingData::set_surrogate, "kind"_a, "alpha"_a, "beta"_a, "outside"_a, "recover"_a)
         .def("decode", &ask_decoder, "block"_a, "scores"_a.noconvert(), "table"_a.noconvert());
     nb::class_<PyPythonOracle, BlockData>(m, "PythonOracle")
         .def(nb::init<nb::object, std::size_t, std::size_t>(), "problem"_a, "n_blocks"_a, "n_weights"_a);
@@ -399,6 +334,7 @@ void bind_blocks(nb::module_& m) {
         .def_prop_ro("known_gap", [](const PyEngine& e) { return e.engine->sampler().sum(); })
         .def_prop_ro("all_seen", [](const PyEngine& e) { return e.engine->sampler().all_seen(); })
         .def_prop_ro("lam", [](const PyEngine& e) { return e.engine->blocks().lambda(); })
+        .def_prop_ro("queries", [](const PyEngine& e) { return e.engine->blocks().queries(); })
         .def_prop_ro("worse_than_truth", [](const PyEngine& e) { return e.engine->blocks().worse_than_truth(); })
         .def_prop_ro("n_bytes", [](const PyEngine& e) { return e.engine->blocks().n_bytes(); });
 }

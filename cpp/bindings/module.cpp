@@ -11,6 +11,7 @@ void bind_numeric(nanobind::module_& m);
 void bind_pictures(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
+void bind_surrogates(nanobind::module_& m);
 
 NB_MODULE(_core, m) {
     // A traceback that is alive when the interpreter ends may hold solvers; that is no leak to frighten users with.
@@ -27,4 +28,5 @@ NB_MODULE(_core, m) {
     bind_pictures(m);
     bind_ranking(m);
     bind_structures(m);
+    bind_surrogates(m);
 }

@@ -92,6 +92,8 @@ class Blocks {
     const Weights& weights() const { return weights_; }
     // Outputs that violated the margin less than the truth; more than none means that the oracle is not exact.
     std::size_t worse_than_truth() const { return worse_than_truth_; }
+    // Questions that oracles have asked a decoder; none are counted where an oracle is a single question.
+    virtual std::size_t queries() const { return 0; }
 
     // Begin to work at lambda and within bounds (in the user's order; null for none), with the present distributions.
     void start(double lambda, const double* lower, const double* upper) {

@@ -22,6 +22,9 @@ struct ClassData {
     const double* costs;    // K x K, [truth][answer]; null for two classes with one weight vector
     const double* weights;  // what the hinge of every sample counts; null if all count alike
     std::size_t n_labels;
+    // Under a surrogate that is affine in the margin: what an answer's margin is multiplied by, K x K as the costs, which then are
+    // the rest; null for margin rescaling.
+    const double* factors = nullptr;
 
     bool binary() const { return costs == nullptr; }
     // Of the weights: one column per label, or a single one.
@@ -116,6 +119,9 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         if (data_.binary()) {
             hinge_[0] = 0;
             hinge_[1] = cost(i, 1) - counts(i) * sign(i) * score_[0];
+        } else if (data_.factors) {
+            const double own = score_[truth(i)], count = counts(i);
+            for (std::size_t k = 0; k < K; ++k) hinge_[k] = cost(i, k) + count * factors(i)[k] * (score_[k] - own);
         } else {
             const double own = score_[truth(i)], count = counts(i);
             for (std::size_t k = 0; k < K; ++k) hinge_[k] = cost(i, k) + count * (score_[k] - own);
@@ -163,7 +169,7 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.
     bool set_best_change(std::size_t i, double& rise) {
         const double curvature = squared_[i] * per_block(), *mu = point_of(i);
-        if (!(curvature > 1e-300) || data_.binary()) return false;
+        if (!(curvature > 1e-300) || data_.binary() || data_.factors) return false;
         // Relative to the best hinge: where the curvature is tiny, a constant would swallow the distribution.
         for (std::size_t k = 0; k < data_.n_labels; ++k) point_[k] = mu[k] + (hinge_[k] - hinge_[target_]) / curvature;
         project_to_simplex(point_.data(), data_.n_labels, order_, point_.data());
@@ -193,6 +199,10 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
 
     double squared_change(std::size_t i) {
         double squared = 0;
+        if (data_.factors) {
+            for (const double c : scaled_change(i)) squared += c * c;
+            return squared * squared_[i] * per_block() * per_block();
+        }
         for (std::size_t k = data_.binary() ? 1 : 0; k < data_.n_labels; ++k) squared += change_[k] * change_[k];
         return squared * squared_[i] * per_block() * per_block();
     }
@@ -235,11 +245,25 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
             }
     }
 
+    const double* factors(std::size_t i) const { return data_.factors + truth(i) * data_.n_labels; }
+    // The change of features: every answer counts its factor, and the truth what the others take.
+    const std::vector<double>& scaled_change(std::size_t i) {
+        scaled_.resize(data_.n_labels);
+        double others = 0;
+        for (std::size_t k = 0; k < data_.n_labels; ++k)
+            if (k != truth(i)) others += scaled_[k] = factors(i)[k] * change_[k];
+        scaled_[truth(i)] = -others;
+        return scaled_;
+    }
+
     // A step along the change as coefficients of the sample in the weights.
     const double* coefficients(std::size_t i, double step) {
         const double scale = -step * counts(i) * per_block();
         if (data_.binary()) coefficient_[0] = -scale * sign(i) * change_[1];
-        else
+        else if (data_.factors) {
+            scaled_change(i);
+            for (std::size_t k = 0; k < data_.n_labels; ++k) coefficient_[k] = scale * scaled_[k];
+        } else
             for (std::size_t k = 0; k < data_.n_labels; ++k) coefficient_[k] = scale * change_[k];
         return coefficient_.data();
     }
@@ -270,7 +294,7 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     bool interior_ = false;
     std::size_t target_ = 0, worst_ = 0;
     std::vector<std::uint32_t> targets_;
-    std::vector<double> score_, hinge_, change_, point_, order_, coefficient_;
+    std::vector<double> score_, hinge_, change_, scaled_, point_, order_, coefficient_;
 };
 
 }  // namespace maxmargin::blocks

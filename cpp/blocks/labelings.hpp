@@ -114,6 +114,8 @@ class LabelDecoder {
         if (data_.decoder) decode(data_, i, data_.length(i), scores, table, labels);
         else solver_.best_again(forest(i, scores, table), labels);
     }
+    // The table of pairs with own labels in rows.
+    const double* turned() const { return transposed_.data(); }
     structures::Forest forest(std::size_t i, const double* scores, const double* table) const {
         return {data_.length(i), data_.n_labels, data_.parent ? data_.parent + data_.first(i) : nullptr, scores, table, true};
     }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "blocks/labelings.hpp"
@@ -18,7 +19,10 @@ namespace maxmargin::blocks {
 
 class PartMarginals {
   public:
-    explicit PartMarginals(const LabelingData& data) : data_(data), at_(data) {
+    // A mixture of labelings has no negative mass. In a `scaled` one a labeling may count more than once and its truth less than
+    // not at all; then only the sum of a node's masses is 1.
+    explicit PartMarginals(const LabelingData& data, bool scaled = false)
+        : data_(data), at_(data), least_(scaled ? -std::numeric_limits<double>::infinity() : 0) {
         const std::size_t K = data_.n_labels;
         mu_.resize(data_.x.n_rows * K);
         pairs_.resize(data_.n_blocks);
@@ -132,6 +136,17 @@ class PartMarginals {
         }
     }
 
+    // The truth of a scaled point has what the others leave.
+    void complete(std::size_t i) {
+        for (std::size_t t = 0; t < data_.length(i); ++t) {
+            double *mu = nodes(i) + t * data_.n_labels, others = 0;
+            const auto own = static_cast<std::size_t>(data_.truth(i)[t]);
+            for (std::size_t k = 0; k < data_.n_labels; ++k)
+                if (k != own) others += mu[k];
+            mu[own] = 1 - others;
+        }
+    }
+
     // ---- changes: for the nodes in rows_, and for the pairs in pair_touched_ ------------------------------------------------------
 
     // factor * (present point) + plus - minus, the latter two unless null.
@@ -156,6 +171,46 @@ class PartMarginals {
         data_.for_edges(i, [&](std::size_t p, std::size_t t) {
             if (plus) touch(data_.pair(plus[p], plus[t])) += 1;
             if (minus) touch(data_.pair(minus[p], minus[t])) -= 1;
+        });
+    }
+
+    // factor * (present point) + plus - minus, where a labeling counts the given number of times and the truth what is left of 1,
+    // so that the change of the truth is that of all others. Null if there is none.
+    template <class AnyLabel>
+    void set_scaled_change(std::size_t i, const AnyLabel* plus, double times_plus, const AnyLabel* minus, double times_minus, double factor) {
+        const std::size_t K = data_.n_labels, L = data_.length(i);
+        const double* mu = nodes(i);
+        const std::int32_t* truth = data_.truth(i);
+        clear_change();
+        for (std::size_t t = 0; t < L; ++t, mu += K) {
+            const auto own = static_cast<std::size_t>(truth[t]);
+            const std::size_t up = plus ? static_cast<std::size_t>(plus[t]) : own, down = minus ? static_cast<std::size_t>(minus[t]) : own;
+            double others = 0;
+            if (factor == 0) {
+                if (up == down) {
+                    if (up != own) put(up, others = times_plus - times_minus);
+                } else {
+                    if (up != own) put(up, times_plus), others += times_plus;
+                    if (down != own) put(down, -times_minus), others -= times_minus;
+                }
+            } else {
+                for (std::size_t k = 0; k < K; ++k) {
+                    if (k == own) continue;
+                    const double change = factor * mu[k] + (k == up ? times_plus : 0) - (k == down ? times_minus : 0);
+                    put(k, change);
+                    others += change;
+                }
+            }
+            put(own, -others);
+            end_row(t);
+        }
+        if (factor != 0)
+            for (const PairMass& p : pairs_[i]) touch(p.pair) += factor * p.mass;
+        const double left = (plus ? 1 - times_plus : 0) - (minus ? 1 - times_minus : 0);
+        data_.for_edges(i, [&](std::size_t p, std::size_t t) {
+            if (plus) touch(data_.pair(plus[p], plus[t])) += times_plus;
+            if (minus) touch(data_.pair(minus[p], minus[t])) -= times_minus;
+            touch(data_.pair(truth[p], truth[t])) += left;
         });
     }
 
@@ -261,7 +316,7 @@ class PartMarginals {
         for (const Row& row : rows_)
             for (std::size_t e = row.begin; e < row.end; ++e) {
                 double& mass = mu[row.node * data_.n_labels + changes_[e].label];
-                mass = std::max(0.0, mass + step * changes_[e].value);
+                mass = std::max(least_, mass + step * changes_[e].value);
             }
         move_pairs(i, step);
     }
@@ -271,10 +326,10 @@ class PartMarginals {
             const std::uint32_t p = list[e].pair;
             if (pair_place_[p] == kUntouched) continue;
             pair_place_[p] = static_cast<std::int32_t>(e);
-            list[e].mass = std::max(0.0, list[e].mass + step * pair_change_[p]);
+            list[e].mass = std::max(least_, list[e].mass + step * pair_change_[p]);
         }
         for (const std::uint32_t p : pair_touched_)
-            if (pair_place_[p] == kNew && pair_change_[p] > 0) list.push_back({step * pair_change_[p], p});
+            if (pair_place_[p] == kNew && pair_change_[p] > least_) list.push_back({step * pair_change_[p], p});
     }
 
   private:
@@ -348,6 +403,7 @@ class PartMarginals {
 
     LabelingData data_;
     LabelLayout at_;
+    double least_;                              // mass
     std::vector<double> mu_;                    // nodes x K
     std::vector<double> gram_;                  // lower triangles
     std::vector<std::size_t> gram_at_;          // of each block

@@ -23,6 +23,7 @@ from maxmargin.cuts import Bounds, Problem
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import BCFW, ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution, Solver
 from maxmargin.solvers.base import check_bounds
+from maxmargin.surrogates import Surrogate
 
 SOLVERS: dict[str, type[Solver]] = {
     "bcfw": solvers.BCFW,
@@ -84,6 +85,16 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     except (KeyError, TypeError):
         known = ", ".join(map(repr, ["auto", *sorted(SOLVERS)]))
         raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
+
+
+def check_convex(surrogate: Surrogate, solver: str | Solver) -> None:
+    """Complain about a solver that relies on cuts where a surrogate is not convex and has none."""
+    if surrogate.convex or solver == "subgradient" or type(solver) is SOLVERS["subgradient"]:
+        return
+    raise ValueError(
+        f"{surrogate} is not convex: its tangents bound nothing, and solver={solver!r} builds on them; "
+        "use solver='subgradient', or the convex one"
+    )
 
 
 def limits_of(problem: Problem, *given: tuple[ArrayLike, ArrayLike] | None) -> Bounds | None:
@@ -188,7 +199,10 @@ class Estimator(BaseEstimator, ABC):
         """The best weights; the certificate becomes fitted attributes."""
         # Equal to the problem, if there is an earlier one; compiled forms want the same object.
         problem, start = self._recalled(problem) or (problem, None)
+        asked = _queries_of(problem)
         solution = self._solve(problem, self._solver(problem), start)
+        if asked is not None:
+            self.n_queries_ = int(_queries_of(problem) or 0) - asked
         self._certify(solution, self.C * problem.n_blocks)
         self._remember(problem, (problem, solution))
         return solution.weights
@@ -329,6 +343,12 @@ class SampleEstimator(Estimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         return self._fit(X, y, sample_weight=sample_weight)
+
+
+def _queries_of(problem: Any) -> int | None:
+    """Questions that a problem, perhaps a weighted one, has put to its decoder; None if it does not count them."""
+    found: int | None = getattr(problem, "queries", getattr(getattr(problem, "problem", None), "queries", None))
+    return found
 
 
 def _shown_on(line: StatusLine, callback: Callable[[History], bool | None] | None) -> Callable[[History], bool | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -16,12 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
-from maxmargin.problems import TreeProblem
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator, check_convex
+from maxmargin.problems import StructuredProblem, SurrogateTreeProblem, TreeProblem
+from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.weighted import weighted
-from maxmargin.structures import TreeWeights
+from maxmargin.structures import ChainStructure, Structure, Tree, TreeStructure, TreeWeights
 from maxmargin.structures.forest import CHAINS, TREES, Forests, Words, best_labels, label_scores
 from maxmargin.structures.rows import bad_row, is_sparse, stack
+from maxmargin.surrogates import Margin, MicroF1, Surrogate, make_surrogate
 
 # What files hold, besides the weights of the ends.
 LABELING: dict[str, Any] = {
@@ -57,6 +60,12 @@ class LabelingSVM(SampleEstimator):
         Divide the loss of a block by its number of nodes.
     fit_intercept : bool, default=True
         Add a constant feature to every node.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the loss is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, ``"micro_f1"``, or an
+        object of :mod:`maxmargin.surrogates`. ``"prob"`` is made for counts of wrong labels, ``normalize=False``.
+    outside : label, default="O"
+        For ``surrogate="micro_f1"``: the label of nodes that are nothing. One minus the F1 of all other labels is bounded, block
+        by block.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
 
@@ -67,6 +76,8 @@ class LabelingSVM(SampleEstimator):
     intercept_ : array of shape (K,)
     transition_ : array of shape (K, K)
         Score of the row's label at the parent and the column's at the child: one and the next of a sequence.
+    n_queries_ : int
+        Questions to the decoder, if the surrogate is not the margin, which needs one per call of the oracle.
     n_features_in_, feature_names_in_
         Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
     """
@@ -79,6 +90,8 @@ class LabelingSVM(SampleEstimator):
     _: KW_ONLY
     normalize: bool = True
     fit_intercept: bool = True
+    surrogate: str | Surrogate = "margin"
+    outside: Any = "O"
     max_iter: int = 10_000
     warm_start: bool = False
 
@@ -98,8 +111,40 @@ class LabelingSVM(SampleEstimator):
             self.feature_names_in_: NDArray[Any] = np.array(self._vectorizer.feature_names_, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        problem = TreeProblem(stack.X, labels, stack.offsets, stack.parent, len(self.classes_), normalize=self.normalize)
-        return weighted(problem, sample_weight)
+        return weighted(self._problem(stack, labels), sample_weight)
+
+    def _problem(self, stack: Stack, labels: Ints) -> Problem:
+        surrogate, K = make_surrogate(self.surrogate), len(self.classes_)
+        check_convex(surrogate, self.solver)
+        if type(surrogate) is Margin:
+            return TreeProblem(stack.X, labels, stack.offsets, stack.parent, K, normalize=self.normalize)
+        if compiled_surrogate(surrogate) is not None:
+            outside = self._outside() if isinstance(surrogate, MicroF1) else None
+            return SurrogateTreeProblem(
+                stack.X, labels, stack.offsets, stack.parent, K, surrogate=surrogate, normalize=self.normalize, outside=outside
+            )
+        # Any other is asked in Python, block by block.
+        if isinstance(surrogate, MicroF1):
+            raise ValueError(f"{surrogate} is searched in one way only; use search='auto'")
+        rows = [slice(first, end) for first, end in itertools.pairwise(stack.offsets.tolist())]
+        if stack.parent is None:
+            chains = [stack.X[own] for own in rows]
+            structure: Structure = ChainStructure(K, stack.X.shape[1], self.normalize)
+            return StructuredProblem(structure, chains, [labels[own] for own in rows], surrogate)
+        trees = [Tree(stack.X[own], stack.parent[own]) for own in rows]
+        structure = TreeStructure(K, stack.X.shape[1], self.normalize)
+        return StructuredProblem(structure, trees, [labels[own] for own in rows], surrogate)
+
+    def _outside(self) -> int:
+        """Which of the classes is that of nodes that are nothing."""
+        found = np.flatnonzero(self.classes_ == self.outside)
+        if len(found) != 1:
+            known = ", ".join(map(repr, self.classes_[:5].tolist()))
+            raise ValueError(
+                f"outside={self.outside!r} is no label of y ({known}{', ...' if len(self.classes_) > 5 else ''}); "
+                f"surrogate='micro_f1' needs the label of {self.words.node}s that are nothing"
+            )
+        return int(found[0])
 
     def _keep(self, weights: Floats) -> None:
         n_labels = len(self.classes_)

@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
 from maxmargin._validation import with_constant
-from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
-from maxmargin.problems import MulticlassProblem
+from maxmargin.estimators.base import CERTIFICATE, SampleEstimator, check_convex
+from maxmargin.problems import MulticlassProblem, SurrogateMulticlassProblem
 from maxmargin.problems.weighted import check_weights
+from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
 
 @dataclass(eq=False, repr=False)
@@ -36,6 +37,9 @@ class MulticlassSVM(ClassifierMixin, SampleEstimator):
         Add a constant feature; its weights are regularised like the others.
     class_weight : "balanced" or mapping of class to number, optional
         What the hinges of a class are multiplied by, besides ``sample_weight``; as in scikit-learn.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the costs is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, or an object of
+        :mod:`maxmargin.surrogates`. With costs of 0 and 1 the first three are the same.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
         the (K, p) weights of all classes, row by row, each with that of the constant at the end.
@@ -60,6 +64,7 @@ class MulticlassSVM(ClassifierMixin, SampleEstimator):
     costs: ArrayLike | None = None
     fit_intercept: bool = True
     class_weight: Mapping[Any, float] | str | None = None
+    surrogate: str | Surrogate = "margin"
     max_iter: int = 10_000
     warm_start: bool = False
 
@@ -82,7 +87,11 @@ class MulticlassSVM(ClassifierMixin, SampleEstimator):
             own = compute_sample_weight(self.class_weight, y)
             weights = own if weights is None else own * weights
         inputs = with_constant(X) if self.fit_intercept else X
-        return MulticlassProblem(inputs, labels.astype(np.int64), len(self.classes_), self.costs, weights)
+        surrogate, labels = make_surrogate(self.surrogate), labels.astype(np.int64)
+        check_convex(surrogate, self.solver)
+        if type(surrogate) is Margin:
+            return MulticlassProblem(inputs, labels, len(self.classes_), self.costs, weights)
+        return SurrogateMulticlassProblem(inputs, labels, len(self.classes_), self.costs, weights, surrogate=surrogate)
 
     def _keep(self, weights: Floats) -> None:
         W = weights.reshape(len(self.classes_), -1)

@@ -4,12 +4,14 @@ from maxmargin.problems.bags import Bags, supervised_share
 from maxmargin.problems.enumerated import EnumeratedProblem
 from maxmargin.problems.graph import GraphProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
+from maxmargin.problems.labeling_surrogates import SurrogateTreeProblem
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
 from maxmargin.problems.latent import LatentProblem, LatentStructuredProblem
 from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
+from maxmargin.problems.multiclass_surrogates import SurrogateMulticlassProblem
 from maxmargin.problems.native import DecodedProblem, NativeProblem, decoder_signature, native_signature
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
@@ -19,6 +21,6 @@ __all__ = [
     "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
     "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
     "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "RankingProblem",
-    "StructuredProblem", "TreeProblem", "WeightedProblem", "decoder_signature", "make_problem", "native_signature",
-    "supervised_share",
+    "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "WeightedProblem",
+    "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip

@@ -50,12 +50,13 @@ class EngineRun:
             data, run.lam, lower, upper, settings, earlier, earlier is not None and run.lam < earlier.lam
         )
         self._run = run
-        self._visits = 64
+        self._visits, self._queries = 64, self.engine.queries
         run.state = BlockState(kind, self.engine)
 
     def gap_pass(self, calls: int | None = None) -> bool:
         """An exact gap, by one call of every oracle; True if the run is over."""
         primal, dual, _, oracle_gap = self.engine.gap_pass()
+        self._count()
         self._run.problem.calls += self._run.n if calls is None else calls
         if np.isnan(primal):
             raise ValueError("scores or losses are NaN; check the features")
@@ -81,6 +82,13 @@ class EngineRun:
             if idle or reached:
                 return
             self._adapt(time.perf_counter() - began)
+
+    def _count(self) -> None:
+        """Tell a problem with compiled searches what was asked of its decoder; others count by themselves."""
+        asked, self._queries = self.engine.queries - self._queries, self.engine.queries
+        if asked:
+            problem: Any = self._run.problem.problem
+            problem.queries += asked
 
     def settle(self, goal: float) -> None:
         """Steps between remembered outputs alone until their gaps are small, or time is up."""
