@@ -21,6 +21,8 @@ SearchName = Literal["auto", "hull", "angular", "bisect", "sarawagi", "binary", 
 _POINTS = 4000
 # What rounding, and the error of finite differences, may do there.
 _ROUNDING, _DIFFERENCES = 1e-9, 1e-4
+# Between which margin errors psi is expected to change its sign, and how often that range is halved to find where.
+_FAR, _HALVINGS = 1e6, 80
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,20 @@ class Surrogate(ABC):
     def order(self, h: Any, g: Any) -> Any:
         """An increasing function of ``psi``, by which outputs are compared; another one where psi itself would underflow."""
         return self.value(h, g)
+
+    def level(self, g: Any) -> Any:
+        """The margin error at which ``psi(h, g)`` changes its sign: minus infinity if psi is positive everywhere."""
+        pair = self.affine(g)
+        if pair is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return -np.divide(pair[1], pair[0])
+        low, high = np.full(np.shape(g), -_FAR), np.full(np.shape(g), _FAR)
+        positive = _array(self.value(low, g)) >= 0
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            below = _array(self.value(middle, g)) < 0
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.where(positive, -np.inf, high)[()]
 
     def check(self) -> None:
         """Raise an error that names the condition which psi, or a parameter of it, breaks."""
