@@ -39,7 +39,7 @@ class BestSets(NamedTuple):
 
 
 class RelaxedSets(NamedTuple):
-    """For n samples a solution of the relaxation: zeros, halves and ones, of labels (n, L) and pairs (n, E), and its value (n,)."""
+    """For n samples a solution of the relaxation: zeros, halves and ones of labels (n, L) and pairs (n, E); its value (n,)."""
 
     labels: Floats
     pairs: Floats
@@ -143,8 +143,8 @@ class LabelPairs:
     def k_best(self, unary: ArrayLike, pairs: ArrayLike, k: int) -> Iterator[tuple[Sets, float]]:
         """Up to k different sets of one sample with their scores, best first.
 
-        After every set the rest is divided by where it first differs from that set (Lawler 1972), and the best set of each part is
-        found with the labels before that place fixed. Exact where `best` is.
+        After every set the rest is divided by where it first differs from that set (Lawler 1972), and the best set of each part
+        is found with the labels before that place fixed. Exact where `best` is.
         """
         own, own_pairs = self._checked(np.asarray(unary)[None], pairs)
         # More than all scores together, so that a label that is worth this much is fixed.
@@ -173,10 +173,10 @@ class LabelPairs:
         if own.ndim != 2 or own.shape[1] != self.n_labels:
             raise ValueError(f"unary has shape {own.shape}, but a row of {self.n_labels} scores per sample is needed")
         if own_pairs.shape not in ((len(self.pairs),), (len(own), len(self.pairs))):
-            raise ValueError(f"pairs has shape {own_pairs.shape}, but {len(self.pairs)} scores are needed, for all samples or each")
+            raise ValueError(f"pairs has shape {own_pairs.shape}, but {len(self.pairs)} are needed, for all samples or each")
         return own, np.broadcast_to(own_pairs, (len(own), len(self.pairs)))
 
-    # ---- the searches -----------------------------------------------------------------------------------------------------------
+    # ---- the searches ----------------------------------------------------------------------------------------------------------
 
     def _on_forest(self, steps: list[tuple[int, int, int]], unary: Floats, pairs: Floats) -> Sets:
         """From the leaves up, what a label is worth with all that hangs below it, off and on; then down again."""

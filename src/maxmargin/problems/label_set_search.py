@@ -1,14 +1,15 @@
 """The most violating sets of labels of many samples at once, for any surrogate.
 
-Every sample has scores of its labels, all share those of pairs. Outputs are points ``(h, g)`` of margin error and loss (Hamming: how
-many labels are wrong), and the hinge is the largest ``psi(h, g)``. Four ways to find it:
+Every sample has scores of its labels, all share those of pairs. Outputs are points ``(h, g)`` of margin error and loss (Hamming:
+how many labels are wrong), and the hinge is the largest ``psi(h, g)``. Four ways to find it:
 
 - margin rescaling asks for the best set once;
 - few labels are enumerated, which is exact for every surrogate;
 - without pairs the best set that is wrong in g labels has those that gain most by being turned: one sort tells ``h`` for every g
   (the count program of spec 7.4, where it is trivial), which is exact too;
-- elsewhere the hull of the points is searched, all samples in step (spec 10.2 with E15), and for the F1 of a set its special case,
-  the ascent of Dinkelbach (spec 6.7). What lies between two corners of the hull bounds what a set inside of it could be worth.
+- elsewhere the hull of the points is searched, all samples in step (spec 10.2 with E15), and for the F1 of a set its special
+  case, the ascent of Dinkelbach (spec 6.7). Losses are whole numbers, and no set lies above a line that was asked for: that bounds
+  what the search may have missed.
 """
 
 from __future__ import annotations
@@ -30,16 +31,27 @@ _CHUNK = 512
 _ROUNDS = 60
 # What counts as above a line, relative to the sizes of scores.
 _ROUNDING = 1e-10
-# Steps of the search between two corners: the interval shrinks by 0.618 each time.
-_GOLDEN = 60
 
 
 class Violations(NamedTuple):
-    """For n samples: the sets found (n, L), points of the relaxation if halves are among them; ``psi`` there and its derivative by
-    the margin error; upper bounds of the hinges, None if these were found; and how many sets were asked for in all.
+    """The most violating sets of n samples.
+
+    Attributes
+    ----------
+    labels : array of shape (n, L)
+        Zeros and ones, and halves where the relaxation has them; the truth where nothing violates.
+    error : array of shape (n,)
+        Margin errors, scores minus those of the truth.
+    value, slope : arrays of shape (n,)
+        ``psi`` there, and its derivative by the margin error.
+    bound : array of shape (n,), or None
+        Upper bounds of the hinges; None if these were found.
+    queries : int
+        How often a best set was asked for.
     """
 
     labels: Floats
+    error: Floats
     value: Floats
     slope: Floats
     bound: Floats | None
@@ -96,18 +108,20 @@ class _Plane:
         self.truth = truth.astype(np.float64)
         # What turning a label adds to the loss; and the size of the true set, which is the loss of the empty one.
         self.turns, self.sizes = 1.0 - 2.0 * self.truth, self.truth.sum(axis=1)
+        self.separate = not pair_scores.any()
         self.own = self.worth(self.truth, slice(None))
         self.of_sizes = isinstance(search.surrogate, MicroF1)
-        self.separate = not pair_scores.any()
         # Of the numbers that are added up: what rounding is measured by.
         self.scale = 1.0 + np.abs(scores).sum(axis=1) + float(np.abs(pair_scores).sum()) + truth.shape[1]
         self.queries = 0
 
     def worth(self, labels: Floats, rows: Any) -> Floats:
         """Scores of a set, or of a point of the relaxation, for each of some samples."""
-        together = (labels[:, self.pairs.pairs[:, 0]], labels[:, self.pairs.pairs[:, 1]])
         found: Floats = (labels * self.scores[rows]).sum(axis=1)
-        return found + pair_values(*together, self.pair_scores) @ self.pair_scores
+        if self.separate:
+            return found
+        first, second = labels[:, self.pairs.pairs[:, 0]], labels[:, self.pairs.pairs[:, 1]]
+        return found + np.asarray(pair_values(first, second, self.pair_scores) @ self.pair_scores)
 
     def points(self, labels: Floats, rows: Any) -> tuple[Floats, Floats]:
         """``h`` and ``g`` as the surrogate has them."""
@@ -142,9 +156,12 @@ class _Plane:
         none = is_truth | ~(value > 0)
         labels = np.where(none[:, None], self.truth, labels)
         value, slope = np.where(none, 0.0, value), np.where(none, 0.0, slope)
-        return Violations(labels, value, slope, None if bound is None else np.maximum(bound, value), self.queries)
+        error = np.where(none, 0.0, self.worth(labels, slice(None)) - self.own)
+        if bound is not None:
+            bound = np.where(bound <= value + _ROUNDING * self.scale, value, bound)
+        return Violations(labels, error, value, slope, bound, self.queries)
 
-    # ---- exact for every surrogate ----------------------------------------------------------------------------------------------
+    # ---- exact for every surrogate ---------------------------------------------------------------------------------------------
 
     def asked_once(self) -> Violations:
         """Margin rescaling."""
@@ -163,7 +180,10 @@ class _Plane:
             error = self.scores[rows] @ sets.T + together - self.own[rows, None]
             wrong = self.sizes[rows, None] + self.turns[rows] @ sets.T
             h, g = (wrong + error, -sets.sum(axis=1) - self.sizes[rows, None]) if self.of_sizes else (error, wrong)
-            best.append(np.argmax(self._order(h, g), axis=1))
+            # The truth where nothing violates: it does so by zero, whatever psi says of it.
+            ranked = self._ranked(h, g)
+            ranked[(wrong == 0)] = -np.inf
+            best.append(np.argmax(ranked, axis=1))
         self.queries += len(self.scores)
         return self.answer(sets[np.concatenate(best)], None)
 
@@ -173,22 +193,16 @@ class _Plane:
         order = np.argsort(-gains, axis=1)
         error = np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)
         wrong = np.broadcast_to(np.arange(1.0, gains.shape[1] + 1.0), error.shape)
-        n_turned = np.argmax(self._order(error, wrong), axis=1) + 1
+        n_turned = np.argmax(self._ranked(error, wrong), axis=1) + 1
         ranks = np.empty_like(order)
         np.put_along_axis(ranks, order, np.broadcast_to(np.arange(gains.shape[1]), order.shape), axis=1)
         self.queries += len(gains)
         return self.answer(np.where(ranks < n_turned[:, None], 1.0 - self.truth, self.truth), None)
 
-    def _order(self, h: Floats, g: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.asarray(self.surrogate.order(h, g))
-        # The truth, and the empty set if that is the truth.
-        return np.where(g == 0, np.asarray(self.surrogate.order(0.0, 1.0)) * 0.0 if self.of_sizes else -np.inf, found)
-
-    # ---- by questions ---------------------------------------------------------------------------------------------------------------
+    # ---- by questions ----------------------------------------------------------------------------------------------------------
 
     def ascended(self) -> Violations:
-        """Dinkelbach: ask for ``loss + margin error - psi * (sizes of both sets)`` with the largest psi so far, until it is zero."""
+        """Dinkelbach: ask for ``loss + margin error - psi * (sizes of both sets)`` with the largest psi so far, until it is 0."""
         n = len(self.scores)
         level, labels, bound = np.zeros(n), self.truth.copy(), np.zeros(n)
         rows, inexact = np.arange(n), False
@@ -214,41 +228,69 @@ class _Plane:
 
     def on_hull(self) -> Violations:
         """Corners of the upper right hull of all points, until no set lies above the line through the best of them."""
-        n = len(self.scores)
-        # Every sample's points, in columns; the truth is the first.
-        H, G = np.zeros((n, 1)), np.zeros((n, 1))
-        seen = [self.truth]
-        value, weight = np.zeros(n), np.zeros(n)
-        best = np.zeros(n, dtype=np.int64)
-        slack = np.zeros(n)
-        rows, unfinished = np.arange(n), np.zeros(n, dtype=bool)
+        n, everyone = len(self.scores), np.arange(len(self.scores))
+        # Every sample's points, in columns; the truth and its opposite, which has the largest loss, need no question.
+        seen = [self.truth, 1.0 - self.truth]
+        H, G = (np.column_stack(parts) for parts in zip(*(self.points(labels, everyone) for labels in seen), strict=True))
+        # All losses there are, and the largest margin error that an output with each of them can have.
+        grid = np.arange(1, (2 if self.relaxed else 1) * self.pairs.n_labels + 1) / (2 if self.relaxed else 1)
+        top = np.full((n, len(grid)), np.inf)
+        rows = everyone
         for _ in range(_ROUNDS):
-            best[rows], weight[rows] = self._line(H[rows], G[rows])
-            endless = np.isinf(weight[rows])
-            a, b = np.where(endless, 0.0, 1.0), np.where(endless, 1.0, weight[rows])
+            best, weight = self._line(H[rows], G[rows])
+            a, b = np.where(weight <= 1, 1.0, 1.0 / np.maximum(weight, 1.0)), np.minimum(weight, 1.0)
             found, excess = self.ask(a, b, None, rows)
             h, g = self.points(found, rows)
-            at = rows, best[rows]
-            above = a * (h - H[at]) + b * (g - G[at])
-            new = above > _ROUNDING * (self.scale[rows] + b * self.pairs.n_labels)
-            slack[rows] = 0.0 if excess is None else excess + np.maximum(above, 0.0)
-            labels = seen[0].copy()
-            labels[rows[new]] = found[new]
-            column_h, column_g = np.zeros(n), np.zeros(n)
-            column_h[rows[new]], column_g[rows[new]] = h[new], g[new]
-            seen.append(labels)
-            H, G = np.column_stack([H, column_h]), np.column_stack([G, column_g])
-            rows = rows[new]
+            at = np.arange(len(rows)), best
+            above = a * (h - H[rows][at]) + b * (g - G[rows][at])
+            most = a * h + b * g + (0.0 if excess is None else excess)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                line = (most[:, None] - b[:, None] * grid) / a[:, None]
+            top[rows] = np.where(a[:, None] > 0, np.minimum(top[rows], line), top[rows])
+            new = above > _ROUNDING * self.scale[rows]
+            rows, found = rows[new], found[new]
             if len(rows) == 0:
                 break
-        else:
-            unfinished[rows] = True
+            # Samples that are done have the truth once more.
+            labels, column_h, column_g = self.truth.copy(), np.zeros(n), np.zeros(n)
+            labels[rows], column_h[rows], column_g[rows] = found, h[new], g[new]
+            seen.append(labels)
+            H, G = np.column_stack([H, column_h]), np.column_stack([G, column_g])
+        chosen = np.argmax(self._ranked(H, G), axis=1)
+        bound = np.max(self.surrogate.value(top, grid), axis=1)
+        return self.answer(np.stack(seen, axis=1)[everyone, chosen], np.maximum(bound, 0.0))
+
+    def _ranked(self, H: Floats, G: Floats) -> Floats:
+        """By which outputs are compared: minus infinity for the truth, and where psi is negative."""
+        with np.errstate(all="ignore"):
+            value, order = np.asarray(self.surrogate.value(H, G)), np.asarray(self.surrogate.order(H, G))
+        return np.where((G != 0) & (value > 0) & ~np.isnan(order), order, -np.inf)
+
+    def _line(self, H: Floats, G: Floats) -> tuple[Ints, Floats]:
+        """The corner with the largest psi, and the weight of the loss for the next question.
+
+        Corners are best for weights between those of the edges on either side. The question goes along the tangent if its weight
+        is among these; otherwise along the edge to the neighbour that is above the tangent (E15: in print, below).
+        """
+        over, beside = G[:, None, :] - G[:, :, None], H[:, None, :] - H[:, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(G > 0, self._order(H, G), -np.inf)
-        values[:, 0] = self.surrogate.order(0.0, 1.0) * 0.0 if np.isfinite(values).any() else 0.0
-        chosen = np.argmax(np.where(G > 0, values, -np.inf), axis=1)
-        labels = np.stack(seen, axis=1)[np.arange(n), chosen]
-        del value
-        bound = self._between(H, G, best, weight, slack)
-        bound[unfinished] = np.inf
-        return self.answer(labels, bound)
+            edges = -beside / over
+        least = np.where(over < 0, edges, -np.inf).max(axis=2)
+        most = np.where(over > 0, edges, np.inf).min(axis=2)
+        dominated = ((over == 0) & (beside > 0)).any(axis=2)
+        corner = ~dominated & (np.maximum(least, 0.0) <= most + _ROUNDING * (1.0 + np.abs(most)))
+        # The truth, which comes first, if nothing violates.
+        best = np.argmax(np.where(corner, self._ranked(H, G), -np.inf), axis=1)
+        at = np.arange(len(H)), best
+        with np.errstate(all="ignore"):
+            tangent = np.asarray(self.surrogate.tangent(H[at], G[at]), dtype=np.float64)
+        # At the truth every contour is level, and the loss alone counts.
+        tangent = np.where(np.isnan(tangent), np.inf, tangent)
+        return best, np.maximum(np.minimum(np.maximum(tangent, least[at]), most[at]), 0.0)
+
+
+def pair_values(first: Floats, second: Floats, scores: Floats) -> Floats:
+    """What a pair has, by what its labels have: both or neither for sets, and for halves as much of a good pair as its labels
+    allow, and as little of a bad one.
+    """
+    return np.where(scores > 0, np.minimum(first, second), np.maximum(first + second - 1.0, 0.0))
