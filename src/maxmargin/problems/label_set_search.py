@@ -8,8 +8,8 @@ how many labels are wrong), and the hinge is the largest ``psi(h, g)``. Four way
 - without pairs the best set that is wrong in g labels has those that gain most by being turned: one sort tells ``h`` for every g
   (the count program of spec 7.4, where it is trivial), which is exact too;
 - elsewhere the hull of the points is searched, all samples in step (spec 10.2 with E15), and for the F1 of a set its special
-  case, the ascent of Dinkelbach (spec 6.7). Losses are whole numbers, and no set lies above a line that was asked for: that bounds
-  what the search may have missed.
+  case, the ascent of Dinkelbach (spec 6.7). Losses are whole numbers, and no set lies above a line that was asked for: that
+  bounds what the search may have missed.
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ class MultilabelProblem(ArrayProblem):
         losses = counts * (found.value - found.slope * found.error)
         cuts = []
         for k in range(len(chosen)):
-            pairs = factors[k] * (self._pairs_of(truth[k : k + 1], pair_scores) - self._pairs_of(found.labels[k : k + 1], pair_scores))
+            one = slice(k, k + 1)
+            pairs = factors[k] * (self._pairs_of(truth[one], pair_scores) - self._pairs_of(found.labels[one], pair_scores))
             bound = None if found.bound is None or found.bound[k] <= found.value[k] else float(counts[k] * found.bound[k])
             cuts.append(Cut(self._feature(rows, k, turned[k], pairs[0]), float(losses[k]), bound))
         return cuts
@@ -146,7 +147,7 @@ class MultilabelProblem(ArrayProblem):
         found = self.tangent(self.scores(weights))
         return Cut(-self.features(found.gradient), found.loss, found.bound)
 
-    # ---- as a function of scores --------------------------------------------------------------------------------------------------
+    # ---- as a function of scores ----------------------------------------------------------------------------------------------
 
     def scores(self, weights: Floats) -> Floats:
         """Of all labels of all samples, and of pairs, one after the other."""
@@ -160,7 +161,8 @@ class MultilabelProblem(ArrayProblem):
         found = self._found(own, pair_scores, self.Y)
         counts = self._counts / self.n_blocks
         factors = counts * found.slope
-        gradient = np.concatenate([(factors[:, None] * (found.labels - self.Y)).ravel(), self._pair_sums(factors, found, pair_scores)])
+        turned = factors[:, None] * (found.labels - self.Y)
+        gradient = np.concatenate([turned.ravel(), self._pair_sums(factors, found, pair_scores)])
         hinge = float(counts @ found.value)
         bound = None if found.bound is None else float(counts @ found.bound)
         return Tangent(hinge, hinge - float(factors @ found.error), gradient, None if bound == hinge else bound)

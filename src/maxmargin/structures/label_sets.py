@@ -1,7 +1,7 @@
 """Sets of labels: weights are an L x p matrix and a score for each of some pairs of labels (spec 11.1).
 
-The score of a set ``y`` in {0, 1}^L is ``sum_j y_j W[j] . x + sum over pairs (j, k) of y_j y_k P_jk``, its loss the number of wrong
-labels. Which pairs there are decides how the best set is found, see :mod:`maxmargin.inference.label_sets`.
+The score of a set ``y`` in {0, 1}^L is ``sum_j y_j W[j] . x + sum over pairs (j, k) of y_j y_k P_jk``, its loss the number of
+wrong labels. Which pairs there are decides how the best set is found, see :mod:`maxmargin.inference.label_sets`.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ class LabelSetStructure(Structure):
 class RelaxedLabelSets(LabelSetStructure):
     """A :class:`LabelSetStructure` whose outputs in training may have halves of labels, solutions of the linear relaxation.
 
-    Features and loss are linear in labels and pairs, so that hinges of the relaxation are at least those of sets. What a pair has of
-    two halves depends on the sign of its score, so that such outputs belong to the weights for which they were found:
+    Features and loss are linear in labels and pairs, so that hinges of the relaxation are at least those of sets. What a pair has
+    of two halves depends on the sign of its score, so that such outputs belong to the weights for which they were found:
     :class:`maxmargin.problems.MultilabelProblem` keeps the two together, and this class stands for what is trained.
     """
 
