@@ -38,8 +38,8 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         Weight of the hinges, one per sample.
     pairwise : {"none", "full", "attractive", "tree"} or sequence of pairs, default="none"
         Which pairs of labels have scores: none, all, all with scores that are not negative, or those of the tree of pairs that
-        say most of each other in the training data (Chow and Liu 1968); or the pairs named by their columns. The best set is found
-        for none, for trees, for attractive pairs and for up to 14 labels; elsewhere it comes with a bound.
+        say most of each other in the training data (Chow and Liu 1968); or the pairs named by their columns. The best set is
+        found for none, for trees, for attractive pairs and for up to 14 labels; elsewhere it comes with a bound.
     surrogate : str or Surrogate, default="margin"
         How the loss, the number of wrong labels, is bounded: ``"margin"``, ``"slack"``, ``"beta"``, ``"micro_f1"``, ``"log"``,
         ``"prob"``, or an object of :mod:`maxmargin.surrogates`.
@@ -96,7 +96,7 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
             raise ValueError(f"inference={self.inference!r} is unknown; choose 'labels' or 'relaxed'")
         if isinstance(self.pairwise, str) and self.pairwise not in ("none", "full", "attractive", "tree"):
             raise ValueError(
-                f"pairwise={self.pairwise!r} is unknown; use 'none', 'full', 'attractive', 'tree' or a list of pairs"
+                f"pairwise={self.pairwise!r} is unknown; use 'none', 'full', 'attractive', 'tree' or pairs"
             )
         make_surrogate(self.surrogate)
 

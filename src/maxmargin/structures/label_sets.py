@@ -19,7 +19,7 @@ from maxmargin._types import Floats
 from maxmargin.cuts import Bounds
 from maxmargin.inference.label_sets import LabelPairs, all_sets
 from maxmargin.structures.base import Decoded, Structure
-from maxmargin.structures.rows import as_rows, check_rows, stack
+from maxmargin.structures.rows import as_rows, check_rows, is_sparse, stack
 
 LabelSet = NDArray[np.int8]
 
@@ -79,7 +79,7 @@ class LabelSetStructure(Structure):
             raise ValueError(f"x has shape {np.shape(x)}, but must be one row of {self.n_inputs} numbers")
         if y is None:
             return row, None
-        labels = np.asarray(y.toarray() if sparse.issparse(y) else y).ravel()
+        labels = np.asarray(y.toarray() if is_sparse(y) else y).ravel()
         if labels.shape != (self.n_labels,) or not np.isin(labels, (0, 1)).all():
             raise ValueError(f"y must be {self.n_labels} zeros and ones, one for each label")
         return row, labels.astype(np.int8)
