@@ -54,8 +54,8 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
 
     Attributes
     ----------
-    classes_ : list of L arrays [0, 1]
-        As scikit-learn's classifiers of several outputs have it.
+    classes_ : array of shape (L,)
+        Numbers of the labels, as :class:`sklearn.multiclass.OneVsRestClassifier` has them.
     coef_, intercept_ : arrays of shape (L, p) and (L,)
     pairs_ : int array of shape (E, 2)
     pair_coef_ : array of shape (E,)
@@ -95,9 +95,7 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         if self.inference not in ("labels", "relaxed"):
             raise ValueError(f"inference={self.inference!r} is unknown; choose 'labels' or 'relaxed'")
         if isinstance(self.pairwise, str) and self.pairwise not in ("none", "full", "attractive", "tree"):
-            raise ValueError(
-                f"pairwise={self.pairwise!r} is unknown; use 'none', 'full', 'attractive', 'tree' or pairs"
-            )
+            raise ValueError(f"pairwise={self.pairwise!r} is unknown; use 'none', 'full', 'attractive', 'tree' or pairs")
         make_surrogate(self.surrogate)
 
     def _prepare(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Problem:
@@ -140,10 +138,11 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         self.pair_coef_ = weights[L:].copy()
 
     @property
-    def classes_(self) -> list[NDArray[Any]]:
-        """Zero and one, for every label."""
-        check_is_fitted(self, "coef_")
-        return [np.array([0, 1]) for _ in self.coef_]
+    def classes_(self) -> NDArray[np.int64]:
+        """Numbers of the labels."""
+        if not hasattr(self, "coef_"):
+            raise AttributeError("classes_ are known after fit")
+        return np.arange(len(self.coef_))
 
     def _check_fitted(self) -> None:
         pairs = self.pairs_
