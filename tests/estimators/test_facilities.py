@@ -58,6 +58,7 @@ CASES = {
     "LatentRankingSVM": ({"C": 5.0}, BAGS, KINDS, {}),
     "LatentStructuredSVM": ({"structure": LatentClasses(2)}, BAGS, KINDS, {}),
     "MulticlassSVM": ({}, X, Y, {}),
+    "MultilabelSVM": ({}, X, np.column_stack([Y, 1 - Y, X[:, 1] > 0]).astype(int), {}),
     "RankingSVM": ({"C": 10.0}, X, Y, {"qid": QID}),
     "StructuredSVM": ({"structure": TwoClasses()}, X, Y, {}),
     "TreeSVM": ({}, TREES, LABELS, {}),

@@ -1,4 +1,4 @@
-"""Readers of the file formats that rankings and tagged sentences come in."""
+"""Readers of the file formats that rankings, tagged sentences, sets of labels and hierarchies come in."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from maxmargin.data.arff import ArffTable, read_arff
 from maxmargin.data.columns import Wanted
 from maxmargin.data.conll import read_conll
+from maxmargin.data.multilabel import (
+    HierarchicalData,
+    MultilabelData,
+    load_hierarchical,
+    load_multilabel,
+    load_multilabel_svmlight,
+    read_label_names,
+)
 from maxmargin.data.ranking_data import RankingData
 from maxmargin.data.source import DataError, format_suffix, read_scores
 from maxmargin.data.svmlight import FeatureIndexError, load_svmlight, read_labels
@@ -15,9 +24,10 @@ from maxmargin.data.table import load_table, load_wanted, read_table
 from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
-    "READERS", "DataError", "FeatureIndexError", "JudgedRun", "RankingData", "Wanted", "is_table", "judged_run", "load",
-    "load_svmlight", "load_table", "load_wanted", "read_conll", "read_labels", "read_qrels", "read_run", "read_scores",
-    "read_table", "run_lines",
+    "READERS", "ArffTable", "DataError", "FeatureIndexError", "HierarchicalData", "JudgedRun", "MultilabelData", "RankingData",
+    "Wanted", "is_table", "judged_run", "load", "load_hierarchical", "load_multilabel", "load_multilabel_svmlight",
+    "load_svmlight", "load_table", "load_wanted", "read_arff", "read_conll", "read_label_names", "read_labels", "read_qrels",
+    "read_run", "read_scores", "read_table", "run_lines",
 ]  # fmt: skip
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")

@@ -12,6 +12,7 @@ from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentB
 from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
 from maxmargin.problems.multiclass_surrogates import SurrogateMulticlassProblem
+from maxmargin.problems.multilabel import MultilabelProblem
 from maxmargin.problems.native import DecodedProblem, NativeProblem, decoder_signature, native_signature
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
@@ -20,7 +21,7 @@ from maxmargin.problems.weighted import WeightedProblem
 __all__ = [
     "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
     "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
-    "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "RankingProblem",
-    "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "WeightedProblem",
+    "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem",
+    "RankingProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "WeightedProblem",
     "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip
