@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/block_data.hpp"
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
 #include "blocks/labeling_blocks.hpp"
@@ -85,14 +86,6 @@ void check_labels(const Int32s& y, std::size_t n, std::size_t n_labels) {
     for (std::size_t t = 0; t < n; ++t)
         require(y.data()[t] >= 0 && static_cast<std::size_t>(y.data()[t]) < n_labels, "y out of range");
 }
-
-// A problem in compiled form: immutable, shared by all engines that work on it.
-struct BlockData {
-    virtual ~BlockData() = default;
-    virtual std::unique_ptr<Blocks> make() const = 0;
-    // What the blocks will need at least; more if their points are to be in the interior.
-    virtual std::size_t n_bytes(bool) const { return 0; }
-};
 
 struct PyClassData final : BlockData {
     Features features;
