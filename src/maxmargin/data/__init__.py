@@ -1,4 +1,4 @@
-"""Readers of the file formats that rankings come in."""
+"""Readers of the file formats that rankings and treebanks come in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from maxmargin.data.columns import Wanted
+from maxmargin.data.conllu import Sentence, read_conllu, write_conllu
 from maxmargin.data.ranking_data import RankingData
 from maxmargin.data.source import DataError, format_suffix, read_scores
 from maxmargin.data.svmlight import FeatureIndexError, load_svmlight, read_labels
@@ -14,9 +15,9 @@ from maxmargin.data.table import load_table, load_wanted, read_table
 from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
-    "READERS", "DataError", "FeatureIndexError", "JudgedRun", "RankingData", "Wanted", "is_table", "judged_run", "load",
-    "load_svmlight", "load_table", "load_wanted", "read_labels", "read_qrels", "read_run", "read_scores", "read_table",
-    "run_lines",
+    "READERS", "DataError", "FeatureIndexError", "JudgedRun", "RankingData", "Sentence", "Wanted", "is_table", "judged_run",
+    "load", "load_svmlight", "load_table", "load_wanted", "read_conllu", "read_labels", "read_qrels", "read_run", "read_scores",
+    "read_table", "run_lines", "write_conllu",
 ]  # fmt: skip
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")
