@@ -172,7 +172,7 @@ struct PyArcRows {
             nb::gil_scoped_release unlocked;
             std::vector<double> memory;
             TreeFinder finder;
-            finder.best(rows.scores(q, weights.data(), a, b, truth, memory), {projective, single_root}, found.data, labels_found.data);
+            finder.best(rows.scores(q, weights.data(), a, b, truth, memory), {projective, single_root}, truth, found.data, labels_found.data);
         }
         return nb::make_tuple(found.array, labels_found.array);
     }
@@ -201,7 +201,7 @@ struct PyArcRows {
         {
             nb::gil_scoped_release unlocked;
             std::vector<double> memory;
-            found = TreeFinder().k_best(rows.scores(q, weights.data(), a, b, truth, memory), {projective, single_root}, k);
+            found = TreeFinder().k_best(rows.scores(q, weights.data(), a, b, truth, memory), {projective, single_root}, truth, k);
         }
         return tuple_of(found, rows.n_words(q));
     }

@@ -32,7 +32,7 @@ class ParseOracle final : public Oracle {
         const structures::ArcScores scores = data_.rows->scores(q, weights, a, b, data_.truth(q), scores_);
         heads.resize(scores.n_words);
         labels.resize(scores.n_words);
-        finder_.best(scores, data_.kind, heads.data(), labels.data());
+        finder_.best(scores, data_.kind, data_.truth(q), heads.data(), labels.data());
     }
 
     void ask(std::size_t q, const double* weights, Answer& answer) override {

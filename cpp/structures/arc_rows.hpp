@@ -66,6 +66,31 @@ class TreeFinder {
         set_labels(scores, heads, labels);
         return !kind.projective || score_of(scores, heads, labels) > kForbidden;
     }
+    // The same where the true tree is known: it is one of the outputs even if it is not of the kind that is searched, so that no
+    // hinge is negative.
+    void best(const ArcScores& scores, TreeKind kind, const Truth& truth, std::int32_t* heads, std::int32_t* labels) {
+        best(scores, kind, heads, labels);
+        if (!truth.heads || score_of(scores, truth.heads, truth.labels) <= score_of(scores, heads, labels)) return;
+        std::copy_n(truth.heads, scores.n_words, heads);
+        if (truth.labels) std::copy_n(truth.labels, scores.n_words, labels);
+    }
+
+    std::vector<DependencyTree> k_best(const ArcScores& scores, TreeKind kind, const Truth& truth, std::size_t k) {
+        std::vector<DependencyTree> found = k_best(scores, kind, k);
+        if (!truth.heads) return found;
+        DependencyTree own{{truth.heads, truth.heads + scores.n_words}, std::vector<std::int32_t>(scores.n_words), 0};
+        if (truth.labels) own.labels.assign(truth.labels, truth.labels + scores.n_words);
+        own.score = score_of(scores, truth.heads, truth.labels);
+        std::size_t place = found.size();
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            if (found[i].heads == own.heads && found[i].labels == own.labels) return found;
+            if (place == found.size() && found[i].score < own.score) place = i;
+        }
+        found.insert(found.begin() + static_cast<std::ptrdiff_t>(place), std::move(own));
+        if (found.size() > k) found.pop_back();
+        return found;
+    }
+
     std::vector<DependencyTree> k_best(const ArcScores& scores, TreeKind kind, std::size_t k) {
         return kind.projective ? eisner_.k_best(scores, kind.single_root, k) : arborescence_.k_best(scores, kind.single_root, k);
     }

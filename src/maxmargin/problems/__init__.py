@@ -11,6 +11,7 @@ from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentB
 from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
 from maxmargin.problems.native import DecodedProblem, NativeProblem, decoder_signature, native_signature
+from maxmargin.problems.parsing import ParseProblem, Treebank
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
@@ -18,7 +19,7 @@ from maxmargin.problems.weighted import WeightedProblem
 __all__ = [
     "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
     "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
-    "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "RankingProblem",
-    "StructuredProblem", "TreeProblem", "WeightedProblem", "decoder_signature", "make_problem", "native_signature",
-    "supervised_share",
+    "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "NativeProblem", "ParseProblem",
+    "RankingProblem", "StructuredProblem", "TreeProblem", "Treebank", "WeightedProblem", "decoder_signature", "make_problem",
+    "native_signature", "supervised_share",
 ]  # fmt: skip
