@@ -117,6 +117,8 @@ class Problem(ABC):
         Whether `cut` finds the maximum, or bounds it (``Cut.bound``); only then is a duality gap a certificate.
     relaxed : bool
         Whether the hinges are those of a relaxation, maxima over more than the outputs: the certificate then says so.
+    convex : bool
+        Whether hinges are convex in the weights; cuts of one that is not are gradients, and no lower bounds.
     offers : frozenset of Capability
         Declared by the class, which vouches for its own methods: a subclass that replaces one of them declares anew.
     """
@@ -125,6 +127,7 @@ class Problem(ABC):
     n_features: int
     exact: bool = True
     relaxed: bool = False
+    convex: bool = True
     offers: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init_subclass__(cls, **settings: Any) -> None:

@@ -70,6 +70,8 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     """
     if isinstance(solver, Solver):
         return solver
+    if solver == "auto" and not problem.convex:
+        return solvers.Subgradient(average="last_half")
     if solver == "auto":
         compiled, whole_passes = problem.block_data is not None, "whole passes" in problem.capabilities
         # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.

@@ -17,6 +17,7 @@ from maxmargin.problems import make_problem
 from maxmargin.problems.weighted import weighted
 from maxmargin.structures import Structure, predict
 from maxmargin.structures.base import encoded
+from maxmargin.surrogates import Surrogate
 
 
 @dataclass(eq=False, repr=False)
@@ -29,23 +30,35 @@ class StructuredSVM(SampleEstimator):
         Joint features, loss and decoder.
     C : float, default=1.0
         Weight of the hinges, one per sample.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the loss: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, ``"micro_f1"``, or an object of
+        :mod:`maxmargin.surrogates`.
     bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
 
     Attributes
     ----------
     coef_ : array of shape (d,)
+    n_queries_ : int
+        Questions to the decoder during training; a search of a surrogate may ask several for one cut.
     """
 
     structure: Structure
     C: float = 1.0
+    surrogate: str | Surrogate = "margin"
 
     of_blocks = True
     lacks: ClassVar[Mapping[Facility, str]] = {**BLOCKWISE, "warm_start": "users' inputs cannot be told apart"}
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, "coef_": ("weights",)}
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> Problem:
-        return weighted(make_problem(self.structure, X, y), sample_weight)
+        return weighted(make_problem(self.structure, X, y, self.surrogate), sample_weight)
+
+    def _train(self, problem: Any) -> Floats:
+        weights = super()._train(problem)
+        counted = getattr(problem, "queries", None)
+        self.n_queries_ = round(self.n_iter_ * problem.n_blocks) if counted is None else int(counted)
+        return weights
 
     def _keep(self, weights: Floats) -> None:
         self.coef_ = weights.copy()

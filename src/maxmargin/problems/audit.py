@@ -19,7 +19,7 @@ from maxmargin.structures.base import Decoded, Structure
 
 if TYPE_CHECKING:
     from maxmargin.problems.structured import StructuredProblem
-    from maxmargin.surrogates import Sample
+    from maxmargin.surrogates import Sample, Surrogate
 
 # Samples that are looked at, at most; outputs of other samples that are tried for each.
 N_AUDITED, _FOREIGN = 64, 24
@@ -34,7 +34,7 @@ def audit(problem: StructuredProblem, weights: Floats) -> Audit:
     foreign = [y for sample, seen in zip(problem.audited, known, strict=True) for y in (sample.truth, *seen)]
     claims = problem.surrogate.cuts(problem.structure, problem.audited, weights)
     looks = [
-        _Look(problem.structure, sample, weights, claim.upper(weights), seen)
+        _Look(problem.structure, problem.surrogate, sample, weights, claim.upper(weights), seen)
         for sample, claim, seen in zip(problem.audited, claims, known, strict=True)
     ]
     for look in looks:
@@ -53,8 +53,11 @@ class _Look:
     ``excess`` says by how much one of them is better, and ``suspicion`` by how much one of another sample would be.
     """
 
-    def __init__(self, structure: Structure, sample: Sample, weights: Floats, claimed: float, seen: list[Any]) -> None:
+    def __init__(
+        self, structure: Structure, surrogate: Surrogate, sample: Sample, weights: Floats, claimed: float, seen: list[Any]
+    ) -> None:
         self.structure, self.sample, self.weights, self.claimed, self.seen = structure, sample, weights, claimed, seen
+        self.surrogate = surrogate
         # Of the numbers that the claim is a difference of.
         self.size = abs(claimed) + size(sample.feature, weights)
         self.excess, self.suspicion = max(map(self.gain, seen), default=0.0), 0.0
@@ -85,10 +88,13 @@ class _Look:
         """What an output is worth above the claim, beyond rounding; zero if it is no output of this sample."""
         try:
             cut = self.sample.cut(self.structure, y)
+            worth = self.surrogate.worth(self.structure, self.sample, y, cut, self.weights)
         except Exception:  # a user's code, and perhaps an output of another kind
             return 0.0
-        gain = cut.hinge(self.weights) - self.claimed
-        return gain if gain > _ROUNDING * (self.size + cut.loss + size(cut.psi, self.weights)) else 0.0
+        gain = worth - self.claimed
+        # What psi makes of the rounding of scores grows with the loss.
+        terms = (self.size + cut.loss + size(cut.psi, self.weights)) * max(1.0, cut.loss)
+        return gain if gain > _ROUNDING * (terms + abs(worth)) else 0.0
 
 
 _KINDS = ("other truth", "prediction", "more loss", "other weights")

@@ -24,12 +24,16 @@ from maxmargin.structures import (
 )
 from maxmargin.structures.base import built_in, encoded
 from maxmargin.structures.rows import stack
+from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
 
-def make_problem(structure: Structure, X: Sequence[Any], Y: Sequence[Any]) -> Problem:
+def make_problem(
+    structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: str | Surrogate = "margin"
+) -> Problem:
     """The problem of inputs X with true outputs Y: a fast one for a built-in structure, the general one for any other.
 
-    A structure of which somebody has replaced a method is not built in: its own methods are asked.
+    A structure of which somebody has replaced a method is not built in: its own methods are asked. Fast problems are for
+    margin rescaling.
 
     Examples
     --------
@@ -38,8 +42,9 @@ def make_problem(structure: Structure, X: Sequence[Any], Y: Sequence[Any]) -> Pr
     Cut(psi=array([-1.,  1.]), loss=1.0, bound=None)
     """
     fast = _FAST.get(built_in(structure)) if isinstance(structure, Structure) else None
-    if fast is None or len(X) != len(Y) or len(X) == 0:
-        return StructuredProblem(structure, X, Y)
+    chosen = make_surrogate(surrogate)
+    if type(chosen) is not Margin or fast is None or len(X) != len(Y) or len(X) == 0:
+        return StructuredProblem(structure, X, Y, chosen)
     samples = [encoded(structure, k, x, y) for k, (x, y) in enumerate(zip(X, Y, strict=True))]
     return fast(structure, [x for x, _ in samples], [y for _, y in samples])
 

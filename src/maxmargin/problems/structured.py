@@ -13,7 +13,7 @@ from maxmargin.cuts import Audit, Bounds, Cut
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.audit import N_AUDITED, audit
 from maxmargin.structures.base import Decoded, Structure
-from maxmargin.surrogates import Margin, Sample
+from maxmargin.surrogates import Sample, Surrogate, make_surrogate
 
 
 class StructuredProblem(ArrayProblem):
@@ -25,8 +25,13 @@ class StructuredProblem(ArrayProblem):
         Joint features, loss and decoder.
     X, Y : sequences of equal length
         Inputs and true outputs.
-    surrogate : Margin, optional
-        Which hinge; margin rescaling by default.
+    surrogate : str or Surrogate, optional
+        Which hinge; margin rescaling by default. See :mod:`maxmargin.surrogates`.
+
+    Attributes
+    ----------
+    queries : int
+        Questions to the decoder so far; more than cuts where the search of a surrogate needs several.
 
     Examples
     --------
@@ -36,7 +41,7 @@ class StructuredProblem(ArrayProblem):
     Cut(psi=SparseVector(indices=array([0, 1], dtype=int32), values=array([-1.,  1.])), loss=1.0, bound=None)
     """
 
-    def __init__(self, structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: Margin | None = None) -> None:
+    def __init__(self, structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: str | Surrogate = "margin") -> None:
         if not isinstance(structure, Structure):
             raise TypeError(f"structure must be an object of a subclass of maxmargin.structures.Structure, not {structure!r}")
         if len(X) != len(Y):
@@ -44,7 +49,8 @@ class StructuredProblem(ArrayProblem):
         if len(X) == 0:
             raise ValueError("X is empty; at least one sample is needed")
         self.structure = structure
-        self.surrogate = Margin() if surrogate is None else surrogate
+        self.surrogate = make_surrogate(surrogate)
+        self.surrogate.check_structure(structure)
         self.samples = [Sample(structure, k, x, y) for k, (x, y) in enumerate(zip(X, Y, strict=True))]
         self.n_blocks = len(self.samples)
         self.n_features = self.samples[0].n_features
@@ -61,6 +67,14 @@ class StructuredProblem(ArrayProblem):
             # A decoder that knows what it may have missed.
             first = self.samples[0]
             self.exact = isinstance(structure.decode(first.x, np.zeros(self.n_features), first.truth, 1.0, 1.0), Decoded)
+        # Tangents of a function that is not convex are no lower bounds of it.
+        self.convex = self.surrogate.convex
+        self.exact &= self.convex
+
+    @property
+    def queries(self) -> int:
+        """Questions to the decoder so far."""
+        return sum(sample.queries for sample in self.samples)
 
     @property
     def bounds(self) -> Bounds | None:

@@ -27,7 +27,7 @@ class WeightedProblem(Problem):
         self.problem = problem
         self.weights = weights
         self.n_blocks, self.n_features, self.exact = problem.n_blocks, problem.n_features, problem.exact
-        self.relaxed = problem.relaxed
+        self.relaxed, self.convex = problem.relaxed, problem.convex
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The cut of the block times its weight."""
@@ -37,6 +37,11 @@ class WeightedProblem(Problem):
         """Those of several blocks."""
         found = self.problem.cuts(blocks, weights)
         return [cut.times(float(self.weights[block])) for block, cut in zip(blocks, found, strict=True)]
+
+    @property
+    def queries(self) -> int | None:
+        """Questions to the decoder so far, if the problem counts them."""
+        return getattr(self.problem, "queries", None)
 
     @property
     def bounds(self) -> Bounds | None:

@@ -57,6 +57,8 @@ class Solver(ABC):
 
     # Whether a run may begin with known cuts.
     _takes_cuts: ClassVar[bool] = False
+    # Whether it can do without hinges that are convex.
+    _takes_any: ClassVar[bool] = False
 
     @property
     def needs(self) -> frozenset[Capability]:
@@ -94,6 +96,11 @@ class Solver(ABC):
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
         for missing in sorted(self.needs - problem.capabilities):
             raise TypeError(f"{type(problem).__name__} has no {missing}, {_REMEDIES[missing]}")
+        if not problem.convex and not self._takes_any:
+            raise TypeError(
+                f"{type(self).__name__} needs convex hinges, and the surrogate of {type(problem).__name__} is not convex in the "
+                "weights; use solver='subgradient', or a convex surrogate, such as ProbLoss(convex=True)"
+            )
         if start is not None and not isinstance(start, Solution) and not self._takes_cuts:
             raise TypeError(f"start must be a Solution, since {type(self).__name__} cannot begin with cuts")
         if isinstance(start, Solution) and not start.belongs_to(problem):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from maxmargin import _core
 from maxmargin._types import Floats
-from maxmargin.cuts import CheckedProblem, Cut, Problem
+from maxmargin._validation import check_choice
+from maxmargin.cuts import CheckedProblem, Cut, Problem, entries
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun
 from maxmargin.solvers.solution import Solution
@@ -55,11 +57,27 @@ class Subgradient(Solver):
     ----------
     batch_size : int, optional
         Blocks per step; all by default.
+    average : {"rising", "last_half"}
+        ``"last_half"`` is Pegasos: one block per step, every one once per pass, steps ``1 / (lambda t)``, and the average of
+        about the last half of all weights. The cuts of whole passes bound the optimum from below, so the gap means something.
+        Hinges that are not convex (:class:`maxmargin.surrogates.ProbLoss`) are always treated so, and nothing is certified.
     """
 
     batch_size: int | None = None
+    average: Literal["rising", "last_half"] = "rising"
+
+    _takes_any = True
+
+    def __post_init__(self) -> None:
+        check_choice("average", self.average, ("rising", "last_half"))
 
     def _iterate(self, run: Run, start: Solution | None) -> None:
+        convex = run.problem.problem.convex
+        # The objective is computed, not a bound of it; but there is no lower bound of anything.
+        run.proved &= convex
+        if self.average == "last_half" or not convex:
+            self._pegasos(run, convex)
+            return
         if self.batch_size is not None and self.batch_size < run.n:
             self._stochastic(run, self.batch_size)
             return
@@ -68,6 +86,41 @@ class Subgradient(Solver):
         while not whole.gap_pass(calls=0):
             whole.engine.step_all(2.0 / (t + 1))
             t += 1
+
+    def _pegasos(self, run: Run, convex: bool) -> None:
+        weights = run.project(np.zeros(run.problem.n_features))
+        average, total, loss = weights.copy(), np.zeros_like(weights), 0.0
+        t, epoch, begun = 0, 0, 0
+        while True:
+            for block in run.rng.permutation(run.n).tolist():
+                t += 1
+                cut = run.problem.cuts([block], weights)[0]
+                weights = (1.0 - 1.0 / t) * weights
+                at, values = entries(cut.psi)
+                weights[at] += values / (run.lam * t)
+                weights = run.project(weights)
+                average += (weights - average) / (t - begun * run.n)
+                cut.add_to(total)
+                loss += cut.loss
+                if run.out_of_time():
+                    break
+            epoch += 1
+            full = t == epoch * run.n
+            dual = -np.inf
+            if convex and full and run.bounds is None:
+                # The mean of the cuts of whole passes is a lower bound of the mean hinge.
+                passes = epoch - begun
+                psi = total / (passes * run.n)
+                dual = loss / (passes * run.n) - 0.5 * float(psi @ psi) / run.lam
+            if not full or epoch & (epoch - 1) == 0 or run.passes + 1 >= self.max_passes or epoch % 10 == 0:
+                cut = run.problem.mean_cut(average)
+                ridge, missed = 0.5 * run.lam * float(average @ average), cut.upper(average) - cut.hinge(average)
+                if run.check(average, ridge + cut.upper(average), max(0.0, dual), missed):
+                    return
+            if epoch == 2 * begun or epoch == 1:
+                # What came before is no longer the last half.
+                begun, average, loss = epoch, weights.copy(), 0.0
+                total[:] = 0.0
 
     def _stochastic(self, run: Run, batch_size: int) -> None:
         if batch_size < 1:

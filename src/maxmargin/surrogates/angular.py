@@ -97,7 +97,8 @@ def angular(
     >>> found.incumbent.key, found.exact
     (2, True)
     """
-    before, trace = oracle.calls, []
+    before = oracle.calls
+    trace: list[Step] = []
     best, seen = oracle.truth, {oracle.truth.key: oracle.truth}
 
     def take(point: Candidate) -> None:

@@ -7,6 +7,7 @@ the one that slack rescaling adds, and ``g = loss(truth, y)``. The order of the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -14,6 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
+from maxmargin.cuts import Cut, dot
+from maxmargin.structures.base import Structure
+from maxmargin.surrogates.sample import Sample
+from maxmargin.surrogates.tangents import check_search, cuts_of
 
 SearchName = Literal["auto", "hull", "angular", "bisect", "sarawagi", "binary", "enumerate"]
 
@@ -35,7 +40,8 @@ class Surrogate(ABC):
     Parameters
     ----------
     search : {"auto", "hull", "angular", "bisect", "sarawagi", "binary", "enumerate"}
-        How the maximum is looked for; see :mod:`maxmargin.surrogates.search`.
+        How the maximum is looked for: hull search, and then the best single output by ``k_best`` if the structure has it, by
+        default.
 
     Examples
     --------
@@ -120,6 +126,18 @@ class Surrogate(ABC):
             raise ValueError(
                 f"search={self.search!r} is for slack rescaling, (1 + h) * g; {self} needs search='hull', 'enumerate' or 'auto'"
             )
+
+    def check_structure(self, structure: Structure) -> None:
+        """Complain about a structure that has not what the search needs."""
+        check_search(self, structure)
+
+    def cuts(self, structure: Structure, samples: Sequence[Sample], weights: Floats) -> list[Cut]:
+        """The tangents in the weights of the hinges of some samples, with bounds where the search is not exact."""
+        return cuts_of(self, structure, samples, weights)
+
+    def worth(self, structure: Structure, sample: Sample, y: Any, cut: Cut, weights: Floats) -> float:
+        """psi of an output of a sample, whose features and loss against the truth are in ``cut``."""
+        return float(self.value(-dot(cut.psi, weights), cut.loss))
 
     def points(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         """Random points ``(h, g)`` of the domain, at which `check` looks."""

@@ -144,7 +144,10 @@ def _result(
                     mixed, labels, weights = there, (hull[corner], hull[k]), (1.0 - place, place)
     # The optimum of the hull; what a search for it may have missed by rounding is no more than that.
     upper = mixed * (1.0 + ROUNDING) if len(labels) == 2 else mixed
-    if not proved:
+    if trace and trace[-1].found is None:
+        # There is no output at all.
+        upper = value
+    elif not proved:
         upper = np.inf
         if any(step.a > 0 for step in trace):
             most = oracle.most_loss()

@@ -61,6 +61,7 @@ class Margin(Surrogate):
             output = answer.output if bounded else answer
             cut = sample.cut(structure, output)
             sample.remember(cut, output)
+            sample.queries += 1
             found.append(_bounded(sample, cut, answer.upper, weights) if bounded else cut)
         return found
 

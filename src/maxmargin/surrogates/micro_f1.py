@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from maxmargin._types import Floats
+from maxmargin.cuts import Cut
+from maxmargin.structures.base import Structure
+from maxmargin.structures.vectors import difference
 from maxmargin.surrogates.base import Surrogate
+from maxmargin.surrogates.oracle import Candidate
+from maxmargin.surrogates.result import ROUNDING
+from maxmargin.surrogates.sample import Sample
+from maxmargin.surrogates.structure_oracle import Known, SizedOracle, offers
+
+# Dinkelbach's algorithm converges faster than linearly.
+_MOST_CALLS = 100
+# Outputs of a sample that are kept to begin with.
+_KEPT = 5
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,58 @@ class MicroF1(Surrogate):
         """``(1 / -g, 0)``, in the coordinates of the search."""
         return np.divide(-1.0, g), 0.0 * np.asarray(g)
 
+    def check_structure(self, structure: Structure) -> None:
+        """It must know sizes."""
+        missing = [name for name in ("set_size", "decode_sized") if not offers(structure, name)]
+        if missing:
+            raise TypeError(
+                f"MicroF1 is for outputs that are sets, and {type(structure).__name__} has no {' and no '.join(missing)}; write "
+                "set_size(y) and decode_sized(x, weights, truth, a, b, c), or use another surrogate"
+            )
+
+    def cuts(self, structure: Structure, samples: Sequence[Sample], weights: Floats) -> list[Cut]:
+        """By Dinkelbach's algorithm."""
+        return [_cut(structure, sample, weights) for sample in samples]
+
+    def worth(self, structure: Structure, sample: Sample, y: Any, cut: Cut, weights: Floats) -> float:
+        """In the coordinates of the search."""
+        point = SizedOracle(structure, sample, weights).known(None, Known(y, cut))
+        return float(self.value(point.h, point.g))
+
     def points(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
         """Where sizes are positive."""
         h, g = super().points(rng, n)
         return np.abs(h), -g
+
+
+def dinkelbach(oracle: SizedOracle, known: Sequence[Candidate] = ()) -> tuple[Candidate, float, float]:
+    """The best output, its ``h / -g``, and an upper bound of that of all outputs."""
+    surrogate = MicroF1()
+    best, value = oracle.truth, 0.0
+    for point in known:
+        if (there := surrogate.value(point.h, point.g)) > value:
+            best, value = point, there
+    # Whatever is not the truth has at least this size, together with it.
+    least = max(1.0, -oracle.truth.g / 2.0)
+    upper = np.inf
+    for _ in range(_MOST_CALLS):
+        found, top = oracle.ask(1.0, value)
+        upper = min(upper, value + max(0.0, top) / least)
+        there = 0.0 if found is None else surrogate.value(found.h, found.g)
+        if found is None or there <= value + ROUNDING * value:
+            break
+        best, value = found, there
+    return best, value, max(upper, value)
+
+
+def _cut(structure: Structure, sample: Sample, weights: Floats) -> Cut:
+    oracle = SizedOracle(structure, sample, weights)
+    best, value, upper = dinkelbach(oracle, [oracle.known(key, entry) for key, entry in sample.warm.items()])
+    entry = best.output
+    if value <= 0:
+        cut = Cut(difference(entry.cut.psi, entry.cut.psi), 0.0)
+    else:
+        sample.warm = {**dict(list(sample.warm.items())[-_KEPT:]), best.key: entry}
+        sample.remember(entry.cut, entry.y)
+        cut = entry.cut.times(-1.0 / best.g)
+    return cut if upper <= value + ROUNDING * (1.0 + value) else Cut(cut.psi, cut.loss, upper)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from numbers import Real
 from typing import Any
 
@@ -28,6 +29,10 @@ class Sample:
         if not np.isfinite(entries(self.feature)[1]).all():
             raise ValueError(f"joint_feature of the truth of sample {number} has entries that are NaN or infinite")
         self.seen: dict[Any, Any] | None = None
+        # Questions to the decoder so far; outputs to begin the next search with; the largest loss, once it is known.
+        self.queries = 0
+        self.warm: dict[Hashable, Any] = {}
+        self.most_loss: float | None = None
         own = self._loss(structure, self.truth)
         if own != 0:
             raise ValueError(f"loss(y, y) must be zero, but is {own} for sample {number}")

@@ -183,7 +183,7 @@ def sarawagi(
     def bound(place: float) -> float:
         lam = float(np.exp(place))
         _, most = probing.probe(lam)
-        found = most - 2.0 * np.sqrt(slack * lam)
+        found = most - 2.0 * float(np.sqrt(slack * lam))
         if found <= 0:
             # Nothing exceeds the slack.
             probing.upper = min(probing.upper, max(slack, _product(probing.best)))

@@ -1,0 +1,161 @@
+"""A structure, a sample and weights as the oracle that searches ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin._types import Floats
+from maxmargin.cuts import Cut, dot
+from maxmargin.structures.base import Decoded, Structure
+from maxmargin.surrogates.oracle import Answer, Candidate, LambdaOracle, in_angle
+from maxmargin.surrogates.sample import Sample
+
+# How far an upper bound may lie below the output that comes with it: rounding.
+_ROUNDING = 1e-9
+# Outputs among which one in a cone is looked for, where there is nothing but the k best.
+_MOST_LISTED = 256
+
+
+class Known(NamedTuple):
+    """An output with its features and loss against the truth, which do not depend on the weights."""
+
+    y: Any
+    cut: Cut
+
+
+class StructureOracle(LambdaOracle):
+    """Questions about one sample at some weights; outputs of candidates are :class:`Known`.
+
+    Parameters
+    ----------
+    structure : Structure
+        Asked by ``decode``; ``k_best``, ``decode_within``, ``all_outputs`` and ``loss_values`` are used where it has them.
+    sample : Sample
+        What is found is checked there, and counted.
+    weights : array of shape (d,)
+    """
+
+    def __init__(self, structure: Structure, sample: Sample, weights: Floats) -> None:
+        self.structure, self.sample, self.weights = structure, sample, weights
+        self.own = dot(sample.feature, weights)
+        self.truth = self.candidate(sample.truth)
+
+    def candidate(self, y: Any) -> Candidate:
+        """An output as a point."""
+        return self.known(key_of(y), Known(y, self.sample.cut(self.structure, y)))
+
+    def known(self, key: Hashable, known: Known) -> Candidate:
+        """The same at these weights."""
+        return Candidate(-dot(known.cut.psi, self.weights), known.cut.loss, key, known)
+
+    def ask(self, a: float, b: float) -> Answer:
+        """By ``decode``."""
+        self._count()
+        return self._answer(self.structure.decode(self.sample.x, self.weights, self.sample.truth, a, b), a, b)
+
+    def _answer(self, answer: Any, a: float, b: float) -> Answer:
+        bounded = isinstance(answer, Decoded)
+        found = self.candidate(answer.output if bounded else answer)
+        value = found.along(a, b)
+        if not bounded:
+            return Answer(found, value if self.structure.exact else np.inf)
+        upper = float(answer.upper) - a * self.own
+        if not upper >= value - _ROUNDING * (abs(answer.upper) + abs(a * self.own) + abs(value)):
+            raise ValueError(
+                f"decode returned the upper bound {answer.upper:.9g} for sample {self.sample.number}, but an output that is "
+                f"worth more, {value + a * self.own:.9g}; the bound must hold for all outputs"
+            )
+        return Answer(found, max(upper, value))
+
+    def k_best(self, a: float, b: float, k: int) -> list[Candidate]:
+        """By the structure's own."""
+        self._count()
+        found = self._offered("k_best")(self.sample.x, self.weights, self.sample.truth, a, b, k)
+        return [self.candidate(y) for y in found]
+
+    def within(self, lam: float, low: float, high: float) -> Answer:
+        """By ``decode_within``; else among all outputs, or the k best of them."""
+        if offers(self.structure, "decode_within"):
+            self._count()
+            y = self._offered("decode_within")(self.sample.x, self.weights, self.sample.truth, lam, low, high)
+            return Answer(None, -np.inf) if y is None else self._answer(y, 1.0, lam)
+        if offers(self.structure, "all_outputs"):
+            self._count()
+            inside = [point for point in self.everything() if in_angle(point, low, high)]
+            found = max(inside, key=lambda point: point.along(1.0, lam), default=None)
+            return Answer(found, -np.inf if found is None else found.along(1.0, lam))
+        k = 8
+        while True:
+            listed = self.k_best(1.0, lam, k)
+            for point in listed:
+                if in_angle(point, low, high):
+                    return Answer(point, point.along(1.0, lam))
+            if len(listed) < k:
+                return Answer(None, -np.inf)
+            if k >= _MOST_LISTED:
+                # Whatever is in there is worth no more than the last one listed.
+                return Answer(None, listed[-1].along(1.0, lam))
+            k *= 2
+
+    def everything(self) -> Iterable[Candidate]:
+        """All outputs, if the structure can list them."""
+        return (self.candidate(y) for y in self._offered("all_outputs")(self.sample.x))
+
+    def losses(self) -> Floats | None:
+        """Those that the structure says are possible."""
+        if not offers(self.structure, "loss_values"):
+            return None
+        found = self._offered("loss_values")(self.sample.x, self.sample.truth)
+        return None if found is None else np.asarray(found, dtype=np.float64)
+
+    def most_loss(self) -> float:
+        """By one question for every sample, since it does not depend on the weights."""
+        if self.sample.most_loss is None:
+            self.sample.most_loss = self.ask(0.0, 1.0).upper
+        return self.sample.most_loss
+
+    def _offered(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self.structure, name)
+        return method
+
+    def _count(self) -> None:
+        self.calls += 1
+        self.sample.queries += 1
+
+
+class SizedOracle(StructureOracle):
+    """Outputs that are sets, in the plane of :class:`maxmargin.surrogates.MicroF1`."""
+
+    def known(self, key: Hashable, known: Known) -> Candidate:
+        """Loss plus margin error, and minus the sizes of output and truth."""
+        sizes = float(self._offered("set_size")(known.y)) + float(self._offered("set_size")(self.sample.truth))
+        return Candidate(known.cut.loss - dot(known.cut.psi, self.weights), -sizes, key, known)
+
+    def ask(self, a: float, b: float) -> Answer:
+        """By ``decode_sized``."""
+        self._count()
+        found = self._offered("decode_sized")(self.sample.x, self.weights, self.sample.truth, a, a, b)
+        # The size of the truth is no part of the question.
+        own = b * float(self._offered("set_size")(self.sample.truth))
+        if isinstance(found, Decoded):
+            found = Decoded(found.output, found.upper - own)
+        return self._answer(found, a, b)
+
+
+def offers(structure: Structure, name: str) -> bool:
+    """Whether a structure has an optional method; one that it inherits can be switched off by None."""
+    return callable(getattr(structure, name, None))
+
+
+def key_of(y: Any) -> Hashable:
+    """By what an output is known again, whatever it is."""
+    if isinstance(y, np.ndarray):
+        return y.shape, y.tobytes()
+    if isinstance(y, tuple | list):
+        return tuple(key_of(part) for part in y)
+    if isinstance(y, Hashable):
+        return y
+    return repr(y)
