@@ -180,7 +180,7 @@ class ParserSVM(SampleEstimator):
         with self._status_line() as line:
             while passes < self.max_iter:
                 order = rng.permutation(problem.n_blocks).astype(np.int64)
-                wrong = problem.perceptron(order, weights, late, passes * problem.n_blocks + 1)
+                wrong = problem.perceptron(order, weights, late, passes * problem.n_blocks)
                 passes += 1
                 line.show(f"pass {passes}, {wrong:.0f} words wrong")
                 history.record(passes, wrong, 0.0, time.perf_counter() - started)
