@@ -25,9 +25,7 @@ def is_projective(heads):
             word = heads[word - 1]
         return word == head
 
-    return all(
-        ruled(between, head) for m, head in enumerate(heads, 1) for between in range(min(m, head) + 1, max(m, head))
-    )
+    return all(ruled(between, head) for m, head in enumerate(heads, 1) for between in range(min(m, head) + 1, max(m, head)))
 
 
 @cache

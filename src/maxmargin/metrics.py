@@ -1,8 +1,8 @@
-"""Ranking metrics as evaluation campaigns define them, for one list or for the mean over queries, and scores of parsed sentences.
+"""Ranking metrics as evaluation campaigns define them, for one list or for the mean over queries; scores of parsed sentences.
 
-Those of rankings take ``(relevance, scores)``; with ``qid`` the metric of every query is averaged (so ``average_precision`` becomes MAP
-and ``reciprocal_rank`` MRR). Samples with tied scores are put in the least favourable order, so a constant scorer never
-looks good; evaluation tools that know document names break ties by name. A query without relevant samples scores 0, as
+Those of rankings take ``(relevance, scores)``; with ``qid`` the metric of every query is averaged (so ``average_precision``
+becomes MAP and ``reciprocal_rank`` MRR). Samples with tied scores are put in the least favourable order, so a constant scorer
+never looks good; evaluation tools that know document names break ties by name. A query without relevant samples scores 0, as
 in ``trec_eval``.
 """
 
@@ -19,8 +19,8 @@ from maxmargin._validation import check_scores, tree_of
 from maxmargin.queries import query_offsets
 
 __all__ = [
-    "attachment_scores", "auc", "average_precision", "evaluate", "interpolated_average_precision", "ndcg", "per_query", "precision",
-    "reciprocal_rank",
+    "attachment_scores", "auc", "average_precision", "evaluate", "interpolated_average_precision", "ndcg", "per_query",
+    "precision", "reciprocal_rank",
 ]  # fmt: skip
 
 Gains = Literal["linear", "exponential"]

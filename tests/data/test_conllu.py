@@ -67,7 +67,7 @@ def test_another_tree_and_sentences_of_ones_own(tmp_path):
         ([line(1, 0), line("x", 1)], r"line 2: the id 'x' is neither a number nor a range"),
         ([line(1, 0), line(1, 2)], r"line 2: word 1 comes twice, but a word has one line and one head"),
         ([line(1, 2), line(2, "0|1")], r"line 2: the head '0\|1' is not a number; a word of the basic tree has one head"),
-        ([line(1, 2), line(2, "_")], r"line 2: has no head, though other words have one"),
+        ([line(1, 2), line(2, "_")], r"line 2: has no head, but others have one"),
         ([line(1, 0), line(2, 3)], r"line 2: the head of word 2 is 3, but words are numbered 1 to 2"),
         ([line(1, 1)], r"line 1: word 1 is its own head"),
         ([line(1, 0), line(2, 3), line(3, 4), line(4, 2)], r"line 2: heads go in a cycle, 2 -> 3 -> 4 -> 2"),
@@ -89,5 +89,5 @@ def test_ud_english():
         pytest.skip("UD English EWT is not here; set MAXMARGIN_DATA to the folder with ud_english_ewt")
     sentences = read_conllu(folder / "en_ewt-ud-dev.conllu.gz")
     assert len(sentences) == 2001 and sum(map(len, sentences)) == 25147
-    text = gzip.open(folder / "en_ewt-ud-dev.conllu.gz", "rt", encoding="utf-8").read()
+    text = gzip.decompress((folder / "en_ewt-ud-dev.conllu.gz").read_bytes()).decode()
     assert "".join(row for sentence in sentences for row in sentence.lines()) == text

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from parsing_cases import all_trees
 
 from maxmargin import ParserSVM, load_model, save_model
 from maxmargin.data import Sentence
@@ -9,7 +10,6 @@ from maxmargin.metrics import attachment_scores
 from maxmargin.problems import StructuredProblem, Treebank
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.structures import DependencyStructure, SentenceArcs
-from tests.parsing_cases import all_trees
 
 RNG = np.random.default_rng(0)
 WORDS = {"D": ["the", "a"], "N": ["dog", "cat", "man"], "V": ["sees", "bites"], "A": ["big", "old"]}
@@ -175,7 +175,7 @@ def test_bad_input():
         ParserSVM(hash_bits=40).fit(X, y)
     with pytest.raises(ValueError, match="has no tree"):
         ParserSVM().fit(X, [Sentence(["a", "b"], ["X", "Y"])])
-    with pytest.raises(ValueError, match="perceptron.*sample_weight"):
+    with pytest.raises(ValueError, match=r"perceptron.*sample_weight"):
         ParserSVM(solver="perceptron").fit(X, y, sample_weight=[1.0])
     with pytest.raises(ValueError, match="features have 8 rows"):
         SentenceArcs(np.ones((8, 1)))

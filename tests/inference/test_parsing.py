@@ -4,15 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
+from parsing_cases import all_trees, is_projective, is_tree, tree_scores
 
 from maxmargin.inference import best_tree, best_trees, k_best_trees
-from tests.parsing_cases import all_trees, is_projective, is_tree, tree_scores
 
 KINDS = list(itertools.product([True, False], [True, False]))
 
 
 def test_the_numbers_of_trees_are_those_of_the_books():
-    # Cayley's formula for trees with a root of its own, n^(n-1) with a single child of the root; Fuss-Catalan for projective ones.
+    # Cayley: (n+1)^(n-1), and n^(n-1) with a single child of the root; Fuss-Catalan for projective trees.
     assert [len(all_trees(n, False, False)) for n in range(1, 6)] == [1, 3, 16, 125, 1296]
     assert [len(all_trees(n, False, True)) for n in range(1, 6)] == [1, 2, 9, 64, 625]
     assert [len(all_trees(n, True, False)) for n in range(1, 6)] == [1, 3, 12, 55, 273]
@@ -87,7 +87,7 @@ def test_longer_sentences_agree_with_each_other():
         assert score[False, False] >= max(score[True, False], score[False, True]) >= score[True, True]
 
 
-def test_edmonds_against_a_linear_program_free_check():
+def test_a_tree_that_is_best_by_far_is_found_by_both():
     # Scores under which the projective tree is best of all: both searches must find it.
     rng = np.random.default_rng(4)
     for _ in range(20):

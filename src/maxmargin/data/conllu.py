@@ -1,7 +1,8 @@
 """Treebanks in the CoNLL-U format of Universal Dependencies: sentences, one word per line, with the head of every word.
 
-A line has ten columns, separated by tabs: ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC. Multiword tokens (``3-4``)
-and empty nodes (``8.1``) are no part of the basic tree; they are kept, with all other columns and the comments, and written again.
+A line has ten columns, separated by tabs: ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC. Multiword tokens
+(``3-4``) and empty nodes (``8.1``) are no part of the basic tree; they are kept, with all other columns and the comments, and
+written again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from maxmargin._validation import tree_fault
 from maxmargin.data.source import DataError, Source, lines, name_of
 
 _COLUMNS = 10
-_WORD, _RANGE, _EMPTY = re.compile(r"[1-9][0-9]*"), re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)"), re.compile(r"([0-9]+)\.[1-9][0-9]*")
+_WORD, _RANGE, _EMPTY = (
+    re.compile(r"[1-9][0-9]*"),
+    re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)"),
+    re.compile(r"([0-9]+)\.[1-9][0-9]*"),
+)
 
 
 @dataclass(frozen=True)
@@ -191,8 +196,8 @@ class _Part:
             raise DataError(f"{self._place(self.last)}: a sentence without words; remove it")
         if self.until > len(self.rows):
             raise DataError(
-                f"{self._place(self.last)}: a multiword token goes up to word {self.until}, but the sentence has {len(self.rows)}; "
-                "mend its id"
+                f"{self._place(self.last)}: a multiword token goes up to word {self.until}, but the sentence has "
+                f"{len(self.rows)}; mend its id"
             )
         heads = self._heads()
         return Sentence(
@@ -207,10 +212,13 @@ class _Part:
             return None
         for text, number in zip(texts, self.numbers, strict=True):
             if text == "_":
-                raise DataError(f"{self._place(number)}: has no head, though other words have one; write it, or '_' for all words")
+                raise DataError(
+                    f"{self._place(number)}: has no head, but others have one; write it, or '_' for all"
+                )
             if not re.fullmatch("[0-9]{1,9}", text):
-                several = "; a word of the basic tree has one head, others belong in the column DEPS" if re.search("[|,: ]", text) else ""
-                raise DataError(f"{self._place(number)}: the head {text[:40]!r} is not a number{several or '; write 0, 1, 2, ...'}")
+                one = "a word of the basic tree has one head, others belong in the column DEPS"
+                remedy = one if re.search("[|,: ]", text) else "write 0, 1, 2, ..."
+                raise DataError(f"{self._place(number)}: the head {text[:40]!r} is not a number; {remedy}")
         heads = [int(text) for text in texts]
         wrong = tree_fault(heads, len(heads))
         if wrong is not None:

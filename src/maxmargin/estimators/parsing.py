@@ -47,8 +47,8 @@ class ParserSVM(SampleEstimator):
     """First-order dependency parser: the score of a tree is the sum of linear scores of its arcs.
 
     A data set is a list of :class:`maxmargin.data.Sentence`, as :func:`maxmargin.data.read_conllu` returns them, or of pairs
-    ``(words, tags)``. Trees are sentences too, or pairs ``(heads, labels)``, or heads alone, 0 for the root. Features are those of
-    first-order parsers: head and word by form and tag, with direction and distance, the tags between them and beside them. The
+    ``(words, tags)``. Trees are sentences too, or pairs ``(heads, labels)``, or heads alone, 0 for the root. Features are those
+    of first-order parsers: head and word by form and tag, with direction and distance, the tags between them and beside them. The
     loss is the number of words with a wrong head (or label, if ``labelled``).
 
     Parameters
@@ -83,6 +83,8 @@ class ParserSVM(SampleEstimator):
         Labels; empty if not ``labelled``.
     feature_keys_, label_keys_ : int64 arrays
         Hashes of the features in the dictionaries; empty with ``hash_bits``.
+    n_queries_ : int
+        Searches for a best tree during training; a surrogate may need several for one sentence.
 
     Examples
     --------
@@ -137,9 +139,7 @@ class ParserSVM(SampleEstimator):
         treebank = self._treebank(hashed)
         surrogate = make_surrogate(self.surrogate)
         if isinstance(surrogate, Margin):
-            problem: Problem = ParseProblem(
-                treebank, heads, labels, projective=self.projective, single_root=self.single_root
-            )
+            problem: Problem = ParseProblem(treebank, heads, labels, projective=self.projective, single_root=self.single_root)
         else:
             trees = heads if labels is None else np.column_stack([heads, labels])
             outputs = np.split(trees, treebank.offsets[1:-1])
@@ -159,7 +159,9 @@ class ParserSVM(SampleEstimator):
             # Labels multiply the number of weights.
             bits = 1 if self.hash_bits is None else max(1, self.hash_bits - (4 if for_labels else 0))
             tables += [*_core.number_arcs(*hashed, keys, bits, for_labels), len(known) if self.hash_bits is None else 2**bits]
-        return Treebank(hashed.offsets, *tables, n_labels=len(self.classes_))
+        if self.labelled:
+            tables.append(len(self.classes_))
+        return Treebank(hashed.offsets, *tables)
 
     def _structure(self, treebank: Treebank) -> DependencyStructure:
         return DependencyStructure(
@@ -168,12 +170,17 @@ class ParserSVM(SampleEstimator):
         )  # fmt: skip
 
     def _train(self, problem: Any) -> Floats:
-        return self._perceptron(problem) if self.solver == "perceptron" else super()._train(problem)
+        weights = self._perceptron(problem) if self.solver == "perceptron" else super()._train(problem)
+        counted = getattr(problem, "queries", None)
+        self.n_queries_ = round(self.n_iter_ * problem.n_blocks) if counted is None else int(counted)
+        return weights
 
     def _perceptron(self, problem: Any) -> Floats:
         """Averaged weights of perceptron passes; they end when nothing is wrong any more, or with the budget."""
         if not isinstance(problem, ParseProblem):
-            raise ValueError("solver='perceptron' knows neither sample_weight nor another surrogate than 'margin'; leave them out")
+            raise ValueError(
+                "solver='perceptron' knows neither sample_weight nor another surrogate than 'margin'; leave them out"
+            )
         rng, started = np.random.default_rng(self.random_state or 0), time.perf_counter()
         weights, late = np.zeros(problem.n_features), np.zeros(problem.n_features)
         history, passes = History(), 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral
 
 import numpy as np
@@ -87,7 +88,7 @@ def best_trees(scores: Sequence[ArrayLike], *, projective: bool = True, single_r
         raise ValueError(
             f"scores of sentence {k} forbid so many arcs that no tree is left; let every word have a head that leads to the root"
         )
-    parts = [slice(begin, end) for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    parts = [slice(begin, end) for begin, end in pairwise(offsets.tolist())]
     return [ScoredTree(heads[own], labels[own] if labelled else None, float(totals[k])) for k, own in enumerate(parts)]
 
 

@@ -1,4 +1,4 @@
-"""Dependency trees, as in :mod:`maxmargin.structures.parsing`, with data: scores, search and features of a sentence in one step."""
+"""Dependency trees, as in :mod:`maxmargin.structures.parsing`, with data; scores, search and features in one compiled step."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Treebank:
 
     @property
     def n_weights(self) -> int:
-        """p + q L."""
+        """P + q L."""
         return self.n_features + self.n_label_features * self.n_labels
 
     def sentences(self) -> list[SentenceArcs]:
@@ -85,7 +85,13 @@ class ParseProblem(ArrayProblem):
     offers = frozenset({"whole passes"})
 
     def __init__(
-        self, treebank: Treebank, heads: Int32s, labels: Int32s | None = None, *, projective: bool = True, single_root: bool = True
+        self,
+        treebank: Treebank,
+        heads: Int32s,
+        labels: Int32s | None = None,
+        *,
+        projective: bool = True,
+        single_root: bool = True,
     ) -> None:
         self.treebank, self.heads, self.labels = treebank, heads, labels
         self.projective, self.single_root = projective, single_root

@@ -44,13 +44,17 @@ class SentenceArcs:
             raise ValueError(f"features have {arcs.shape[0]} rows, but (n + 1)**2 are needed, one for every arc of n >= 1 words")
         labels = None if label_features is None else _as_rows(label_features, "label_features")
         if labels is not None and labels.shape[0] != arcs.shape[0]:
-            raise ValueError(f"label_features have {labels.shape[0]} rows, but features have {arcs.shape[0]}; one per arc is needed")
+            raise ValueError(
+                f"label_features have {labels.shape[0]} rows, but features have {arcs.shape[0]}; one per arc is needed"
+            )
         self.n_words, self.index = n_words, 0
         self.n_features, self.n_labels = int(arcs.shape[1]), n_labels if labels is not None else 1
         self.n_label_features = 0 if labels is None else int(labels.shape[1])
+        more = (None, None, None) if labels is None else _parts(labels)
+        begin, columns, values = _parts(arcs)
         self.rows = _core.ArcRows(
-            np.array([0, n_words], dtype=np.int64), *_parts(arcs), self.n_features, self.n_labels,
-            *((None, None, None) if labels is None else _parts(labels)), self.n_label_features,
+            np.array([0, n_words], dtype=np.int64), begin, columns, values, self.n_features, self.n_labels, *more,
+            self.n_label_features,
         )  # fmt: skip
 
     @classmethod
@@ -111,7 +115,7 @@ class DependencyStructure(Structure):
 
     @property
     def n_weights(self) -> int:
-        """p + q L."""
+        """P + q L."""
         return self.n_features + self.n_label_features * self.n_labels
 
     def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
@@ -128,7 +132,8 @@ class DependencyStructure(Structure):
 
     def joint_feature(self, x: SentenceArcs, y: Any) -> Any:
         """The sum of the features of all arcs, a sparse row of length p + q L."""
-        at, values = x.rows.features(x.index, *self._columns(y))
+        heads, labels = self._columns(y)
+        at, values = x.rows.features(x.index, heads, labels)
         return sparse.coo_array((values, (np.zeros(len(at), dtype=np.int32), at)), shape=(1, self.n_weights))
 
     def loss(self, truth: Any, y: Any) -> float:
@@ -147,7 +152,7 @@ class DependencyStructure(Structure):
         heads, labels, _ = x.rows.k_best(x.index, _ready(weights), *own, a, b, k, self.projective, self.single_root)
         return [self._output(*tree) for tree in zip(heads, labels, strict=True)]
 
-    def _columns(self, y: Any) -> tuple[Int32s | None, Int32s | None]:
+    def _columns(self, y: Any) -> tuple[Any, Int32s | None]:
         if y is None:
             return None, None
         tree = np.asarray(y, dtype=np.int32)
@@ -180,7 +185,8 @@ def _ready(weights: Floats) -> Floats:
 
 
 def _as_rows(features: Any, name: str) -> Any:
-    rows = sparse.csr_array(features) if sparse.issparse(features) else sparse.csr_array(np.atleast_2d(np.asarray(features, float)))
+    table: Any = features if sparse.issparse(features) else np.atleast_2d(np.asarray(features, dtype=np.float64))
+    rows: Any = sparse.csr_array(table)
     bad = bad_row(rows)
     if bad is not None:
         raise ValueError(f"{name} contain NaN or infinite values, first in row {bad}; remove or replace them")

@@ -136,7 +136,7 @@ class Surrogate(ABC):
         return cuts_of(self, structure, samples, weights)
 
     def worth(self, structure: Structure, sample: Sample, y: Any, cut: Cut, weights: Floats) -> float:
-        """psi of an output of a sample, whose features and loss against the truth are in ``cut``."""
+        """Psi of an output of a sample, whose features and loss against the truth are in ``cut``."""
         return float(self.value(-dot(cut.psi, weights), cut.loss))
 
     def points(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
