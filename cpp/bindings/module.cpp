@@ -8,6 +8,7 @@ void bind_moves(nanobind::module_& m);
 void bind_messages(nanobind::module_& m);
 void bind_max_marginals(nanobind::module_& m);
 void bind_numeric(nanobind::module_& m);
+void bind_parsing(nanobind::module_& m);
 void bind_pictures(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
@@ -25,6 +26,7 @@ NB_MODULE(_core, m) {
     bind_messages(m);
     bind_max_marginals(m);
     bind_numeric(m);
+    bind_parsing(m);
     bind_pictures(m);
     bind_ranking(m);
     bind_structures(m);

@@ -28,9 +28,9 @@ _MODULES = (
 
 __all__ = [
     "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HighOrderRankingSVM", "LatentGraphSVM",
-    "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "PathSearchCV", "RankingSVM",
-    "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking", "ViolatingRankings", "__version__",
-    "data", "estimators", "inference", "labeling", "load_model", "losses", "metrics", "most_violating_ranking",
+    "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "ParserSVM", "PathSearchCV",
+    "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking", "ViolatingRankings",
+    "__version__", "data", "estimators", "inference", "labeling", "load_model", "losses", "metrics", "most_violating_ranking",
     "most_violating_rankings", "path", "problems", "regularization_path", "report", "save_model", "solvers", "structures",
     "surrogates",
 ]  # fmt: skip

@@ -12,3 +12,5 @@ Booleans = NDArray[np.bool_]
 Reals = NDArray[np.floating[Any]]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+# Hashes of 64 bits.
+Keys = NDArray[np.uint64]

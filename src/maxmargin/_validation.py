@@ -212,3 +212,40 @@ def with_constant(X: Any) -> Any:
 
     parts: Any = [X, sparse.csr_array(ones)]
     return sparse.hstack(parts, format="csr")
+
+
+def tree_fault(heads: Sequence[int], n: int) -> tuple[int, str] | None:
+    """The first word, counted from 0, whose head is none, and what is wrong with it; None if heads are a tree."""
+    if len(heads) != n:
+        return min(len(heads), n - 1), f"there are {len(heads)} heads for {n} words; each word needs one"
+    for k, head in enumerate(heads):
+        if not 0 <= head <= n:
+            return k, f"the head of word {k + 1} is {head}, but words are numbered 1 to {n}, and the root is 0"
+        if head == k + 1:
+            return k, f"word {head} is its own head; give it another one, or 0 for the root"
+    # 0: not seen, 1: on the way from the present word, 2: leads to the root.
+    state = [2] + [0] * n
+    for k in range(n):
+        way, word = [], k + 1
+        while state[word] == 0:
+            state[word] = 1
+            way.append(word)
+            word = heads[word - 1]
+        if state[word] == 1:
+            cycle = way[way.index(word) :]
+            text = " -> ".join(map(str, [*cycle, word]))
+            return word - 1, f"heads go in a cycle, {text}; every word must lead to the root, 0"
+        for word in way:
+            state[word] = 2
+    return None
+
+
+def tree_of(output: Any) -> tuple[Sequence[int], Sequence[Any] | None]:
+    """Heads and labels of a sentence that has them, of a pair ``(heads, labels)``, or of heads alone."""
+    if hasattr(output, "heads"):
+        if output.heads is None:
+            raise ValueError("the sentence has no tree, but its heads are needed")
+        return output.heads, output.labels
+    if isinstance(output, tuple) and len(output) == 2 and not isinstance(output[0], int):
+        return output[0], output[1]
+    return output, None

@@ -30,6 +30,8 @@ IMAGES = [np.dstack([y + np.sin(7.0 * np.arange(y.size)).reshape(y.shape), np.on
 BAGS = RNG.normal(size=(16, 3, 2))
 KINDS = np.arange(16) % 2
 BAGS[KINDS == 1, 0] += 2
+SENTENCES = [([f"w{k}" for k in own], [f"t{k % 3}" for k in own]) for own in RNG.integers(0, 5, (6, 4)).tolist()]
+HEADS = [[0, 1, 1, 1], [2, 0, 2, 3], [0, 1, 2, 3], [4, 4, 4, 0], [2, 0, 2, 2], [3, 3, 0, 3]]
 
 
 class TwoClasses(Structure):
@@ -59,6 +61,7 @@ CASES = {
     "LatentStructuredSVM": ({"structure": LatentClasses(2)}, BAGS, KINDS, {}),
     "MulticlassSVM": ({}, X, Y, {}),
     "MultilabelSVM": ({}, X, np.column_stack([Y, 1 - Y, X[:, 1] > 0]).astype(int), {}),
+    "ParserSVM": ({"labelled": False, "C": 0.1, "hash_bits": 10, "max_iter": 10_000}, SENTENCES, HEADS, {}),
     "RankingSVM": ({"C": 10.0}, X, Y, {"qid": QID}),
     "StructuredSVM": ({"structure": TwoClasses()}, X, Y, {}),
     "TreeSVM": ({}, TREES, LABELS, {}),

@@ -1,4 +1,4 @@
-"""Readers of the file formats that rankings, tagged sentences, sets of labels and hierarchies come in."""
+"""Readers of the file formats that rankings, tagged sentences, treebanks, sets of labels and hierarchies come in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from maxmargin.data.arff import ArffTable, read_arff
 from maxmargin.data.columns import Wanted
 from maxmargin.data.conll import read_conll
+from maxmargin.data.conllu import Sentence, read_conllu, write_conllu
 from maxmargin.data.multilabel import (
     HierarchicalData,
     MultilabelData,
@@ -25,9 +26,9 @@ from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run
 
 __all__ = [
     "READERS", "ArffTable", "DataError", "FeatureIndexError", "HierarchicalData", "JudgedRun", "MultilabelData", "RankingData",
-    "Wanted", "is_table", "judged_run", "load", "load_hierarchical", "load_multilabel", "load_multilabel_svmlight",
-    "load_svmlight", "load_table", "load_wanted", "read_arff", "read_conll", "read_label_names", "read_labels", "read_qrels",
-    "read_run", "read_scores", "read_table", "run_lines",
+    "Sentence", "Wanted", "is_table", "judged_run", "load", "load_hierarchical", "load_multilabel", "load_multilabel_svmlight",
+    "load_svmlight", "load_table", "load_wanted", "read_arff", "read_conll", "read_conllu", "read_label_names", "read_labels",
+    "read_qrels", "read_run", "read_scores", "read_table", "run_lines", "write_conllu",
 ]  # fmt: skip
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")

@@ -12,6 +12,7 @@ from maxmargin.estimators.latent_ranking import LatentRankingSVM
 from maxmargin.estimators.model_files import load_model, save_model
 from maxmargin.estimators.multiclass import MulticlassSVM
 from maxmargin.estimators.multilabel import MultilabelSVM
+from maxmargin.estimators.parsing import Parse, ParserSVM
 from maxmargin.estimators.path import RegularizationPath, Selection, regularization_path
 from maxmargin.estimators.path_search import PathSearchCV
 from maxmargin.estimators.ranking import RankingSVM
@@ -19,7 +20,7 @@ from maxmargin.estimators.structured import StructuredSVM
 
 __all__ = [
     "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HighOrderRankingSVM",
-    "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM",
-    "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection", "StructuredSVM", "TreeSVM", "load_model",
+    "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "Parse",
+    "ParserSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection", "StructuredSVM", "TreeSVM", "load_model",
     "regularization_path", "save_model",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rank losses for networks, as torch modules, and layer-wise SVM training; all use exact loss-augmented inference.
+"""Losses of rankings and of dependency trees for networks, as torch modules, and layer-wise SVM training; all use exact loss-augmented inference.
 
 Needs torch: ``pip install 'maxmargin[nn]'``. Nothing else in the library imports it.
 """
@@ -14,5 +14,6 @@ except ModuleNotFoundError as error:
 
 from maxmargin.nn.layerwise import LayerStep, LayerwiseSVM
 from maxmargin.nn.rank_losses import APLoss, AUCLoss, DirectLoss, NDCGLoss, RankingHinge
+from maxmargin.nn.tree_losses import TreeLoss
 
-__all__ = ["APLoss", "AUCLoss", "DirectLoss", "LayerStep", "LayerwiseSVM", "NDCGLoss", "RankingHinge"]
+__all__ = ["APLoss", "AUCLoss", "DirectLoss", "LayerStep", "LayerwiseSVM", "NDCGLoss", "RankingHinge", "TreeLoss"]

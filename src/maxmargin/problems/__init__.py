@@ -14,6 +14,7 @@ from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
 from maxmargin.problems.multiclass_surrogates import SurrogateMulticlassProblem
 from maxmargin.problems.multilabel import MultilabelProblem
 from maxmargin.problems.native import DecodedProblem, NativeProblem, decoder_signature, native_signature
+from maxmargin.problems.parsing import ParseProblem, Treebank
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
@@ -22,6 +23,6 @@ __all__ = [
     "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
     "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
     "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem",
-    "RankingProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "WeightedProblem",
-    "decoder_signature", "make_problem", "native_signature", "supervised_share",
+    "ParseProblem", "RankingProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem",
+    "Treebank", "WeightedProblem", "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip

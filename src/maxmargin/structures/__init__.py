@@ -8,11 +8,13 @@ from maxmargin.structures.label_sets import LabelSetStructure, RelaxedLabelSets
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
 from maxmargin.structures.latent import LatentClasses, LatentStructure
 from maxmargin.structures.latent_graph import LatentGraphStructure, PartlyHidden
+from maxmargin.structures.parsing import DependencyStructure, SentenceArcs
 from maxmargin.structures.ranking import Interleaving, RankingStructure
 from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
 __all__ = [
-    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "Graph", "GraphStructure", "Interleaving", "LabelSetStructure",
-    "LatentClasses", "LatentGraphStructure", "LatentStructure", "PartlyHidden", "RankingStructure", "RelaxedGraphStructure",
-    "RelaxedLabelSets", "Structure", "Tree", "TreeStructure", "TreeWeights", "predict",
+    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "DependencyStructure", "Graph", "GraphStructure",
+    "Interleaving", "LabelSetStructure", "LatentClasses", "LatentGraphStructure", "LatentStructure", "PartlyHidden",
+    "RankingStructure", "RelaxedGraphStructure", "RelaxedLabelSets", "SentenceArcs", "Structure", "Tree", "TreeStructure",
+    "TreeWeights", "predict",
 ]  # fmt: skip

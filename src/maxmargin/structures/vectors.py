@@ -23,7 +23,7 @@ def as_vector(feature: Any) -> tuple[Vector, int]:
         raise ValueError(f"joint_feature must be a sparse row of shape (1, d), but has shape {feature.shape}")
     entries: Any = feature.tocoo()
     indices = entries.col if feature.ndim == 2 else entries.coords[0]
-    return _in_order(indices, np.asarray(entries.data, dtype=np.float64)), int(feature.shape[-1])
+    return in_order(indices, np.asarray(entries.data, dtype=np.float64)), int(feature.shape[-1])
 
 
 def difference(vector: Vector, other: Vector) -> Vector:
@@ -31,7 +31,7 @@ def difference(vector: Vector, other: Vector) -> Vector:
     if isinstance(vector, SparseVector):
         if isinstance(other, SparseVector):
             indices = np.concatenate([vector.indices, other.indices])
-            return _in_order(indices, np.concatenate([vector.values, -other.values]))
+            return in_order(indices, np.concatenate([vector.values, -other.values]))
         return -cast(Floats, difference(other, vector))
     at, values = entries(other)
     result = vector.copy()
@@ -39,7 +39,7 @@ def difference(vector: Vector, other: Vector) -> Vector:
     return result
 
 
-def _in_order(indices: NDArray[Any], values: Floats) -> SparseVector:
+def in_order(indices: NDArray[Any], values: Floats) -> SparseVector:
     """Indices that rise; values of an index that comes more than once are added up, and zeros left out."""
     if not (indices[1:] > indices[:-1]).all():
         indices, place = np.unique(indices, return_inverse=True)
