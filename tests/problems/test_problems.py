@@ -304,8 +304,8 @@ def test_sparse_features_cost_what_their_entries_cost():
 
 def test_surrogates_are_seated():
     class Doubled(Margin):
-        def search(self, structure, samples, weights):
-            return super().search(structure, samples, 2 * weights)
+        def cuts(self, structure, samples, weights):
+            return super().cuts(structure, samples, 2 * weights)
 
     X, y = [np.ones(2), -np.ones(2)], [0, 1]
     weights = np.array([0.3, 0, -0.4, 0, 0, 0])

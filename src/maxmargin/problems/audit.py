@@ -32,7 +32,7 @@ def audit(problem: StructuredProblem, weights: Floats) -> Audit:
     rng = np.random.default_rng(0)
     known = [list((sample.seen or {}).values()) for sample in problem.audited]
     foreign = [y for sample, seen in zip(problem.audited, known, strict=True) for y in (sample.truth, *seen)]
-    claims = problem.surrogate.search(problem.structure, problem.audited, weights)
+    claims = problem.surrogate.cuts(problem.structure, problem.audited, weights)
     looks = [
         _Look(problem.structure, sample, weights, claim.upper(weights), seen)
         for sample, claim, seen in zip(problem.audited, claims, known, strict=True)

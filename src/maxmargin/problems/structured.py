@@ -69,7 +69,7 @@ class StructuredProblem(ArrayProblem):
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The tangent cuts of several samples; more than one are asked for in a batch."""
-        found = self.surrogate.search(self.structure, [self.samples[block] for block in blocks], weights)
+        found = self.surrogate.cuts(self.structure, [self.samples[block] for block in blocks], weights)
         if self.exact and not self.structure.exact:
             # A decoder that knows bounds elsewhere, but none here.
             found = [replace(cut, bound=np.inf) if cut.bound is None else cut for cut in found]
