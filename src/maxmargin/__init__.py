@@ -22,7 +22,8 @@ _HOMES = {
 }
 # "nn" and "pictures" are not in __all__: they need torch and scikit-image, which not everybody has.
 _MODULES = (
-    "data", "estimators", "inference", "labeling", "latent", "losses", "metrics", "nn", "path", "pictures", "problems", "report",
+    "data", "estimators", "hierarchies", "inference", "labeling", "latent", "losses", "metrics", "nn", "path", "pictures",
+    "problems", "report",
     "solvers", "structures", "surrogates",
 )
 

@@ -4,6 +4,7 @@ from maxmargin.structures.base import Decoded, Structure, predict
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.forest import ChainWeights, TreeWeights
 from maxmargin.structures.graph import Graph, GraphStructure
+from maxmargin.structures.hierarchy import HierarchyLoss, HierarchySetStructure, HierarchyStructure
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
 from maxmargin.structures.latent import LatentClasses, LatentStructure
 from maxmargin.structures.latent_graph import LatentGraphStructure, PartlyHidden
@@ -11,7 +12,7 @@ from maxmargin.structures.ranking import Interleaving, RankingStructure
 from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
 __all__ = [
-    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "Graph", "GraphStructure", "Interleaving", "LatentClasses",
-    "LatentGraphStructure", "LatentStructure", "PartlyHidden", "RankingStructure", "RelaxedGraphStructure", "Structure", "Tree",
+    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "Graph", "GraphStructure", "HierarchyLoss",
+    "HierarchySetStructure", "HierarchyStructure", "Interleaving", "LatentClasses", "LatentGraphStructure", "LatentStructure", "PartlyHidden", "RankingStructure", "RelaxedGraphStructure", "Structure", "Tree",
     "TreeStructure", "TreeWeights", "predict",
 ]  # fmt: skip
