@@ -12,6 +12,7 @@
 #include "bindings/block_data.hpp"
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
+#include "blocks/hierarchy_blocks.hpp"
 #include "blocks/labeling_blocks.hpp"
 #include "blocks/oracle_blocks.hpp"
 
@@ -77,6 +78,36 @@ struct PyClassData final : BlockData {
     std::optional<Reals> factors;
     std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
     std::size_t n_bytes(bool) const override { return data.x.n_rows * (data.n_labels + 1) * sizeof(double); }
+};
+
+struct PyHierarchyData final : BlockData {
+    Features features;
+    Int32s y, node;
+    Int64s begin;
+    Reals attribute;
+    std::optional<Reals> node_loss, costs, weights;
+    HierarchyData data;
+    PyHierarchyData(Features features_, Int32s y_, Int64s begin_, Int32s node_, Reals attribute_, std::size_t n_nodes,
+                    std::optional<Reals> node_loss_, bool root, std::optional<Reals> costs_, double loss_power, double scale_power,
+                    std::optional<Reals> weights_)
+        : features(std::move(features_)), y(std::move(y_)), node(std::move(node_)), begin(std::move(begin_)), attribute(std::move(attribute_)),
+          node_loss(std::move(node_loss_)), costs(std::move(costs_)), weights(std::move(weights_)) {
+        require(begin.size() >= 2 && n_nodes >= 1 && node.size() == attribute.size(), "labels have nodes, and these have attributes");
+        const std::size_t K = begin.size() - 1;
+        bool fine = begin.data()[0] == 0 && begin.data()[K] == static_cast<std::int64_t>(node.size());
+        for (std::size_t k = 0; k < K && fine; ++k) fine = begin.data()[k] <= begin.data()[k + 1];
+        require(fine, "begin must rise from 0 to the number of nodes of all labels");
+        for (std::size_t e = 0; e < node.size(); ++e)
+            require(node.data()[e] >= 0 && static_cast<std::size_t>(node.data()[e]) < n_nodes, "nodes out of range");
+        if (node_loss) require(node_loss->size() == n_nodes, "node_loss must have one entry per node");
+        if (costs) require(costs->size() == K * K, "costs must be a square matrix");
+        if (weights) require(weights->size() == features.rows.n_rows, "weights must have one entry per row");
+        check_labels(y, features.rows.n_rows, K);
+        data = {features.rows, y.data(), weights ? weights->data() : nullptr, K, n_nodes, begin.data(), node.data(), attribute.data(),
+                node_loss ? node_loss->data() : nullptr, root, costs ? costs->data() : nullptr, loss_power, scale_power};
+    }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<HierarchyBlocks>(data); }
+    std::size_t n_bytes(bool) const override { return data.x.n_rows * 64; }
 };
 
 // A user's compiled function, with the arrays it reads.
@@ -294,6 +325,12 @@ void bind_blocks(nb::module_& m) {
         .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t, std::optional<Reals>>(), "features"_a, "y"_a.noconvert(),
              "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none())
         .def("set_factors", &PyClassData::set_factors, "factors"_a.noconvert());
+    nb::class_<PyHierarchyData, BlockData>(m, "HierarchyData")
+        .def(nb::init<Features, Int32s, Int64s, Int32s, Reals, std::size_t, std::optional<Reals>, bool, std::optional<Reals>, double, double,
+                      std::optional<Reals>>(),
+             "features"_a, "y"_a.noconvert(), "begin"_a.noconvert(), "node"_a.noconvert(), "attribute"_a.noconvert(), "n_nodes"_a,
+             "node_loss"_a.noconvert().none(), "root"_a, "costs"_a.noconvert().none(), "loss_power"_a, "scale_power"_a,
+             "weights"_a.noconvert().none() = nb::none());
     nb::class_<PyLabelingData, BlockData>(m, "LabelingData")
         .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
              "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)

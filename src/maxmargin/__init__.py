@@ -22,21 +22,35 @@ _HOMES = {
 }
 # "nn" and "pictures" are not in __all__: they need torch and scikit-image, which not everybody has.
 _MODULES = (
-    "data", "estimators", "inference", "labeling", "latent", "losses", "metrics", "nn", "path", "pictures", "problems", "report",
+    "data", "estimators", "hierarchies", "inference", "labeling", "latent", "losses", "metrics", "nn", "path", "pictures",
+    "problems", "report",
     "solvers", "structures", "surrogates",
 )
 
 __all__ = [
-    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HighOrderRankingSVM", "LatentGraphSVM",
-    "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "ParserSVM", "PathSearchCV",
-    "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking", "ViolatingRankings",
-    "__version__", "data", "estimators", "inference", "labeling", "load_model", "losses", "metrics", "most_violating_ranking",
-    "most_violating_rankings", "path", "problems", "regularization_path", "report", "save_model", "solvers", "structures",
-    "surrogates",
+    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HierarchicalSVM", "HighOrderRankingSVM",
+    "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "ParserSVM",
+    "PathSearchCV", "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking",
+    "ViolatingRankings", "__version__", "data", "estimators", "hierarchies", "inference", "labeling", "load_model", "losses",
+    "metrics", "most_violating_ranking", "most_violating_rankings", "path", "problems", "regularization_path", "report",
+    "save_model", "solvers", "structures", "surrogates",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, inference, labeling, losses, metrics, path, problems, report, solvers, structures
+    from maxmargin import (
+        data,
+        estimators,
+        hierarchies,
+        inference,
+        labeling,
+        losses,
+        metrics,
+        path,
+        problems,
+        report,
+        solvers,
+        structures,
+    )
     from maxmargin import nn as nn
     from maxmargin import pictures as pictures
     from maxmargin import surrogates as surrogates

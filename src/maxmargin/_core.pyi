@@ -51,6 +51,23 @@ class ClassData(BlockData):
     ) -> None: ...
     def set_factors(self, factors: Floats) -> None: ...
 
+class HierarchyData(BlockData):
+    def __init__(
+        self,
+        features: Features,
+        y: Int32s,
+        begin: Ints,
+        node: Int32s,
+        attribute: Floats,
+        n_nodes: int,
+        node_loss: Floats | None,
+        root: bool,
+        costs: Floats | None,
+        loss_power: float,
+        scale_power: float,
+        weights: Floats | None = None,
+    ) -> None: ...
+
 class LabelingData(BlockData):
     def __init__(
         self, features: Features, y: Int32s, cost: Floats, offsets: Ints, parent: Int32s | None, n_labels: int

@@ -7,14 +7,14 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import ChainSVM, GraphSVM, MulticlassSVM, StructuredSVM
+from maxmargin import ChainSVM, GraphSVM, HierarchicalSVM, MulticlassSVM, StructuredSVM
 from maxmargin.solvers import BCFW, ConvergenceWarning
 from maxmargin.structures import Structure
 
 
 # One check weighs classes by 1000 and 0.0001 and allows few passes.
 @pytest.mark.filterwarnings("default::maxmargin.solvers.ConvergenceWarning")
-@parametrize_with_checks([MulticlassSVM()])
+@parametrize_with_checks([MulticlassSVM(), HierarchicalSVM()])
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -54,6 +54,7 @@ CASES = {
     "DirectLossMinimizer": ({}, X, Y, {"qid": QID}),
     "GraphSVM": ({"tol": 1e-2}, GRAPHS, LABELS, {}),
     "GridSVM": ({"tol": 1e-2}, IMAGES, MASKS, {}),
+    "HierarchicalSVM": ({}, X, Y, {}),
     "HighOrderRankingSVM": ({"C": 5.0, "n_neighbors": 2}, X, Y, {}),
     "LatentGraphSVM": ({"tol": 1e-2, **ONE_STATE}, GRAPHS, LABELS, {}),
     "LatentGridSVM": ({"tol": 1e-2, **ONE_STATE}, IMAGES, MASKS, {}),

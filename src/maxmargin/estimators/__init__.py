@@ -4,6 +4,7 @@ from maxmargin.estimators.approximate import ApproximateRankingSVM
 from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.direct import DirectLossMinimizer
 from maxmargin.estimators.graph import GraphSVM, GridSVM
+from maxmargin.estimators.hierarchical import HierarchicalSVM
 from maxmargin.estimators.high_order_ranking import HighOrderRankingSVM
 from maxmargin.estimators.labelings import ChainSVM, TreeSVM
 from maxmargin.estimators.latent import LatentStructuredSVM
@@ -19,8 +20,8 @@ from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.estimators.structured import StructuredSVM
 
 __all__ = [
-    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HighOrderRankingSVM",
-    "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "Parse",
-    "ParserSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection", "StructuredSVM", "TreeSVM", "load_model",
-    "regularization_path", "save_model",
+    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HierarchicalSVM",
+    "HighOrderRankingSVM", "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM",
+    "MultilabelSVM", "Parse", "ParserSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection", "StructuredSVM",
+    "TreeSVM", "load_model", "regularization_path", "save_model",
 ]  # fmt: skip

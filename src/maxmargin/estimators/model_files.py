@@ -21,6 +21,7 @@ from maxmargin import solvers
 from maxmargin.certificate import Certificate
 from maxmargin.estimators.base import CERTIFICATE, Estimator
 from maxmargin.estimators.direct import DirectHistory
+from maxmargin.hierarchies import Hierarchy
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.solvers import History, Solver
 from maxmargin.storage import SavedFileError, can_store, read_archive, write_archive
@@ -203,6 +204,9 @@ class _Packer:
     def parameter(self, name: str, value: Any) -> Any:
         if isinstance(value, RankingLoss) and value.native_name() is not None:
             return {"loss": value.native_name()}
+        if name == "hierarchy" and value is not None:
+            # Whatever its form, a graph of networkx or a list of edges.
+            value = Hierarchy.of(value)
         if type(value) in _SOLVERS.values():
             settings = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             if all(setting is None or isinstance(setting, bool | int | float | str) for setting in settings.values()):
@@ -232,6 +236,9 @@ class _Packer:
                 raise TypeError(f"{name} is an array of dtype {value.dtype}, which model files cannot hold")
             self.arrays[name] = value
             return {"array": name}
+        if isinstance(value, Hierarchy):
+            edges = self.value(f"{name}.edges", value.edges)
+            return {"hierarchy": {"nodes": [self.value(name, node) for node in value.nodes], "edges": edges}}
         if isinstance(value, list | tuple):
             return [self.value(f"{name}.{k}", entry) for k, entry in enumerate(value)]
         if isinstance(value, dict) and all(isinstance(key, bool | int | float | str | np.generic) for key in value):
@@ -275,6 +282,8 @@ class _Unpacker:
                 return self._history(name, "direct history", key)
             case {"loss": str(loss)}:
                 return self.loss(loss)
+            case {"hierarchy": {"nodes": list(nodes), "edges": edges}}:
+                return self._hierarchy(name, nodes, self.value(name, edges))
             case {"solver": str(kind), "settings": dict(settings)} if kind in _SOLVERS:
                 try:
                     return _SOLVERS[kind](**{key: self.value(key, value) for key, value in settings.items()})
@@ -291,6 +300,16 @@ class _Unpacker:
         except (ValueError, TypeError) as error:
             raise SavedFileError(f"{self.file}: {error}") from error
 
+    def _hierarchy(self, name: str, nodes: list[Any], edges: Any) -> Hierarchy:
+        names = [_hashable(self.value(name, node)) for node in nodes]
+        fine = isinstance(edges, np.ndarray) and edges.dtype.kind == "i" and edges.ndim == 2 and edges.shape[1] == 2
+        if not fine or (len(edges) and (edges.min() < 0 or edges.max() >= len(names))):
+            raise SavedFileError(f"{self.file}: the edges of {name} are not pairs of its nodes; {_AGAIN}")
+        try:
+            return Hierarchy([(names[a], names[b]) for a, b in edges.tolist()], names)
+        except (ValueError, TypeError) as error:
+            raise SavedFileError(f"{self.file}: {name} is no hierarchy ({error}); {_AGAIN}") from error
+
     def _array(self, name: str, key: Any) -> NDArray[Any]:
         if not isinstance(key, str) or key not in self.arrays:
             raise SavedFileError(f"{self.file}: the array of {name[:60]} is missing; {_AGAIN}")
@@ -301,6 +320,11 @@ class _Unpacker:
         if columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != wanted:
             raise SavedFileError(f"{self.file}: {name} has shape {columns.shape}, but a {kind} has {wanted} rows; {_AGAIN}")
         return _HISTORIES[kind](*columns.tolist())
+
+
+def _hashable(name: Any) -> Any:
+    """A name with tuples where JSON has lists."""
+    return tuple(map(_hashable, name)) if isinstance(name, list) else name
 
 
 # ---- what must be there ------------------------------------------------------------------------------------------------------

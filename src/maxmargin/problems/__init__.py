@@ -3,6 +3,7 @@
 from maxmargin.problems.bags import Bags, supervised_share
 from maxmargin.problems.enumerated import EnumeratedProblem
 from maxmargin.problems.graph import GraphProblem
+from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.problems.labeling_surrogates import SurrogateTreeProblem
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
@@ -20,7 +21,8 @@ from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
 
 __all__ = [
-    "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HighOrderBinaryProblem",
+    "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HierarchyProblem",
+    "HierarchySetProblem", "HighOrderBinaryProblem",
     "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
     "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem",
     "ParseProblem", "RankingProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem",

@@ -4,6 +4,7 @@ from maxmargin.structures.base import Decoded, Structure, predict
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.forest import ChainWeights, TreeWeights
 from maxmargin.structures.graph import Graph, GraphStructure
+from maxmargin.structures.hierarchy import HierarchyLoss, HierarchySetStructure, HierarchyStructure
 from maxmargin.structures.label_sets import LabelSetStructure, RelaxedLabelSets
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
 from maxmargin.structures.latent import LatentClasses, LatentStructure
@@ -14,7 +15,7 @@ from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
 __all__ = [
     "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "DependencyStructure", "Graph", "GraphStructure",
-    "Interleaving", "LabelSetStructure", "LatentClasses", "LatentGraphStructure", "LatentStructure", "PartlyHidden",
-    "RankingStructure", "RelaxedGraphStructure", "RelaxedLabelSets", "SentenceArcs", "Structure", "Tree", "TreeStructure",
-    "TreeWeights", "predict",
+    "HierarchyLoss", "HierarchySetStructure", "HierarchyStructure", "Interleaving", "LabelSetStructure", "LatentClasses",
+    "LatentGraphStructure", "LatentStructure", "PartlyHidden", "RankingStructure", "RelaxedGraphStructure", "RelaxedLabelSets",
+    "SentenceArcs", "Structure", "Tree", "TreeStructure", "TreeWeights", "predict",
 ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""Norms of the weights of labels that share: how little it takes to write them as sums over a hierarchy's nodes, or over anything.
+
+Node level, U of shape (M, p), and leaf level, ``Theta = B U`` of shape (L, p), are kept apart (E24).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin._types import Floats
+from maxmargin.hierarchies.hierarchy import Hierarchy
+
+
+def shared_weights(hierarchy: Hierarchy, norms: Floats, epsilon: float = 0.0) -> Floats:
+    """The ``alpha >= 0`` with ``B alpha <= 1`` of the least ``sum norms^2 / alpha``, on a tree: Algorithm 5, corrected (E27, E28).
+
+    Leaves take all that is left; an inner node takes ``a / (a + b)`` of its budget, with its own norm a and what its children's
+    subtrees need, ``b = sqrt(sum s(c)^2)``; the root keeps its share.
+
+    Parameters
+    ----------
+    norms : array of shape (M,)
+        Of the nodes' weights U.
+    epsilon : float, default=0.0
+        Part of the mean squared norm that is added to each: a weight of zero would stay zero for ever.
+    """
+    parent = hierarchy.parent
+    squares = np.asarray(norms, dtype=np.float64) ** 2
+    own = np.sqrt(squares + epsilon * squares.mean())
+    leaf = np.zeros(len(own), dtype=bool)
+    leaf[hierarchy.leaves] = True
+    below, share = np.zeros(len(own)), np.ones(len(own))
+    for n in range(len(own) - 1, -1, -1):
+        rest = np.sqrt(below[n])
+        if not leaf[n]:
+            share[n] = own[n] / (own[n] + rest) if own[n] + rest > 0 else 0.0
+        if parent[n] >= 0:
+            below[parent[n]] += (own[n] + rest) ** 2
+    budget = np.ones(len(own))
+    for n in range(1, len(own)):
+        budget[n] = budget[parent[n]] * (1 - share[parent[n]])
+    return budget * share
+
+
+def tree_norm(hierarchy: Hierarchy, U: Floats) -> float:
+    """``s(root)`` with ``s(n) = |U_n| + sqrt(sum of s(c)^2 over children)``: its square is ``min sum |U_n|^2 / alpha_n``.
+
+    Examples
+    --------
+    >>> tree = Hierarchy.from_parents([-1, 0, 0])
+    >>> tree_norm(tree, np.array([[1.0], [3.0], [4.0]]))
+    6.0
+    """
+    sizes = np.linalg.norm(np.asarray(U, dtype=np.float64).reshape(len(hierarchy), -1), axis=1)
+    below = np.zeros(len(hierarchy))
+    for n in range(len(hierarchy) - 1, 0, -1):
+        below[hierarchy.parent[n]] += (sizes[n] + np.sqrt(below[n])) ** 2
+    return float(sizes[0] + np.sqrt(below[0]))
+
+
+def heaviest_antichain(hierarchy: Hierarchy, gains: Floats) -> float:
+    """The largest ``gains . alpha`` with ``B alpha <= 1``, ``alpha >= 0``, on a tree: nodes of which none is above another."""
+    parent, best = hierarchy.parent, np.zeros(len(hierarchy))
+    for n in range(len(hierarchy) - 1, -1, -1):
+        best[n] = max(best[n], float(gains[n]))
+        if parent[n] >= 0:
+            best[parent[n]] += best[n]
+    return float(best[0])
+
+
+def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tuple[float, float]:
+    """Upper and lower bound of the norm of leaf weights that are sums over a tree's nodes, ``min tree_norm(U), B U = Theta``.
+
+    Alternates between the best U for alpha, ``diag(alpha) B' (B diag(alpha) B')^-1 Theta``, and the best alpha for U; the lower
+    bound is that of the convex function of alpha along its tangent.
+
+    Examples
+    --------
+    >>> tree = Hierarchy.from_parents([-1, 0, 0])
+    >>> [round(bound, 3) for bound in structured_shared_norm(tree, np.array([[1.0, 2.0], [1.0, 2.0]]))]
+    [2.236, 2.236]
+    """
+    B = hierarchy.membership().toarray()
+    Theta = np.asarray(Theta, dtype=np.float64).reshape(len(B), -1)
+    if not Theta.any():
+        return 0.0, 0.0
+    alpha = np.zeros(len(hierarchy))
+    alpha[:] = shared_weights(hierarchy, np.ones(len(hierarchy)))
+    upper, lower = np.inf, 0.0
+    for _ in range(max_iter):
+        # d/dalpha_n of tr(Theta' (B diag(alpha) B')^-1 Theta) is -|G_n|^2.
+        G = B.T @ np.linalg.solve((B * alpha) @ B.T, Theta)
+        squares = np.einsum("nj,nj->n", G, G)
+        value = float(squares @ alpha)
+        lower = max(lower, 2 * value - heaviest_antichain(hierarchy, squares))
+        U = alpha[:, None] * G
+        upper = min(upper, tree_norm(hierarchy, U) ** 2)
+        if upper - lower <= tol * upper:
+            break
+        alpha = shared_weights(hierarchy, np.linalg.norm(U, axis=1), 1e-9)
+    return float(np.sqrt(upper)), float(np.sqrt(max(lower, 0.0)))
+
+
+def shared_norm(Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tuple[float, float]:
+    """Upper and lower bound of ``min |A|_(2 -> inf) |V|_F`` over all ``A V = Theta``, rows of which are labels.
+
+    By its dual, the largest trace norm of ``diag(sqrt(d)) Theta`` over distributions d, which is concave in d.
+
+    Examples
+    --------
+    >>> [round(bound, 3) for bound in shared_norm(np.array([[3.0, 0.0], [0.0, 4.0]]))]
+    [5.0, 5.0]
+    """
+    Theta = np.asarray(Theta, dtype=np.float64)
+    if not Theta.any():
+        return 0.0, 0.0
+    d = np.full(len(Theta), 1.0 / len(Theta))
+    upper, lower = np.inf, 0.0
+    for _ in range(max_iter):
+        left, singular, right = np.linalg.svd(np.sqrt(d)[:, None] * Theta, full_matrices=False)
+        kept = singular > 1e-12 * singular[0]
+        value = float(singular.sum())
+        # Twice the derivative, theta_l (Theta' D Theta)^(-1/2) theta_l'; it is the value itself at the best d, where d is not zero.
+        slopes = ((Theta @ right[kept].T) ** 2 / singular[kept]).sum(axis=1)
+        lower = max(lower, value)
+        upper = min(upper, 0.5 * (value + float(slopes.max())))
+        if upper - lower <= tol * upper:
+            break
+        d *= slopes / value
+        d /= d.sum()
+    return upper, lower
