@@ -91,8 +91,7 @@ def main() -> None:
     columns = ["training", "C", "dev", "dev, no punctuation", "test", "test, no punctuation", "searches per visit", "seconds"]
     about = (
         f"{kind} in percent; the first {len(train)} training sentences, {arguments.passes} passes, C chosen on {half}\n"
-        f"development sentences, scores on the other {len(dev) - half} and on {len(test)} of test; gold tags, "
-        "projective, one root.\n"
+        f"development sentences, scores on the other {len(dev) - half} and on {len(test)} of test; gold tags, projective.\n"
         "Seconds are processor time of training with that C."
     )
     cost = "Processor time of a pass over the first 2,000 training sentences (margin, no labels), as multiples of the search:"

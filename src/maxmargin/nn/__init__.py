@@ -1,4 +1,4 @@
-"""Losses of rankings and dependency trees as torch modules, and layer-wise SVM training; all by exact loss-augmented inference.
+"""Losses of rankings and of dependency trees, as torch modules, and layer-wise SVM training; all by loss-augmented inference.
 
 Needs torch: ``pip install 'maxmargin[nn]'``. Nothing else in the library imports it.
 """

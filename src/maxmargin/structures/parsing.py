@@ -50,11 +50,11 @@ class SentenceArcs:
         self.n_words, self.index = n_words, 0
         self.n_features, self.n_labels = int(arcs.shape[1]), n_labels if labels is not None else 1
         self.n_label_features = 0 if labels is None else int(labels.shape[1])
-        more = (None, None, None) if labels is None else _parts(labels)
+        label_begin, label_columns, label_values = (None, None, None) if labels is None else _parts(labels)
         begin, columns, values = _parts(arcs)
         self.rows = _core.ArcRows(
-            np.array([0, n_words], dtype=np.int64), begin, columns, values, self.n_features, self.n_labels, *more,
-            self.n_label_features,
+            np.array([0, n_words], dtype=np.int64), begin, columns, values, self.n_features, self.n_labels,
+            label_begin, label_columns, label_values, self.n_label_features,
         )  # fmt: skip
 
     @classmethod
