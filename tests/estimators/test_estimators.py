@@ -14,7 +14,14 @@ from maxmargin.structures import Structure
 
 # One check weighs classes by 1000 and 0.0001 and allows few passes.
 @pytest.mark.filterwarnings("default::maxmargin.solvers.ConvergenceWarning")
-@parametrize_with_checks([MulticlassSVM(), HierarchicalSVM()])
+@parametrize_with_checks(
+    [MulticlassSVM(), HierarchicalSVM()],
+    expected_failed_checks=lambda estimator: {
+        f"check_sample_weight_equivalence_on_{kind}_data": "weights agree as closely as the gap is small, not to the last digit"
+        for kind in ("dense", "sparse")
+        if isinstance(estimator, HierarchicalSVM)
+    },
+)
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -201,7 +201,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         if self.multilabel:
             X = self._check_matrix(X, fitting=True)
             return X, self._read_sets(y, X.shape[0])
-        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        if _columns(y):
             names: Any = paths_of(y)
             X, names = self._check_matrix(X, np.array(names), fitting=True)
             self.form_ = "columns"
@@ -387,3 +387,11 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self.multilabel
         return tags
+
+
+def _columns(y: Any) -> bool:
+    """Whether labels have a column for every level; other arrays are for scikit-learn to read."""
+    shape = getattr(y, "shape", None)
+    if shape is None and isinstance(y, list) and y and isinstance(y[0], list | tuple):
+        return len(y[0]) > 1
+    return shape is not None and len(shape) == 2 and shape[1] > 1

@@ -184,7 +184,8 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
             raise ValueError(f"{name} was passed, but {unpack.file} holds it already; pass only what the file could not hold")
     values = {name: objects[name] if name in objects else unpack.value(name, value) for name, value in packed.items()}
     loss: Any = values.get("loss")
-    if "loss" in known and not (isinstance(loss, str) and loss == "accuracy"):
+    # Rank losses; other estimators check names of their own.
+    if "loss" in known and "hierarchy" not in known and not (isinstance(loss, str) and loss == "accuracy"):
         unpack.loss(loss)
     for name, words in (("fit_intercept", ()), ("grades", ("linear", "exponential"))):
         if name in values and not isinstance(values[name], bool | int) and values[name] not in words:

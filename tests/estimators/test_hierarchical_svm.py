@@ -1,0 +1,187 @@
+"""HierarchicalSVM: norms against each other, a generic minimiser, and what it says about bad input."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+
+from maxmargin import HierarchicalSVM, MulticlassSVM, load_model, save_model
+from maxmargin.hierarchies import Hierarchy, NodeWeights, tree_norm
+from maxmargin.problems import HierarchyProblem
+from maxmargin.solvers import BCFW, OneSlackCuttingPlane
+from maxmargin.structures import HierarchySetStructure, HierarchyStructure
+from maxmargin.surrogates import BetaScaling, LogLoss, Slack
+
+TREE = Hierarchy.from_parents([-1, 0, 0, 1, 1, 2, 2, 5, 5])
+DAG = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 5), (3, 6), (3, 7)])
+
+
+def samples(hierarchy, n=60, p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    scores = hierarchy.membership() @ (rng.normal(size=(len(hierarchy), p)) @ X.T)
+    return X, np.array([hierarchy.nodes[k] for k in hierarchy.leaves[np.argmax(scores + rng.normal(size=scores.shape), axis=0)]])
+
+
+def test_flat_is_the_multiclass_svm():
+    X, y = samples(TREE)
+    own = HierarchicalSVM(TREE, norm="flat", tol=1e-6).fit(X, y)
+    other = MulticlassSVM(tol=1e-6).fit(X, y)
+    assert own.primal_objective_ == pytest.approx(other.primal_objective_, rel=1e-5)
+    np.testing.assert_allclose(own.coef_[own.labels_], other.coef_, atol=1e-2 * np.abs(other.coef_).max())
+    np.testing.assert_array_equal(own.predict(X), other.predict(X))
+    assert own.score(X, y) == other.score(X, y)
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "hamming", "sqrt_hamming", "normalized", "tree"])
+@pytest.mark.parametrize("surrogate", [None, Slack(), BetaScaling(0.5), "fully normalized", LogLoss()])
+def test_compiled_blocks_and_cutting_planes_agree(loss, surrogate):
+    if surrogate == "fully normalized" and loss != "normalized":
+        pytest.skip("a variant of the normalised loss")
+    X, y = samples(TREE)
+    structure = HierarchyStructure(TREE, 4, NodeWeights().of(TREE), loss=loss)
+    options = {"fully_normalized": True} if surrogate == "fully normalized" else {"surrogate": surrogate}
+    problem = HierarchyProblem(structure, X, np.searchsorted(TREE.leaves, y), **options)
+    planes = OneSlackCuttingPlane(tol=1e-4, max_passes=3000).solve(problem, 0.02)
+    assert planes.certificate.certified
+    steps = ["pairwise"] if problem.powers is None else ["exact", "pairwise", "fw"]
+    for step in steps:
+        blocks = BCFW(steps=step, tol=1e-3, max_passes=3000).solve(problem, 0.02)
+        assert blocks.certificate.certified and blocks.converged
+        assert blocks.dual <= planes.primal * (1 + 1e-9) and planes.dual <= blocks.primal * (1 + 1e-9)
+
+
+def test_normalized_objective_by_definition():
+    # (6.10) = (6.11) = (6.12) under the change of variables, and the certificate is of it.
+    X, y = samples(TREE)
+    model = HierarchicalSVM(TREE, C=0.5, fit_intercept=False).fit(X, y)
+    B, alpha = TREE.membership().toarray(), model.alpha_
+    truth = np.searchsorted(TREE.leaves, y)
+    delta = np.sqrt((np.abs(B[:, None] - B[None]) * alpha).sum(axis=2))
+    assert delta.max() <= np.sqrt(2) + 1e-12
+    U = np.sqrt(alpha)[:, None] * model.coef_
+    for norm, scores in (
+        ((model.coef_**2).sum(), X @ (B * np.sqrt(alpha) @ model.coef_).T),
+        (((U**2).sum(axis=1) / alpha).sum(), X @ (B @ U).T),
+    ):
+        hinges = (delta[truth] + scores - scores[np.arange(len(y)), truth][:, None]).max(axis=1)
+        assert 0.5 * norm + 0.5 * hinges.sum() == pytest.approx(model.primal_objective_, rel=1e-9)
+
+
+def test_deep_labels_are_cheap_in_the_path_norm_only():
+    # Figure 6-1: halves of a weight on a node and its only child score the same and cost half.
+    W = np.random.default_rng(0).normal(size=(2, 3))
+    short, long = Hierarchy([("r", "a"), ("r", "b")]), Hierarchy([("r", "a"), ("r", "b"), ("a", "a2")])
+    split = np.array([W[0] / 2, W[1], W[0] / 2])
+    np.testing.assert_allclose((long.membership()[:, 1:] @ split)[[1, 0]], short.membership()[:, 1:] @ W)
+    assert (split**2).sum() == pytest.approx((W[0] ** 2).sum() / 2 + (W[1] ** 2).sum())
+
+
+def test_duplicates_do_not_matter():
+    chained = Hierarchy([(0, 1), (1, 11), (11, 12), (12, 3), (12, 4), (0, 2), (2, 5), (2, 6), (5, 7), (5, 8)])
+    X, y = samples(TREE)
+    scores = {}
+    for name, hierarchy in (("plain", TREE), ("chained", chained)):
+        for invariant in (False, True):
+            model = HierarchicalSVM(hierarchy, invariant=invariant, tol=1e-7).fit(X, y)
+            order = np.argsort(model.classes_)
+            scores[name, invariant] = model.decision_function(X)[:, order]
+    np.testing.assert_allclose(scores["plain", True], scores["chained", True], atol=2e-3)
+    assert np.abs(scores["plain", False] - scores["chained", False]).max() > 0.02
+
+
+def test_shared_norm_against_a_smooth_minimiser():
+    X, y = samples(TREE, n=25, p=2)
+    model = HierarchicalSVM(TREE, norm="shared", loss="zero_one", fit_intercept=False, tol=1e-3).fit(X, y)
+    assert model.certified_ and model.dual_gap_ <= 0.02 * model.primal_objective_
+    B, truth = TREE.membership().toarray(), np.searchsorted(TREE.leaves, y)
+
+    def objective(flat):
+        U = flat.reshape(len(TREE), -1)
+        scores = X @ (B @ U).T
+        hinges = ((np.arange(B.shape[0]) != truth[:, None]) + scores - scores[np.arange(len(y)), truth][:, None]).max(axis=1)
+        return 0.5 * tree_norm(TREE, U) ** 2 + hinges.sum()
+
+    U = np.sqrt(model.alpha_)[:, None] * model.coef_
+    assert objective(U.ravel()) == pytest.approx(model.primal_objective_, rel=1e-6)
+    found = minimize(objective, U.ravel(), method="Powell", options={"maxiter": 20}).fun
+    assert model.dual_objective_ <= found * (1 + 1e-9) and model.primal_objective_ <= found * 1.01
+    # No fixed alpha with the same loss is better.
+    fixed = HierarchicalSVM(TREE, norm="normalized", loss="zero_one", fit_intercept=False).fit(X, y)
+    assert model.primal_objective_ <= fixed.primal_objective_ * (1 + 1e-3)
+    gaps = np.diff(model.history_.primal)
+    assert (gaps <= 1e-12).all()
+
+
+@pytest.mark.parametrize("hierarchy", [TREE, DAG])
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_sets_of_labels(hierarchy, relaxed):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Y = [[hierarchy.nodes[k] for k in rng.choice(hierarchy.leaves, size=rng.integers(1, 3), replace=False)] for _ in X]
+    model = HierarchicalSVM(hierarchy, multilabel=True, relaxed=relaxed, tol=1e-2).fit(X, Y)
+    assert model.certified_
+    assert model.certified_objective_ == ("relaxed" if relaxed and hierarchy is DAG else "exact")
+    chosen = hierarchy.indicators(model.predict(X))
+    matrix = HierarchicalSVM(hierarchy, multilabel=True, relaxed=relaxed, tol=1e-2).fit(X, hierarchy.indicators(Y).astype(int))
+    np.testing.assert_array_equal(matrix.predict(X), chosen)
+    assert matrix.score(X, hierarchy.indicators(Y)) == model.score(X, Y)
+    assert model.decision_function(X).shape == (30, len(hierarchy))
+
+
+def test_constrained_search_of_sets():
+    rng = np.random.default_rng(3)
+    for hierarchy in (TREE, DAG):
+        sets = HierarchySetStructure(hierarchy, 2, np.ones(len(hierarchy)), loss="hamming")
+        x, weights = rng.normal(size=2), rng.normal(size=2 * len(hierarchy))
+        outputs = sets.all_outputs(x)
+        truth = outputs[3]
+        h = np.array([1 + (sets.joint_feature(x, y) - sets.joint_feature(x, truth)).toarray().ravel() @ weights for y in outputs])
+        g = np.array([sets.loss(truth, y) for y in outputs])
+        for low, high in ((0.2, 1.5), (0.5, 4.0), (0.0, np.inf)):
+            inside = (low * h <= g) & (g <= high * h) if np.isfinite(high) else low * h <= g
+            found = sets.decode_within(x, weights, truth, 0.7, low, high)
+            if not inside.any():
+                assert found is None
+                continue
+            k = next(k for k, y in enumerate(outputs) if (y == found).all())
+            assert h[k] + 0.7 * g[k] == pytest.approx((h + 0.7 * g)[inside].max())
+
+
+def test_columns_inner_labels_and_files(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.where(X[:, :1] > 0, [["dog", ""]], np.where(X[:, 1:] > 0, [["cat", "lion"]], [["cat", ""]]))
+    model = HierarchicalSVM(C=10).fit(X, y)
+    assert sorted(model.classes_) == ["cat", "cat/lion", "dog"] and model.score(X, y) > 0.9
+    assert model.predict(X).shape == y.shape
+    for own in (model, HierarchicalSVM(nx.DiGraph(TREE.edges.tolist()), norm="shared").fit(*samples(TREE))):
+        save_model(own, tmp_path / "m")
+        same = load_model(tmp_path / "m")
+        assert same.hierarchy_ == own.hierarchy_
+        inputs = X if own is model else samples(TREE)[0]
+        np.testing.assert_array_equal(same.predict(inputs), own.predict(inputs))
+
+
+def test_sparse_is_dense():
+    X, y = samples(TREE)
+    X[np.abs(X) < 0.8] = 0
+    dense, thin = (HierarchicalSVM(TREE, tol=1e-5).fit(own, y) for own in (X, sparse.csr_array(X)))
+    np.testing.assert_allclose(dense.coef_, thin.coef_, atol=1e-3)
+
+
+def test_what_is_wrong_is_told():
+    X, y = samples(TREE)
+    for parameters, labels, message in (
+        ({}, np.where(y == y[0], 99, y), "label 99 is not a node"),
+        ({"labels": "leaves"}, np.where(y == y[0], 1, y), "no leaf"),
+        ({"norm": "l1"}, y, "norm='l1'"),
+        ({"rho": 1.0}, y, "above 1"),
+        ({"norm": "shared", "hierarchy": DAG}, np.array([6, 7] * 30), "for trees"),
+        ({"norm": "shared", "bounds": (-1, 1)}, y, "bounds"),
+        ({"multilabel": True}, y.tolist(), "list or a set"),
+        ({"multilabel": True}, np.eye(9)[np.ones(60, dtype=int)], "above it; hierarchy.closed"),
+        ({"loss": "leaves"}, y, "loss='leaves'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            HierarchicalSVM(**({"hierarchy": TREE} | parameters)).fit(X, labels)

@@ -1,0 +1,230 @@
+"""Hierarchies, weights of their nodes, norms, and the best sets of labels, against enumeration and other solvers."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from maxmargin.hierarchies import (
+    Hierarchy,
+    LabelSets,
+    NodeWeights,
+    heaviest_antichain,
+    shared_norm,
+    shared_weights,
+    structured_shared_norm,
+    tree_norm,
+    tree_weights,
+)
+
+
+def random_tree(rng, m):
+    return Hierarchy.from_parents([-1] + [int(rng.integers(0, k)) for k in range(1, m)])
+
+
+def random_dag(rng, m):
+    return Hierarchy(
+        [(int(a), k) for k in range(1, m) for a in rng.choice(k, size=min(k, int(rng.integers(1, 3))), replace=False)]
+    )
+
+
+# ---- the graph -----------------------------------------------------------------------------------------------------------------
+
+
+def test_all_forms_say_the_same():
+    edges = [("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")]
+    expected = Hierarchy(edges)
+    assert Hierarchy.of(nx.DiGraph(edges)) == expected
+    assert Hierarchy.of({"a": "r", "b": "r", "c": ["a"], "d": "a"}).nodes[1:] == expected.nodes[1:]
+    assert Hierarchy.of(np.array([-1, 0, 0, 1, 1])).edges.tolist() == expected.edges.tolist()
+    columns = Hierarchy.from_columns(np.array([["b", None], ["a", "c"], ["a", "d"]], dtype=object), root="r")
+    assert columns.nodes == ("r", "a", "b", "a/c", "a/d") and columns.edges.tolist() == expected.edges.tolist()
+    np.testing.assert_array_equal(expected.membership().toarray(), [[1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 0, 1]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ancestors_are_those_of_networkx(seed):
+    hierarchy = random_dag(np.random.default_rng(seed), 15)
+    graph = nx.DiGraph(hierarchy.edges.tolist())
+    for n, row in enumerate(hierarchy.ancestors.toarray()):
+        assert set(np.flatnonzero(row)) == nx.ancestors(graph, n) | {n}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Hierarchy([("a", "b"), ("b", "c"), ("c", "b")]), "cycle: 'b' -> 'c' -> 'b'"),
+        (lambda: Hierarchy([("a", "a")]), "itself"),
+        (lambda: Hierarchy([("a", "b"), ("c", "d")]), "2 roots, 'a', 'c', but one is needed; pass root="),
+        (lambda: Hierarchy([("a", "b")], nodes=["a"]), "not in nodes"),
+        (lambda: Hierarchy([]), "at least one node"),
+        (lambda: Hierarchy.from_parents([-1, 5]), "between -1"),
+        (lambda: Hierarchy.from_graph(nx.Graph([(0, 1)])), "no directions"),
+        (lambda: Hierarchy.from_columns([["a", "", "c"]]), "row 0 of y goes on after an empty entry"),
+        (lambda: Hierarchy([("a", "b")]).number("z"), "'z' is not a node"),
+        (lambda: Hierarchy([("a", "b")]).check_indicators([[0, 1]]), "has the label 'b', but not 'a' above it; hierarchy.closed"),
+        (lambda: Hierarchy([("a", "b")]).check_indicators([[0, 0]]), "empty"),
+        (lambda: Hierarchy([("a", "b")]).indicators([[]]), "empty"),
+        (lambda: Hierarchy.of(3), "none of a Hierarchy"),
+    ],
+)
+def test_what_is_wrong_is_told(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+# ---- weights of nodes (E22, E23) -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rho", [1.2, 2.0, 3.0])
+@pytest.mark.parametrize("kind", ["tree", "dag"])
+@pytest.mark.parametrize("directional", [False, True])
+def test_weights_against_a_generic_solver(rho, kind, directional):
+    rng = np.random.default_rng(3)
+    for _ in range(2):
+        hierarchy = (random_tree if kind == "tree" else random_dag)(rng, 11)
+        B = hierarchy.membership().toarray()
+        constraints = [{"type": "eq", "fun": lambda a, B=B: B @ a - 1}]
+        if directional:
+            above, below = hierarchy.edges.T
+            constraints.append({"type": "ineq", "fun": lambda a, p=above, c=below: a[c] - a[p]})
+        reference = minimize(
+            lambda a: (np.abs(a) ** rho).sum(), np.full(len(hierarchy), 0.1), bounds=[(0, 1)] * len(hierarchy),
+            constraints=constraints, method="SLSQP", options={"maxiter": 500, "ftol": 1e-13},
+        )  # fmt: skip
+        own = NodeWeights(rho=rho, directional=directional)
+        for alpha in (own.of(hierarchy), own._by_program(hierarchy)):
+            np.testing.assert_allclose(B @ alpha, 1, atol=1e-9)
+            assert (alpha >= 0).all() and (alpha**rho).sum() == pytest.approx(reference.fun, rel=1e-6)
+            # Unit norm of every label's attributes.
+            np.testing.assert_allclose(np.linalg.norm(B * np.sqrt(alpha), axis=1), 1, atol=1e-9)
+
+
+def test_weights_in_closed_form():
+    complete = Hierarchy.from_parents([-1] + [(k - 1) // 2 for k in range(1, 15)])
+    np.testing.assert_allclose(tree_weights(complete)[[0, 1, 3, 7]], np.array([8, 4, 2, 1]) / 15)
+    # Near 1 nothing overflows, and the root takes all.
+    assert tree_weights(complete, 1.001)[0] == pytest.approx(1.0)
+    rootless = NodeWeights(include_root=False).of(complete)
+    assert rootless[0] == 0
+    np.testing.assert_allclose(complete.membership() @ rootless, 1)
+
+
+@pytest.mark.parametrize("make", [random_tree, random_dag])
+def test_max_min(make):
+    hierarchy = make(np.random.default_rng(5), 14)
+    B = hierarchy.membership()
+    alpha = NodeWeights("max_min").of(hierarchy)
+    np.testing.assert_allclose(B @ alpha, 1, atol=1e-9)
+    assert alpha.min() == pytest.approx(1 / B.sum(axis=1).max())
+    assert (alpha[hierarchy.edges[:, 1]] >= alpha[hierarchy.edges[:, 0]] - 1e-7).all()
+    sums = B @ NodeWeights(slack=1.5).of(hierarchy)
+    assert sums.min() >= 1 - 1e-9 and sums.max() <= 1.5 + 1e-9
+
+
+def test_duplicates():
+    # Two branches alike, but one has a chain of three instead of a node.
+    plain = Hierarchy.from_parents([-1, 0, 0, 1, 1, 2, 2])
+    chained = Hierarchy([("r", "a"), ("a", "a2"), ("a2", "a3"), ("a3", "c"), ("a3", "d"), ("r", "b"), ("b", "e"), ("b", "f")])
+    assert len(chained.minimal_graph().hierarchy) == len(plain)
+    for rho in (1.1, 1.5, 2.0):
+        own, safe = NodeWeights(rho=rho).of(chained), NodeWeights(rho=rho, invariant=True).of(chained)
+        leaf = {name: own[chained.number(name)] for name in "ce"}
+        # E23: the limit rho -> 1 does not make the branches equal, their ratio tends to 1 / 3.
+        assert leaf["c"] / leaf["e"] < 0.45
+        assert safe[chained.number("c")] == pytest.approx(safe[chained.number("e")])
+        # The least sum of |F|^(rho - 1) alpha^rho, E22: equal parts.
+        np.testing.assert_allclose(
+            safe[chained.numbers(["a", "a2", "a3"])], tree_weights(plain, rho)[1] / 3, rtol=1e-9
+        )
+    with pytest.raises(ValueError, match="above 1"):
+        NodeWeights(rho=1.0).of(plain)
+
+
+# ---- norms (E24, E25, E27, E28) ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_algorithm_5_against_a_generic_solver(seed):
+    rng = np.random.default_rng(seed)
+    tree, norms = random_tree(rng, 9), rng.exponential(size=9)
+    B, alpha = tree.membership().toarray(), None
+    alpha = shared_weights(tree, norms)
+    assert (B @ alpha <= 1 + 1e-12).all()
+    value = (norms**2 / alpha).sum()
+    assert value == pytest.approx(tree_norm(tree, norms[:, None]) ** 2)
+    reference = minimize(
+        lambda a: (norms**2 / np.maximum(a, 1e-9)).sum(), np.full(9, 0.1), bounds=[(1e-6, 1)] * 9, method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda a: 1 - B @ a}, options={"maxiter": 1000, "ftol": 1e-12},
+    )  # fmt: skip
+    assert value == pytest.approx(reference.fun, rel=1e-4)
+    for _ in range(20):
+        other = rng.random(9)
+        other /= (B @ other).max()
+        assert value <= (norms**2 / other).sum() + 1e-9
+    assert heaviest_antichain(tree, norms) >= norms @ alpha - 1e-12
+
+
+def test_table_6_1():
+    rng = np.random.default_rng(0)
+    star, u = Hierarchy.from_parents([-1, 0, 0, 0, 0]), rng.normal(size=5)
+    length = np.linalg.norm(u)
+    same = np.tile(u, (4, 1))
+    for norm, factor in (
+        (shared_norm(same)[0], 1), (structured_shared_norm(star, same)[0], 1), (np.linalg.norm(same), 2),
+        (np.linalg.norm(same, "nuc"), 2),
+    ):  # fmt: skip
+        assert norm == pytest.approx(factor * length, rel=1e-4)
+    # Disjoint supports: nothing to share.
+    apart = np.diag(rng.normal(size=4))
+    for norm in (shared_norm(apart)[0], structured_shared_norm(star, apart)[0]):
+        assert norm == pytest.approx(np.linalg.norm(apart), rel=1e-4)
+    scaled = np.outer(a := rng.normal(size=4), u)
+    assert shared_norm(scaled)[0] == pytest.approx(np.abs(a).max() * length, rel=1e-4)
+
+
+def test_order_of_norms_and_their_axioms():
+    rng = np.random.default_rng(1)
+    tree = Hierarchy.from_parents([-1, 0, 0, 1, 1, 2, 2])
+    for _ in range(5):
+        A, B = rng.normal(size=(2, 4, 3))
+        shared, structured = shared_norm(A), structured_shared_norm(tree, A)
+        assert shared[1] <= shared[0] * (1 + 1e-9) and structured[1] <= structured[0] * (1 + 1e-9)
+        # Without a square on the left, E25.
+        assert np.linalg.norm(A, axis=1).max() <= shared[0] * 1.0001 <= structured[0] * 1.0002
+        assert structured[1] <= np.linalg.norm(A) * 1.0001
+        for norm in (lambda T: shared_norm(T)[0], lambda T: structured_shared_norm(tree, T)[0]):
+            assert norm(A + B) <= (norm(A) + norm(B)) * 1.0001
+            assert norm(-3 * A) == pytest.approx(3 * norm(A), rel=1e-4)
+
+
+# ---- sets of labels (E26) ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_best_sets_against_enumeration(seed, inner):
+    rng = np.random.default_rng(seed)
+    for hierarchy in (random_tree(rng, 8), random_dag(rng, 8)):
+        sets = LabelSets(hierarchy, rng.random(8) < 0.4 if inner else None)
+        everything = list(sets.all())
+        for _ in range(4):
+            scores = rng.normal(size=8) - 0.3
+            values = np.sort([scores @ chosen for chosen in everything])[::-1]
+            best = sets.best(scores[None])[0]
+            assert scores @ best == pytest.approx(values[0]) and any((best == chosen).all() for chosen in everything)
+            exact, relaxed = sets.solve(scores), sets.solve(scores, relaxed=True)
+            assert exact.value == pytest.approx(values[0]) and relaxed.value >= values[0] - 1e-7
+            if hierarchy.is_tree:
+                # With the root in, the relaxation is as good as the program.
+                assert relaxed.value == pytest.approx(values[0])
+                found = sets.k_best(scores, 5)
+                np.testing.assert_allclose([value for value, _ in found], values[:5])
+                assert len({chosen.tobytes() for _, chosen in found}) == len(found)
+
+
+def test_sets_are_the_unions_of_paths():
+    hierarchy = random_dag(np.random.default_rng(2), 9)
+    B = hierarchy.membership().toarray().astype(bool)
+    unions = {B[[bool(code >> k & 1) for k in range(len(B))]].any(axis=0).tobytes() for code in range(1, 1 << len(B))}
+    assert {chosen.tobytes() for chosen in LabelSets(hierarchy).all()} == unions
