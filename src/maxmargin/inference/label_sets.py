@@ -27,6 +27,8 @@ Sets = NDArray[np.int8]
 _FEW = 10
 # So many labels that a relaxation leaves open are enumerated.
 _OPEN = 14
+# Fewer samples than this are cut one by one on a forest; more are worth a program that goes through the labels in Python.
+_ROWS = 16
 # Samples whose sets are listed at once.
 _CHUNK = 512
 
@@ -117,7 +119,8 @@ class LabelPairs:
         if not pairs.any():
             return BestSets((unary > 0).astype(np.int8), None)
         if self.steps is not None:
-            return BestSets(self._on_forest(self.steps, unary, pairs), None)
+            search = self._switched if len(unary) < _ROWS else self._on_forest
+            return BestSets(search(self.steps, unary, pairs), None)
         if self.n_labels <= _FEW and not relaxed_only:
             return BestSets(self._enumerated(unary, pairs), None)
         found = [self._by_cuts(own, own_pairs) for own, own_pairs in zip(unary, pairs, strict=True)]
@@ -195,6 +198,23 @@ class LabelPairs:
             alone = on[child] > off[child] if parent < 0 else np.where(labels[parent], beside_on[child], beside_off[child])
             labels[child] = alone
         return labels.T.astype(np.int8)
+
+    def _switched(self, steps: list[tuple[int, int, int]], unary: Floats, pairs: Floats) -> Sets:
+        """By minimum cuts: on a forest there are always labels which, taken for their opposites, leave no pair that repels."""
+        labels = np.empty(unary.shape, dtype=np.int8)
+        edges = np.arange(len(self.pairs))
+        for row, (own, own_pairs) in enumerate(zip(unary, pairs, strict=True)):
+            turned, repelling = [0] * self.n_labels, (own_pairs < 0).tolist()
+            for child, parent, edge in reversed(steps):
+                if parent >= 0:
+                    turned[child] = turned[parent] ^ repelling[edge]
+            turns = np.array(turned)
+            nodes, tables = np.zeros((self.n_labels, 2)), np.zeros((len(edges), 2, 2))
+            nodes[np.arange(self.n_labels), 1 - turns] = own
+            tables[edges, 1 - turns[self.pairs[:, 0]], 1 - turns[self.pairs[:, 1]]] = own_pairs
+            _, found = self._cutter.solve(nodes, tables)
+            labels[row] = found ^ turns
+        return labels
 
     def _enumerated(self, unary: Floats, pairs: Floats) -> Sets:
         sets = all_sets(self.n_labels)

@@ -107,7 +107,7 @@ class MultilabelProblem(ArrayProblem):
             return []
         own, pair_scores = self.structure.split(weights)
         rows, truth, counts = self.X[chosen], self.Y[chosen], self._counts[chosen]
-        found = self._found(np.asarray(rows @ own.T), pair_scores, truth)
+        found = self._found(_scores_of(rows, own), pair_scores, truth)
         factors = found.slope * counts
         turned = factors[:, None] * (truth - found.labels)
         # What a cut is worth at the weights is psi.
@@ -183,3 +183,11 @@ class MultilabelProblem(ArrayProblem):
             rows = at[start : start + size]
             total += factors[rows] @ (self._pairs_of(found.labels[rows], pair_scores) - self._pairs_of(self.Y[rows], pair_scores))
         return total
+
+
+def _scores_of(rows: Any, weights: Floats) -> Floats:
+    """``rows @ weights.T``; for few sparse rows without touching weights that they do not use."""
+    if not is_sparse(rows) or rows.shape[0] > 8:
+        return np.asarray(rows @ weights.T)
+    parts = [slice(rows.indptr[k], rows.indptr[k + 1]) for k in range(rows.shape[0])]
+    return np.array([weights[:, rows.indices[part]] @ rows.data[part] for part in parts])
