@@ -222,3 +222,14 @@ def test_a_grid_stores_no_arcs():
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call(FlowGraph(2, [(0, 1)]))
+
+
+def test_a_grid_names_the_edge_that_is_refused():
+    graph = FlowGraph.grid((2, 3))
+    less = np.zeros((2, 2, 3))
+    less[1, 0, 2] = -1.0
+    with pytest.raises(ValueError, match=r"forward\[8\] leaves edge 8 with a negative capacity"):
+        graph.add_capacities(less)
+    # What leaves the grid is not read.
+    less[1, 0, 2], less[1, 1, 2] = 0.0, -1.0
+    graph.add_capacities(less)

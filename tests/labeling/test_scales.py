@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, FunctionDiversity, Metric, PnPotts, minimize
+from maxmargin.labeling.spreads import Spreads
 
 ALL_PAIRS = [(i, j) for i in range(5) for j in range(i)]
 
@@ -144,3 +145,11 @@ def test_functions_that_are_no_diversities():
     flat = FunctionDiversity(lambda labels: float(len(labels) - 1))
     energy = Energy(unary[:, :4], cliques=Cliques([[0, 1, 2, 3]], flat, weights=0.3))
     assert minimize(energy, "parsimonious", random_state=0).guarantee is not None
+
+
+def test_the_range_of_costs_follows_the_table():
+    energy = Energy(np.zeros((2, 2)), [(0, 1)], np.array([[0.0, 3.0], [2.0, -1.0]]))
+    assert [float(end) for end in energy.table_range] == [-1.0, 3.0]
+    other = energy.replaced(table=np.array([[0.0, 50.0], [40.0, 0.0]]))
+    assert [float(end) for end in other.table_range] == [0.0, 50.0]
+    assert Spreads.of(other).edges == [50.0]
