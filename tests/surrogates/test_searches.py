@@ -243,6 +243,14 @@ def test_a_point_below_a_segment_is_never_the_only_best(share, depth, lam):
     assert oracle.ask(1.0, lam).found.key != 2
 
 
+def test_rounding_on_an_edge_from_the_truth_ends_the_search():
+    """The sum along the edge is zero at both ends but for rounding."""
+    rng = np.random.default_rng(0)
+    for h in -rng.uniform(0.5, 5, 300):
+        for surrogate in (Slack(), GeneralizedScaling(0.6, 0.3)):
+            assert hull_search(surrogate, PointOracle([h], [3.0])).calls <= 3
+
+
 def test_single_labels_and_nothing_to_find():
     for surrogate in SURROGATES:
         alone = PointOracle([], [])

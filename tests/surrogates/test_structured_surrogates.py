@@ -148,10 +148,10 @@ def test_solvers_sandwich_the_same_optimum(surrogate):
     runs = [
         solver.solve(StructuredProblem(structure, X, Y, surrogate), 0.1)
         for solver in (
-            OneSlackCuttingPlane(tol=1e-4),
-            NSlackCuttingPlane(tol=1e-4),
-            BCFW(tol=1e-3),
-            Subgradient(average="last_half", max_passes=60),
+            OneSlackCuttingPlane(tol=1e-3),
+            NSlackCuttingPlane(tol=1e-3),
+            BCFW(tol=1e-2),
+            Subgradient(average="last_half", max_passes=200),
         )
     ]
     assert all(run.certified for run in runs)

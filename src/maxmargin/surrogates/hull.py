@@ -76,7 +76,9 @@ def hull_search(
         if len(trace) >= max_calls:
             break
         step, least = ask(a, b), hull[corner].along(a, b)
-        rounding = _FLAT * (abs(a * hull[corner].h) + abs(b * hull[corner].g) + abs(step.upper))
+        # Of the terms of both sums: near the truth the sums themselves are differences of much larger numbers.
+        ends = (hull[corner], hull[corner] if neighbour is None else hull[neighbour], step.found or hull[corner])
+        rounding = _FLAT * sum(abs(a * point.h) + abs(b * point.g) for point in ends)
         if step.found is None or step.found.along(a, b) <= least + rounding:
             proved = step.upper <= least + rounding
             break
