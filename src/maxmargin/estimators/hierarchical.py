@@ -166,7 +166,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             self.alpha_[self.labels_] = 1.0
         if self.norm == "shared":
             if not self.hierarchy_.is_tree:
-                raise ValueError("norm='shared' is for trees; use norm='normalized' for a hierarchy in which nodes have several parents")
+                raise ValueError(
+                    "norm='shared' is for trees; use norm='normalized' for a hierarchy in which nodes have several parents"
+                )
             # A node without weight would never get any; the learned weights are free to go there.
             self.alpha_ = np.maximum(self.alpha_, 1e-3 * self.alpha_.max()) / (1 + 1e-3 * len(self.alpha_))
         self._width = X.shape[1] + bool(self.fit_intercept)
@@ -247,7 +249,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
 
     def _read_sets(self, y: Any, n: int) -> NDArray[np.bool_]:
         if self.hierarchy is None:
-            raise ValueError("hierarchy is needed for sets of labels; pass one of the forms of maxmargin.hierarchies.Hierarchy.of")
+            raise ValueError(
+                "hierarchy is needed for sets of labels; pass one of the forms of maxmargin.hierarchies.Hierarchy.of"
+            )
         self.hierarchy_ = Hierarchy.of(self.hierarchy)
         if hasattr(y, "shape") and len(y.shape) == 2:
             self.form_, chosen = "matrix", self.hierarchy_.check_indicators(y)
@@ -280,7 +284,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         best, best_alpha, upper, lower = np.zeros(problem.n_features), self.alpha_, np.inf, 0.0
         history, passes, proved = History(), 0.0, True
         for _ in range(self.rounds):
-            solver = self._solver(problem, None if self.solver != "auto" or self.multilabel else BCFW(steps="exact"))
+            # Block steps, also where few weights or sets would suggest cutting planes: they have the dual point that bounds need.
+            steps = BCFW(steps="pairwise") if self.multilabel else BCFW(steps="exact")
+            solver = self._solver(problem, steps if isinstance(self.solver, str) and self.solver == "auto" else None)
             # Half the gap for the weights, half for alpha.
             solver = dataclasses.replace(solver, tol=0.3 * solver.tol)
             if self.time_limit is not None:
@@ -292,7 +298,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             rows = solution.weights.reshape(len(self.alpha_), -1)
             U = np.sqrt(self.alpha_)[:, None] * rows
             # The hinges of these weights, with the best alpha for them.
-            value = solution.primal - 0.5 * lam * float(rows.ravel() @ rows.ravel()) + 0.5 * lam * tree_norm(self.hierarchy_, U) ** 2
+            value = (
+                solution.primal - 0.5 * lam * float(rows.ravel() @ rows.ravel()) + 0.5 * lam * tree_norm(self.hierarchy_, U) ** 2
+            )
             lower = max(lower, self._joint_bound(solution, lam))
             if value < upper:
                 upper, best, best_alpha = value, U, shared_weights(self.hierarchy_, np.linalg.norm(U, axis=1))
@@ -319,12 +327,15 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         return problem
 
     def _joint_bound(self, solution: Solution, lam: float) -> float:
-        engine = solution.state
-        if not hasattr(engine, "weights") or not hasattr(engine, "dual"):
+        # Block solvers keep their dual point; cutting planes do not show theirs, and zero is a bound too.
+        engine = getattr(solution.state, "engine", None)
+        if engine is None:
             return 0.0
         rows = engine.weights().reshape(len(self.alpha_), -1)
         squares = np.einsum("nj,nj->n", rows, rows)
-        return float(engine.dual + 0.5 * lam * squares.sum() - 0.5 * lam * heaviest_antichain(self.hierarchy_, squares / self.alpha_))
+        return float(
+            engine.dual + 0.5 * lam * squares.sum() - 0.5 * lam * heaviest_antichain(self.hierarchy_, squares / self.alpha_)
+        )
 
     def _keep(self, weights: Floats) -> None:
         rows = weights.reshape(len(self.hierarchy_), -1)

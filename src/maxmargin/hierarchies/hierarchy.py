@@ -117,7 +117,9 @@ class Hierarchy:
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ValueError(f"parents has shape {array.shape} and dtype {array.dtype}, but must be one integer per node")
         if len(array) and (array.min() < -1 or array.max() >= len(array)):
-            raise ValueError(f"parents must lie between -1 (no parent) and {len(array) - 1}, but has {array.min()} to {array.max()}")
+            raise ValueError(
+                f"parents must lie between -1 (no parent) and {len(array) - 1}, but has {array.min()} to {array.max()}"
+            )
         return cls([(int(p), k) for k, p in enumerate(array) if p >= 0], range(len(array)), root)
 
     @classmethod

@@ -68,7 +68,7 @@ def heaviest_antichain(hierarchy: Hierarchy, gains: Floats) -> float:
     return float(best[0])
 
 
-def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tuple[float, float]:
+def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-4, max_iter: int = 20_000) -> tuple[float, float]:
     """Upper and lower bound of the norm of leaf weights that are sums over a tree's nodes, ``min tree_norm(U), B U = Theta``.
 
     Alternates between the best U for alpha, ``diag(alpha) B' (B diag(alpha) B')^-1 Theta``, and the best alpha for U; the lower
@@ -101,7 +101,7 @@ def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-
     return float(np.sqrt(upper)), float(np.sqrt(max(lower, 0.0)))
 
 
-def shared_norm(Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tuple[float, float]:
+def shared_norm(Theta: Floats, tol: float = 1e-4, max_iter: int = 20_000) -> tuple[float, float]:
     """Upper and lower bound of ``min |A|_(2 -> inf) |V|_F`` over all ``A V = Theta``, rows of which are labels.
 
     By its dual, the largest trace norm of ``diag(sqrt(d)) Theta`` over distributions d, which is concave in d.

@@ -163,7 +163,12 @@ def _least_powers(B: Any, lower: Floats, upper: Floats, pairs: Any, least: float
         sides.append(np.zeros(len(pairs)))
     slack_counts = [count if sign else 0 for _, sign, count in parts]
     blocks = [
-        [matrix] + [sign * sparse.eye_array(count) if k == j else sparse.csr_array((count, size)) for j, size in enumerate(slack_counts) if size]
+        [matrix]
+        + [
+            sign * sparse.eye_array(count) if k == j else sparse.csr_array((count, size))
+            for j, size in enumerate(slack_counts)
+            if size
+        ]
         for k, (matrix, sign, count) in enumerate(parts)
     ]
     G: Any = sparse.csr_array(sparse.block_array(blocks, format="csr"))
