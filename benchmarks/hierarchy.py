@@ -67,7 +67,9 @@ def fitted(settings: dict[str, Any], C: float, hierarchy: Hierarchy, X: Any, y: 
         return HierarchicalSVM(hierarchy, C=C, tol=1e-2, time_limit=limit, random_state=0, **settings).fit(X, y)
 
 
-def tuned(settings: dict[str, Any], hierarchy: Hierarchy, train: Any, test: Any, score: Callable[..., float], limit: float) -> tuple[float, float]:
+def tuned(
+    settings: dict[str, Any], hierarchy: Hierarchy, train: Any, test: Any, score: Callable[..., float], limit: float
+) -> tuple[float, float]:
     """The best C on the last fifth of the training data, and the score on the test data."""
     X, y = train
     cut = len(X) * 4 // 5
@@ -96,12 +98,15 @@ def synthetic(seeds: int, n_train: int, limit: float) -> list[str]:
             for name, found in results.items()
         ]  # fmt: skip
         text = f"{n_train} training and 3000 test samples, {seeds} seeds, accuracy in percent."
-        sections.append(f"## Synthetic, {make.__name__}\n\n{text}\n\n" + markdown(["model", "accuracy", "standard error", "against flat"], rows))
+        sections.append(
+            f"## Synthetic, {make.__name__}\n\n{text}\n\n"
+            + markdown(["model", "accuracy", "standard error", "against flat"], rows)
+        )
     return sections
 
 
 def clus(folder: str, file: str) -> tuple[list[str], Any, list[list[str]]]:
-    """Nodes, features with their means in place of what is missing, and label sets of a Clus ARFF file without nominal attributes."""
+    """Nodes, features with means in place of what is missing, and label sets of a Clus ARFF file of numbers."""
     nodes: list[str] = []
     rows, labels = [], []
     with gzip.open(find(folder, file), "rt") as lines:
@@ -201,17 +206,27 @@ def speed(repeats: int) -> list[str]:
         for problem in problems.values():
             _ = problem.block_data
         solver = BCFW(steps="exact", max_passes=4, check_every=3, tol=1e-9)
-        tasks = {name: lambda problem=problem: solver.solve(problem, 1e-3) for name, problem in problems.items()}
+        tasks = {name: lambda problem=problem, solver=solver: solver.solve(problem, 1e-3) for name, problem in problems.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             best = best_times(tasks, repeats)
-        rows.append([str(p), f"{1e3 * best['hierarchy'] / 4:.0f}", f"{1e3 * best['classes'] / 4:.0f}", f"{best['hierarchy'] / best['classes']:.2f}"])
+        rows.append(
+            [
+                str(p),
+                f"{1e3 * best['hierarchy'] / 4:.0f}",
+                f"{1e3 * best['classes'] / 4:.0f}",
+                f"{best['hierarchy'] / best['classes']:.2f}",
+            ]
+        )
         print(rows[-1], flush=True)
     text = (
         "500 samples of 30 features, a tree of 11,111 nodes with 10,000 leaves, four passes of exact block steps with one check; "
-        "milliseconds of processor time per pass. The hierarchy keeps only labels in use, no table of costs and no distribution over all labels."
+        "milliseconds of processor time per pass. The hierarchy keeps only labels in use, no table of costs and no distribution over "
+        "all labels."
     )
-    return [f"## Speed with 10,000 leaves\n\n{text}\n\n" + markdown(["features", "HierarchicalSVM", "MulticlassSVM", "ratio"], rows)]
+    return [
+        f"## Speed with 10,000 leaves\n\n{text}\n\n" + markdown(["features", "HierarchicalSVM", "MulticlassSVM", "ratio"], rows)
+    ]
 
 
 def main() -> None:

@@ -28,17 +28,29 @@ _MODULES = (
 )
 
 __all__ = [
-    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HierarchicalSVM", "HighOrderRankingSVM",
-    "LatentGraphSVM",
-    "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM",
-    "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking", "ViolatingRankings", "__version__",
-    "data", "estimators", "hierarchies", "inference", "labeling", "load_model", "losses", "metrics", "most_violating_ranking",
-    "most_violating_rankings", "path", "problems", "regularization_path", "report", "save_model", "solvers", "structures",
-    "surrogates",
+    "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HierarchicalSVM",
+    "HighOrderRankingSVM", "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM",
+    "PathSearchCV", "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking",
+    "ViolatingRankings", "__version__", "data", "estimators", "hierarchies", "inference", "labeling", "load_model", "losses",
+    "metrics", "most_violating_ranking", "most_violating_rankings", "path", "problems", "regularization_path", "report",
+    "save_model", "solvers", "structures", "surrogates",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from maxmargin import data, estimators, hierarchies, inference, labeling, losses, metrics, path, problems, report, solvers, structures
+    from maxmargin import (
+        data,
+        estimators,
+        hierarchies,
+        inference,
+        labeling,
+        losses,
+        metrics,
+        path,
+        problems,
+        report,
+        solvers,
+        structures,
+    )
     from maxmargin import nn as nn
     from maxmargin import pictures as pictures
     from maxmargin import surrogates as surrogates

@@ -19,6 +19,7 @@ from maxmargin.estimators.structured import StructuredSVM
 
 __all__ = [
     "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HierarchicalSVM",
-    "HighOrderRankingSVM", "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "PathSearchCV", "RankingSVM",
-    "RegularizationPath", "Selection", "StructuredSVM", "TreeSVM", "load_model", "regularization_path", "save_model",
+    "HighOrderRankingSVM", "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM",
+    "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection", "StructuredSVM", "TreeSVM", "load_model",
+    "regularization_path", "save_model",
 ]  # fmt: skip

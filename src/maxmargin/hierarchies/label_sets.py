@@ -100,9 +100,7 @@ class LabelSets:
             answers.append((value, chosen))
         return answers
 
-    def solve(
-        self, scores: Floats, *, relaxed: bool = False, rows: Any = None, low: Any = None, high: Any = None
-    ) -> Program | None | Any:
+    def solve(self, scores: Floats, *, relaxed: bool = False, rows: Any = None, low: Any = None, high: Any = None) -> Any:
         """The best set by an integer program, or by its relaxation; with more constraints ``low <= rows z <= high`` if given.
 
         (6.22) of the source, corrected (E26): the largest value, "someone below" for inner nodes only, and the root is in, which

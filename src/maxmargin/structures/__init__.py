@@ -13,6 +13,7 @@ from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
 __all__ = [
     "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "Graph", "GraphStructure", "HierarchyLoss",
-    "HierarchySetStructure", "HierarchyStructure", "Interleaving", "LatentClasses", "LatentGraphStructure", "LatentStructure", "PartlyHidden", "RankingStructure", "RelaxedGraphStructure", "Structure", "Tree",
-    "TreeStructure", "TreeWeights", "predict",
+    "HierarchySetStructure", "HierarchyStructure", "Interleaving", "LatentClasses", "LatentGraphStructure", "LatentStructure",
+    "PartlyHidden", "RankingStructure", "RelaxedGraphStructure", "Structure", "Tree", "TreeStructure", "TreeWeights",
+    "predict",
 ]  # fmt: skip
