@@ -141,7 +141,7 @@ def imclef(limit: float) -> list[str]:
         rows += hiclass_rows(X, y, Z, t)
     except ImportError:
         rows.append(["HiClass", "-", "not installed", "-"])
-    text = "10,000 training and 1,006 test images, 80 features (standardised), 63 leaves at depth 3; accuracy of the leaf in percent."
+    text = "10,000 training and 1,006 test images, 80 standardised features, 63 leaves at depth 3; accuracy of leaves in percent."
     return [f"## ImCLEF07A\n\n{text}\n\n" + markdown(["model", "C", "accuracy", "seconds of processor time, whole grid"], rows)]
 
 
@@ -221,8 +221,8 @@ def speed(repeats: int) -> list[str]:
         print(rows[-1], flush=True)
     text = (
         "500 samples of 30 features, a tree of 11,111 nodes with 10,000 leaves, four passes of exact block steps with one check; "
-        "milliseconds of processor time per pass. The hierarchy keeps only labels in use, no table of costs and no distribution over "
-        "all labels."
+        "milliseconds of processor time per pass. The hierarchy keeps only labels in use, no table of costs and no "
+        "distribution over all labels."
     )
     return [
         f"## Speed with 10,000 leaves\n\n{text}\n\n" + markdown(["features", "HierarchicalSVM", "MulticlassSVM", "ratio"], rows)
