@@ -13,7 +13,8 @@ import numpy as np
 from maxmargin.hierarchies import Hierarchy, NodeWeights
 
 EDGES = [
-    ("animal", "dog"), ("animal", "cat"), ("cat", "wild"), ("cat", "house"), ("wild", "lion"), ("wild", "tiger"), ("wild", "lynx"),
+    ("animal", "dog"), ("animal", "cat"), ("cat", "wild"), ("cat", "house"), ("wild", "lion"), ("wild", "tiger"),
+    ("wild", "lynx"),
 ]  # fmt: skip
 KINDS = {
     "path: one each": NodeWeights("path"),
