@@ -14,6 +14,7 @@ from maxmargin import (
     DirectLossMinimizer,
     GraphSVM,
     GridSVM,
+    HierarchicalSVM,
     HighOrderRankingSVM,
     LatentGraphSVM,
     LatentGridSVM,
@@ -26,6 +27,7 @@ from maxmargin import (
     TreeSVM,
     load_model,
 )
+from maxmargin.hierarchies import Hierarchy
 from maxmargin.losses import NDCG, AveragePrecision
 from maxmargin.solvers import BCFW
 from maxmargin.structures import LatentClasses, Structure, Tree
@@ -72,6 +74,12 @@ def fitted_models():
     yield "latent", LatentRankingSVM(C=5, start=np.ones(5)).fit(bags, np.arange(12) % 3 == 0), (bags,), (bags, np.arange(12) % 3)
     yield "binary", MulticlassSVM(costs=[[0, 2], [1, 0]]).fit(X, GRADES > 0), (X,), (X, GRADES > 0)
     names = np.array(["none", "some", "all"])
+    yield (
+        "hierarchy",
+        HierarchicalSVM(Hierarchy([("top", 0), ("top", "rest"), ("rest", 1), ("rest", 2)])).fit(X, GRADES),
+        (X,),
+        (X, GRADES),
+    )
     yield "strings", MulticlassSVM().fit(X, names[GRADES]), (X,), (X, names[GRADES])
     objects = names[GRADES].astype(object)
     yield "objects", MulticlassSVM(fit_intercept=False).fit(X, objects), (X,), (X, objects)

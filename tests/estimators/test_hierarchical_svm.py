@@ -43,7 +43,7 @@ def test_compiled_blocks_and_cutting_planes_agree(loss, surrogate):
     structure = HierarchyStructure(TREE, 4, NodeWeights().of(TREE), loss=loss)
     options = {"fully_normalized": True} if surrogate == "fully normalized" else {"surrogate": surrogate}
     problem = HierarchyProblem(structure, X, np.searchsorted(TREE.leaves, y), **options)
-    planes = OneSlackCuttingPlane(tol=1e-4, max_passes=3000).solve(problem, 0.02)
+    planes = OneSlackCuttingPlane(tol=1e-3, max_passes=3000).solve(problem, 0.02)
     assert planes.certificate.certified
     steps = ["pairwise"] if problem.powers is None else ["exact", "pairwise", "fw"]
     for step in steps:
@@ -118,16 +118,16 @@ def test_shared_norm_against_a_smooth_minimiser():
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_sets_of_labels(hierarchy, relaxed):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 3))
+    X = rng.normal(size=(15, 2))
     Y = [[hierarchy.nodes[k] for k in rng.choice(hierarchy.leaves, size=rng.integers(1, 3), replace=False)] for _ in X]
-    model = HierarchicalSVM(hierarchy, multilabel=True, relaxed=relaxed, tol=1e-2).fit(X, Y)
+    model = HierarchicalSVM(hierarchy, multilabel=True, relaxed=relaxed, tol=5e-2).fit(X, Y)
     assert model.certified_
     assert model.certified_objective_ == ("relaxed" if relaxed and hierarchy is DAG else "exact")
     chosen = hierarchy.indicators(model.predict(X))
-    matrix = HierarchicalSVM(hierarchy, multilabel=True, relaxed=relaxed, tol=1e-2).fit(X, hierarchy.indicators(Y).astype(int))
+    matrix = HierarchicalSVM(hierarchy, multilabel=True, relaxed=relaxed, tol=5e-2).fit(X, hierarchy.indicators(Y).astype(int))
     np.testing.assert_array_equal(matrix.predict(X), chosen)
     assert matrix.score(X, hierarchy.indicators(Y)) == model.score(X, Y)
-    assert model.decision_function(X).shape == (30, len(hierarchy))
+    assert model.decision_function(X).shape == (15, len(hierarchy))
 
 
 def test_constrained_search_of_sets():

@@ -45,19 +45,23 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
     Parameters
     ----------
     hierarchy : Hierarchy, networkx.DiGraph, pairs (parent, child), array or mapping of parents, optional
-        See :meth:`maxmargin.hierarchies.Hierarchy.of`. By default that of y: one level below a root or, if y has a column for every
+        See :meth:`maxmargin.hierarchies.Hierarchy.of`. By default that of y: one level below a root or, if y has a column for
+        every
         level as in HiClass, the tree of these.
     C : float, default=1.0
         Weight of the hinges.
     norm : {"normalized", "flat", "path", "shared"}
-        The weights alpha. ``"flat"``: leaves only (and inner nodes that are labels); ``"path"``: 1 for every node, which makes deep labels
-        cheap; ``"normalized"``: they add up to 1 above every leaf; ``"shared"``: the same, but the best ones are learned (trees only).
+        The weights alpha. ``"flat"``: leaves only (and inner nodes that are labels); ``"path"``: 1 for every node, which makes
+        deep labels
+        cheap; ``"normalized"``: they add up to 1 above every leaf; ``"shared"``: the same, but the best ones are learned (trees
+        only).
     multilabel : bool, default=False
         Whether a sample has a set of labels: y is a list of lists of names, or a matrix of 0 and 1 with a column per node.
     labels : {"auto", "leaves", "all"}
         Which nodes may be answered: leaves and those that y has, leaves, or all but the root.
     loss : str, default="auto"
-        ``"zero_one"``, ``"hamming"`` over nodes, ``"sqrt_hamming"``, ``"normalized"``, ``"tree"`` (edges between labels); by default that of
+        ``"zero_one"``, ``"hamming"`` over nodes, ``"sqrt_hamming"``, ``"normalized"``, ``"tree"`` (edges between labels); by
+        default that of
         the norm. For sets ``"leaves"`` (by default), ``"hamming"`` or ``"weighted"``.
     surrogate : str or Surrogate, default="margin"
         Which hinge; see :mod:`maxmargin.surrogates`.
@@ -68,7 +72,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
     directional, relaxation, include_root, invariant
         As in :class:`maxmargin.hierarchies.NodeWeights` (``relaxation`` is its ``slack``).
     relaxed : bool, default=False
-        Sets in graphs that are no trees: train with the linear relaxation of the search, which may answer in fractions; predictions
+        Sets in graphs that are no trees: train with the linear relaxation of the search, which may answer in fractions;
+        predictions
         are sets.
     rounds : int, default=20
         Most rounds of learning the weights of the shared norm.
@@ -132,7 +137,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         "form_": str,
     }
 
-    # ---- data -------------------------------------------------------------------------------------------------------------------
+    # ---- data -----------------------------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -166,7 +171,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             self.alpha_[self.labels_] = 1.0
         if self.norm == "shared":
             if not self.hierarchy_.is_tree:
-                raise ValueError("norm='shared' is for trees; use norm='normalized' for a hierarchy in which nodes have several parents")
+                raise ValueError(
+                    "norm='shared' is for trees; use norm='normalized' for a hierarchy in which nodes have several parents"
+                )
             # A node without weight would never get any; the learned weights are free to go there.
             self.alpha_ = np.maximum(self.alpha_, 1e-3 * self.alpha_.max()) / (1 + 1e-3 * len(self.alpha_))
         self._width = X.shape[1] + bool(self.fit_intercept)
@@ -177,11 +184,10 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         return self._problem(inputs, truth, surrogate, weights)
 
     def _problem(self, X: Any, truth: Any, surrogate: Surrogate, weights: Floats | None) -> Problem:
-        self._data = X, truth, surrogate, weights
+        self._data: Any = X, truth, surrogate, weights
         if not self.multilabel:
             structure = HierarchyStructure(self.hierarchy_, X.shape[1], self.alpha_, self.labels_, self._loss())
-            problem = HierarchyProblem(structure, X, truth, surrogate, weights, self.fully_normalized)
-            return problem
+            return HierarchyProblem(structure, X, truth, surrogate, weights, self.fully_normalized)
         sets = HierarchySetStructure(self.hierarchy_, X.shape[1], self.alpha_, self._ends(), self._loss(), self.relaxed)
         if type(surrogate) is Margin:
             return HierarchySetProblem(sets, X, truth, weights)
@@ -247,7 +253,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
 
     def _read_sets(self, y: Any, n: int) -> NDArray[np.bool_]:
         if self.hierarchy is None:
-            raise ValueError("hierarchy is needed for sets of labels; pass one of the forms of maxmargin.hierarchies.Hierarchy.of")
+            raise ValueError(
+                "hierarchy is needed for sets of labels; pass one of the forms of maxmargin.hierarchies.Hierarchy.of"
+            )
         self.hierarchy_ = Hierarchy.of(self.hierarchy)
         if hasattr(y, "shape") and len(y.shape) == 2:
             self.form_, chosen = "matrix", self.hierarchy_.check_indicators(y)
@@ -260,7 +268,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         self.classes_ = self._names(self.labels_)
         return chosen
 
-    # ---- training ---------------------------------------------------------------------------------------------------------------
+    # ---- training -------------------------------------------------------------------------------------------------------------
 
     def _train(self, problem: Any) -> Floats:
         weights = self._share(problem) if self.norm == "shared" else super()._train(problem)
@@ -270,8 +278,10 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
     def _share(self, problem: Any) -> Floats:
         """Learn alpha and the weights by turns: the objective is convex in both, and never rises.
 
-        The dual point of any turn bounds the optimum over all alpha from below: with ``theta_n`` the features it adds up at node n,
-        the bound is its loss less ``1 / (2 lambda) max sum alpha_n |theta_n|^2``, the heaviest nodes none of which is above another.
+        The dual point of any turn bounds the optimum over all alpha from below: with ``theta_n`` the features it adds up at
+        node n,
+        the bound is its loss less ``1 / (2 lambda) max sum alpha_n |theta_n|^2``, the heaviest nodes none of which is above
+        another.
         """
         lam = 1.0 / (self.C * problem.n_blocks)
         X, truth, surrogate, counts = self._data
@@ -280,7 +290,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         best, best_alpha, upper, lower = np.zeros(problem.n_features), self.alpha_, np.inf, 0.0
         history, passes, proved = History(), 0.0, True
         for _ in range(self.rounds):
-            solver = self._solver(problem, None if self.solver != "auto" or self.multilabel else BCFW(steps="exact"))
+            # Block steps, also where few weights or sets would suggest cutting planes: they have the dual point that bounds need.
+            steps = BCFW(steps="pairwise") if self.multilabel else BCFW(steps="exact")
+            solver = self._solver(problem, steps if isinstance(self.solver, str) and self.solver == "auto" else None)
             # Half the gap for the weights, half for alpha.
             solver = dataclasses.replace(solver, tol=0.3 * solver.tol)
             if self.time_limit is not None:
@@ -292,7 +304,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             rows = solution.weights.reshape(len(self.alpha_), -1)
             U = np.sqrt(self.alpha_)[:, None] * rows
             # The hinges of these weights, with the best alpha for them.
-            value = solution.primal - 0.5 * lam * float(rows.ravel() @ rows.ravel()) + 0.5 * lam * tree_norm(self.hierarchy_, U) ** 2
+            value = (
+                solution.primal - 0.5 * lam * float(rows.ravel() @ rows.ravel()) + 0.5 * lam * tree_norm(self.hierarchy_, U) ** 2
+            )
             lower = max(lower, self._joint_bound(solution, lam))
             if value < upper:
                 upper, best, best_alpha = value, U, shared_weights(self.hierarchy_, np.linalg.norm(U, axis=1))
@@ -319,12 +333,15 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         return problem
 
     def _joint_bound(self, solution: Solution, lam: float) -> float:
-        engine = solution.state
-        if not hasattr(engine, "weights") or not hasattr(engine, "dual"):
+        # Block solvers keep their dual point; cutting planes do not show theirs, and zero is a bound too.
+        engine = getattr(solution.state, "engine", None)
+        if engine is None:
             return 0.0
         rows = engine.weights().reshape(len(self.alpha_), -1)
         squares = np.einsum("nj,nj->n", rows, rows)
-        return float(engine.dual + 0.5 * lam * squares.sum() - 0.5 * lam * heaviest_antichain(self.hierarchy_, squares / self.alpha_))
+        return float(
+            engine.dual + 0.5 * lam * squares.sum() - 0.5 * lam * heaviest_antichain(self.hierarchy_, squares / self.alpha_)
+        )
 
     def _keep(self, weights: Floats) -> None:
         rows = weights.reshape(len(self.hierarchy_), -1)
@@ -340,7 +357,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         if self.form_ not in ("names", "columns", "sets", "matrix"):
             raise ValueError(f"form_={self.form_!r} is unknown")
 
-    # ---- prediction -------------------------------------------------------------------------------------------------------------
+    # ---- prediction -----------------------------------------------------------------------------------------------------------
 
     def _node_scores(self, X: Any) -> Floats:
         check_is_fitted(self)
@@ -348,7 +365,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         return (np.asarray(X @ self.coef_.T) + self.intercept_) * np.sqrt(self.alpha_)
 
     def decision_function(self, X: Any) -> Floats:
-        """Scores of labels, shape (n, K), or (n,) for two labels, where positive means the second; for sets those of nodes, (n, M)."""
+        """Scores of labels, shape (n, K), or (n,) for two, where positive means the second; for sets those of nodes, (n, M)."""
         scores = self._node_scores(X)
         if self.multilabel:
             return scores
@@ -381,7 +398,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             truths = self.hierarchy_.check_indicators(y) if self.form_ == "matrix" else self.hierarchy_.indicators(y)
             own = np.asarray(found, dtype=bool) if self.form_ == "matrix" else self.hierarchy_.indicators(found)
             right = (truths == own).all(axis=1)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +92,7 @@ class Hierarchy:
         self.edges: Ints = numbered[np.lexsort((numbered[:, 1], numbered[:, 0]))]
         self._number = {name: k for k, name in enumerate(self.nodes)}
 
-    # ---- other forms ----------------------------------------------------------------------------------------------------------
+    # ---- other forms --------------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_graph(cls, graph: Any, root: Hashable | None = None) -> Hierarchy:
@@ -117,7 +118,9 @@ class Hierarchy:
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ValueError(f"parents has shape {array.shape} and dtype {array.dtype}, but must be one integer per node")
         if len(array) and (array.min() < -1 or array.max() >= len(array)):
-            raise ValueError(f"parents must lie between -1 (no parent) and {len(array) - 1}, but has {array.min()} to {array.max()}")
+            raise ValueError(
+                f"parents must lie between -1 (no parent) and {len(array) - 1}, but has {array.min()} to {array.max()}"
+            )
         return cls([(int(p), k) for k, p in enumerate(array) if p >= 0], range(len(array)), root)
 
     @classmethod
@@ -151,7 +154,7 @@ class Hierarchy:
             if not all(parts):
                 raise ValueError(f"path {path!r} has an empty part; write it without {separator!r} at its ends or twice in a row")
             steps = [root, *(separator.join(parts[: k + 1]) for k in range(len(parts)))]
-            edges += list(zip(steps, steps[1:], strict=False))
+            edges += list(pairwise(steps))
         return cls(dict.fromkeys(edges), [root, *dict.fromkeys(child for _, child in edges)])
 
     @classmethod
@@ -165,15 +168,15 @@ class Hierarchy:
             return cls.from_parents(source, root)
         if isinstance(source, str) or not isinstance(source, Iterable):
             raise TypeError(
-                f"hierarchy={source!r} is none of a Hierarchy, a networkx.DiGraph, pairs of (parent, child), an array of parents, "
-                "or a mapping of names to parents"
+                f"hierarchy={source!r} is none of a Hierarchy, a networkx.DiGraph, pairs of (parent, child), an array of "
+                "parents, or a mapping of names to parents"
             )
         listed = source if isinstance(source, np.ndarray) else list(source)
         if len(listed) and np.ndim(listed[0]) == 0 and not isinstance(listed[0], str):
             return cls.from_parents(np.asarray(listed), root)
         return cls(listed, None, root)
 
-    # ---- what it is -----------------------------------------------------------------------------------------------------------
+    # ---- what it is ---------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -258,7 +261,7 @@ class Hierarchy:
         row = self.ancestors[[self.number(name)]]
         return tuple(self.nodes[k] for k in np.sort(row.indices))
 
-    # ---- sets of labels ---------------------------------------------------------------------------------------------------------
+    # ---- sets of labels -----------------------------------------------------------------------------------------------------
 
     def indicators(self, labels: Sequence[Any]) -> NDArray[np.bool_]:
         """Sets of names as a matrix of shape (n, M), with everything above them.
@@ -282,7 +285,7 @@ class Hierarchy:
 
     def check_indicators(self, Y: Any, ends: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
         """A matrix of 0 and 1 of shape (n, M) in which nobody is without those above; and, if asked, ends where it may."""
-        matrix = np.asarray(Y.toarray() if sparse.issparse(Y) else Y)
+        matrix = np.asarray(Y.toarray() if hasattr(Y, "toarray") else Y)
         if matrix.ndim != 2 or matrix.shape[1] != len(self):
             raise ValueError(f"Y has shape {matrix.shape}, but the hierarchy has {len(self)} nodes, one column for each")
         if not np.isin(matrix, (0, 1)).all():
@@ -322,7 +325,7 @@ class Hierarchy:
         ends = chosen & ~self._has_child(chosen)
         return [tuple(self.nodes[n] for n in np.flatnonzero(row)) for row in ends]
 
-    # ---- duplicates ---------------------------------------------------------------------------------------------------------------
+    # ---- duplicates ---------------------------------------------------------------------------------------------------------
 
     def duplicates(self, labels: ArrayLike | None = None) -> Ints:
         """Groups of nodes that belong to the same labels, leaves by default, numbered by their first node; shape (M,)."""

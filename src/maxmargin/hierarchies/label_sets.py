@@ -100,7 +100,7 @@ class LabelSets:
             answers.append((value, chosen))
         return answers
 
-    def solve(self, scores: Floats, *, relaxed: bool = False, rows: Any = None, low: Any = None, high: Any = None) -> Program | Any | None:
+    def solve(self, scores: Floats, *, relaxed: bool = False, rows: Any = None, low: Any = None, high: Any = None) -> Any:
         """The best set by an integer program, or by its relaxation; with more constraints ``low <= rows z <= high`` if given.
 
         (6.22) of the source, corrected (E26): the largest value, "someone below" for inner nodes only, and the root is in, which
@@ -113,7 +113,12 @@ class LabelSets:
             constraints.append(LinearConstraint(np.atleast_2d(rows), low, high))
         least = np.zeros(m)
         least[0] = 1.0
-        found = milp(-np.asarray(scores, dtype=np.float64), integrality=np.full(m, 0 if relaxed else 1), bounds=Bounds(least, 1), constraints=constraints)
+        found = milp(
+            -np.asarray(scores, dtype=np.float64),
+            integrality=np.full(m, 0 if relaxed else 1),
+            bounds=Bounds(least, 1),
+            constraints=constraints,
+        )
         if found.x is None:
             return None
         z = np.clip(found.x, 0.0, 1.0) if relaxed else np.round(found.x)
@@ -126,7 +131,9 @@ class LabelSets:
         above, below = self.hierarchy.edges.T
         m, e = len(self.hierarchy), len(above)
         at = np.arange(e)
-        with_parents = sparse.csr_array((np.ones(e), (at, above)), shape=(e, m)) - sparse.csr_array((np.ones(e), (at, below)), shape=(e, m))
+        with_parents = sparse.csr_array((np.ones(e), (at, above)), shape=(e, m)) - sparse.csr_array(
+            (np.ones(e), (at, below)), shape=(e, m)
+        )
         inner = np.flatnonzero(~self.ends)
         below_of: Any = sparse.csr_array((np.ones(e), (above, below)), shape=(m, m)) - sparse.eye_array(m)
         matrix = sparse.vstack([with_parents, sparse.csr_array(below_of)[inner]], format="csr")
@@ -141,5 +148,7 @@ class LabelSets:
         for code in range(1 << len(free)):
             chosen = np.ones(len(self.hierarchy), dtype=bool)
             chosen[free] = (code >> np.arange(len(free))) & 1
-            if (chosen[above] | ~chosen[below]).all() and (~chosen | self.ends | np.isin(np.arange(len(chosen)), above[chosen[below]])).all():
+            if (chosen[above] | ~chosen[below]).all() and (
+                ~chosen | self.ends | np.isin(np.arange(len(chosen)), above[chosen[below]])
+            ).all():
                 yield chosen

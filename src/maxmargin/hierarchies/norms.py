@@ -1,4 +1,4 @@
-"""Norms of the weights of labels that share: how little it takes to write them as sums over a hierarchy's nodes, or over anything.
+"""Norms of weights of labels that share: how little it takes to write them as sums over a hierarchy's nodes, or anything.
 
 Node level, U of shape (M, p), and leaf level, ``Theta = B U`` of shape (L, p), are kept apart (E24).
 """
@@ -12,7 +12,7 @@ from maxmargin.hierarchies.hierarchy import Hierarchy
 
 
 def shared_weights(hierarchy: Hierarchy, norms: Floats, epsilon: float = 0.0) -> Floats:
-    """The ``alpha >= 0`` with ``B alpha <= 1`` of the least ``sum norms^2 / alpha``, on a tree: Algorithm 5, corrected (E27, E28).
+    """The ``alpha >= 0`` with ``B alpha <= 1`` of the least ``sum norms^2 / alpha`` on a tree: Algorithm 5 (E27, E28).
 
     Leaves take all that is left; an inner node takes ``a / (a + b)`` of its budget, with its own norm a and what its children's
     subtrees need, ``b = sqrt(sum s(c)^2)``; the root keeps its share.
@@ -68,7 +68,7 @@ def heaviest_antichain(hierarchy: Hierarchy, gains: Floats) -> float:
     return float(best[0])
 
 
-def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tuple[float, float]:
+def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-4, max_iter: int = 20_000) -> tuple[float, float]:
     """Upper and lower bound of the norm of leaf weights that are sums over a tree's nodes, ``min tree_norm(U), B U = Theta``.
 
     Alternates between the best U for alpha, ``diag(alpha) B' (B diag(alpha) B')^-1 Theta``, and the best alpha for U; the lower
@@ -101,7 +101,7 @@ def structured_shared_norm(hierarchy: Hierarchy, Theta: Floats, tol: float = 1e-
     return float(np.sqrt(upper)), float(np.sqrt(max(lower, 0.0)))
 
 
-def shared_norm(Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tuple[float, float]:
+def shared_norm(Theta: Floats, tol: float = 1e-4, max_iter: int = 20_000) -> tuple[float, float]:
     """Upper and lower bound of ``min |A|_(2 -> inf) |V|_F`` over all ``A V = Theta``, rows of which are labels.
 
     By its dual, the largest trace norm of ``diag(sqrt(d)) Theta`` over distributions d, which is concave in d.
@@ -117,10 +117,11 @@ def shared_norm(Theta: Floats, tol: float = 1e-6, max_iter: int = 20_000) -> tup
     d = np.full(len(Theta), 1.0 / len(Theta))
     upper, lower = np.inf, 0.0
     for _ in range(max_iter):
-        left, singular, right = np.linalg.svd(np.sqrt(d)[:, None] * Theta, full_matrices=False)
+        _, singular, right = np.linalg.svd(np.sqrt(d)[:, None] * Theta, full_matrices=False)
         kept = singular > 1e-12 * singular[0]
         value = float(singular.sum())
-        # Twice the derivative, theta_l (Theta' D Theta)^(-1/2) theta_l'; it is the value itself at the best d, where d is not zero.
+        # Twice the derivative, theta_l (Theta' D Theta)^(-1/2) theta_l'; it is the value itself at the best d, where d is not
+        # zero.
         slopes = ((Theta @ right[kept].T) ** 2 / singular[kept]).sum(axis=1)
         lower = max(lower, value)
         upper = min(upper, 0.5 * (value + float(slopes.max())))

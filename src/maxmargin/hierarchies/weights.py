@@ -73,7 +73,8 @@ class NodeWeights:
             alpha[hierarchy.leaves] = 1.0
         elif self.invariant:
             # Computing them where no duplicates are is the same as minimising sum |F|^(rho - 1) alpha^rho. (That they vanish as
-            # rho -> 1, as the source has it, is true in a degenerate sense only: the root takes all, and ratios of branches tend to 1/|F|.)
+            # rho -> 1, as the source has it, is true in a degenerate sense only: the root takes all, and ratios of branches
+            # tend to 1/|F|.)
             small, group, multiplicity = hierarchy.minimal_graph()
             if len(small) > 1:
                 alpha = self._plain(small)[group] / multiplicity
@@ -93,7 +94,8 @@ class NodeWeights:
         used = np.arange(len(hierarchy)) if self.include_root else np.arange(1, len(hierarchy))
         B: Any = hierarchy.membership()[:, used]
         sizes = np.asarray(B.sum(axis=1)).ravel()
-        # The largest possible smallest weight: a leaf takes what the others leave, so only the leaf with most ancestors limits it.
+        # The largest possible smallest weight: a leaf takes what the others leave, so only the leaf with most ancestors limits
+        # it.
         least = self.slack / sizes.max() if self.kind == "max_min" else 0.0
         power = 2.0 if self.kind == "max_min" else self.rho
         lower, upper = 1.0 - least * sizes, self.slack - least * sizes
@@ -142,7 +144,7 @@ def tree_weights(hierarchy: Hierarchy, rho: float = 2.0, *, include_root: bool =
 
 
 def _least_powers(B: Any, lower: Floats, upper: Floats, pairs: Any, least: float, power: float) -> Floats:
-    """The ``beta >= 0`` of the least ``sum (least + beta)^power`` with ``lower <= B beta <= upper`` and ``beta_a <= beta_b`` for pairs.
+    """The least ``sum (least + beta)^power``, ``beta >= 0``, ``lower <= B beta <= upper`` and ``beta_a <= beta_b`` for pairs.
 
     By an interior point method: all constraints become equalities ``G z = h`` with ``z = (beta, slacks) >= 0``.
     """
@@ -163,7 +165,12 @@ def _least_powers(B: Any, lower: Floats, upper: Floats, pairs: Any, least: float
         sides.append(np.zeros(len(pairs)))
     slack_counts = [count if sign else 0 for _, sign, count in parts]
     blocks = [
-        [matrix] + [sign * sparse.eye_array(count) if k == j else sparse.csr_array((count, size)) for j, size in enumerate(slack_counts) if size]
+        [matrix]
+        + [
+            sign * sparse.eye_array(count) if k == j else sparse.csr_array((count, size))
+            for j, size in enumerate(slack_counts)
+            if size
+        ]
         for k, (matrix, sign, count) in enumerate(parts)
     ]
     G: Any = sparse.csr_array(sparse.block_array(blocks, format="csr"))
@@ -193,22 +200,26 @@ def interior_point(G: Any, h: Floats, m: int, least: float, power: float, tol: f
         done = np.abs(stationary).max() <= 1e-9 * scale and np.abs(feasible).max() <= tol and mu <= tol * scale
         if done or mu <= 1e-30:
             break
-        # Not the normal equations: the root, above all leaves, would make them dense. The last block keeps weights that are too small
+        # Not the normal equations: the root, above all leaves, would make them dense. The last block keeps weights that are too
+        # small
         # to be seen beside others from making the matrix singular; that costs steps, no accuracy.
         diagonal = bend + u / z
         small = 1e-14 * (np.abs(G) @ (1.0 / diagonal))
         matrix = sparse.block_array([[sparse.diags_array(diagonal), -G.T], [G, sparse.diags_array(small)]], format="csc")
         system = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=1e-3, options={"SymmetricMode": True})
 
-        def direction(target: Floats) -> tuple[Floats, Floats, Floats]:
-            # bend dz - G'dy - du = -stationary;  G dz = feasible;  u dz + z du = target
-            found = system.solve(np.concatenate([-stationary + target / z, feasible]))
-            return found[:n], found[n:], (target - u * found[:n]) / z
-
-        dz, _, du = direction(-z * u)
+        dz, _, du = _direction(system, stationary, feasible, z, u, -z * u)
         ahead = float((z + longest(z, dz) * dz) @ (u + longest(u, du) * du)) / n
-        dz, dy, du = direction((ahead / mu) ** 3 * mu - z * u - dz * du)
+        dz, dy, du = _direction(system, stationary, feasible, z, u, (ahead / mu) ** 3 * mu - z * u - dz * du)
         # One length for all: slopes are not linear.
         step = min(longest(z, dz), longest(u, du))
         z, y, u = z + step * dz, y + step * dy, u + step * du
     return np.asarray(z)
+
+
+def _direction(
+    system: Any, stationary: Floats, feasible: Floats, z: Floats, u: Floats, target: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Newton's: ``bend dz - G'dy - du = -stationary``, ``G dz = feasible``, ``u dz + z du = target``."""
+    found = system.solve(np.concatenate([-stationary + target / z, feasible]))
+    return found[: len(z)], found[len(z) :], (target - u * found[: len(z)]) / z

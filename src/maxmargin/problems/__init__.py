@@ -22,9 +22,9 @@ from maxmargin.problems.weighted import WeightedProblem
 
 __all__ = [
     "Bags", "BinaryProblem", "ChainProblem", "DecodedProblem", "EnumeratedProblem", "GraphProblem", "HierarchyProblem",
-    "HierarchySetProblem", "HighOrderBinaryProblem",
-    "HighOrderRankingProblem", "JointLatentRankingProblem", "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem",
-    "LatentRankingProblem", "LatentStructuredProblem", "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem",
-    "ParseProblem", "RankingProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem",
-    "Treebank", "WeightedProblem", "decoder_signature", "make_problem", "native_signature", "supervised_share",
+    "HierarchySetProblem", "HighOrderBinaryProblem", "HighOrderRankingProblem", "JointLatentRankingProblem",
+    "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem", "LatentRankingProblem", "LatentStructuredProblem",
+    "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem", "ParseProblem", "RankingProblem",
+    "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "Treebank", "WeightedProblem",
+    "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip

@@ -128,7 +128,9 @@ class HierarchyProblem(ArrayProblem):
             part = chosen[first : first + _BATCH]
             for block, label, slope, loss in zip(part, *self._worst(part, weights), strict=True):
                 difference = self.structure.attributes[[self.y[block]]] - self.structure.attributes[[label]]
-                found.append(_sparse_cut(difference.toarray().ravel() * slope, row_of(self.X, block), loss).times(self._counts[block]))
+                found.append(
+                    _sparse_cut(difference.toarray().ravel() * slope, row_of(self.X, block), loss).times(self._counts[block])
+                )
         return found
 
     def mean_cut(self, weights: Floats) -> Cut:
@@ -140,7 +142,9 @@ class HierarchyProblem(ArrayProblem):
             counts = self._counts[part]
             rows: Any = self.structure.attributes[self.y[part]] - self.structure.attributes[labels]
             factors = rows.multiply((slopes * counts)[:, None]).tocsr()
-            psi += np.asarray((self.X[part].T @ factors.toarray()).T if not hasattr(self.X, "tocsr") else (factors.T @ self.X[part]).toarray())
+            psi += np.asarray(
+                (self.X[part].T @ factors.toarray()).T if not hasattr(self.X, "tocsr") else (factors.T @ self.X[part]).toarray()
+            )
             total += float(losses @ counts)
         return Cut(psi.ravel() / self.n_blocks, total / self.n_blocks)
 

@@ -159,7 +159,8 @@ class HierarchyStructure(Structure):
     def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[int]:
         """The k best labels, best first."""
         values = (a * self.scores(as_rows(x), weights) + b * self.losses(truth))[0]
-        return np.argsort(-values, kind="stable")[:k].tolist()
+        best: list[int] = np.argsort(-values, kind="stable")[:k].tolist()
+        return best
 
 
 class HierarchySetStructure(Structure):
@@ -265,12 +266,13 @@ class HierarchySetStructure(Structure):
         """
         scores, signs = self.node_scores(as_rows(x), weights)[0], self.per_node * (1.0 - 2.0 * np.asarray(truth))
         start, missed = 1.0 - float(scores @ truth), float(self.per_node @ truth)
-        rows, least, most = [], [], []
+        rows = []
         if np.isfinite(low):
-            rows.append(signs - low * scores), least.append(low * start - missed), most.append(np.inf)
+            rows.append((signs - low * scores, low * start - missed, np.inf))
         if np.isfinite(high):
-            rows.append(signs - high * scores), least.append(-np.inf), most.append(high * start - missed)
-        found = self.sets.solve(scores + lam * signs, rows=np.array(rows) if rows else None, low=least, high=most)
+            rows.append((signs - high * scores, -np.inf, high * start - missed))
+        matrix, least, most = zip(*rows, strict=True) if rows else (None, None, None)
+        found = self.sets.solve(scores + lam * signs, rows=None if matrix is None else np.array(matrix), low=least, high=most)
         return None if found is None else found.z > 0.5
 
     def all_outputs(self, x: Any) -> list[Any]:
