@@ -135,7 +135,7 @@ def searches(name: str, X: Any, Y: Any, n: int, C: float, exact: bool) -> list[l
                     known[k].append(found.incumbent.output)
             if exact:
                 sets = all_sets(structure.n_labels)
-                scores = structure.pairs.scores(sets, structure.unary(X[k : k + 1], weights)[0], structure.split(weights)[1])
+                scores = structure.pairs.listed_scores(structure.unary(X[k : k + 1], weights)[0], structure.split(weights)[1])
                 best.append(max(0.0, float(((1.0 + scores - oracle.own) * np.abs(sets - Y[k]).sum(axis=1)).max())))
     top = np.array(best) if exact else np.max(list(values.values()), axis=0)
     rows = []
@@ -237,15 +237,15 @@ def main() -> None:
         "the largest loss too. Milliseconds are processor time, with decoders called from Python. *Violated*: the set found is "
         f"worth more than the slack of the sets known before plus {EPSILON}. *Missed*: its value is below 0.999 of the best, "
         "which for yeast is that of all 16,384 sets, and for bibtex the best of the four. The multi-label RCV1 of the thesis is "
-        "not among the data at hand (its excerpt has two classes); bibtex with its most frequent labels stands in. There the cone "
-        "of angular search is an integer program (HiGHS), which is why so few samples were taken."
+        "not among the data at hand (its excerpt has two classes); bibtex with its most frequent labels stands in. There the "
+        "cone of angular search is an integer program (HiGHS), which is why so few samples were taken."
     )
     second = (
         "Means and standard errors over folds. C is one of 1e-4, 1e-3, 1e-2, 1e-1 (ten times that for logistic regression, whose "
         "loss is smaller), chosen for every model and fold by example F1 on a quarter of the training part. Features are "
         "standardised. All pairs of labels have scores for emotions and scene, those of a tree for yeast and bibtex. Training "
-        "stops at a relative gap of 1 %, after 300 passes or 10 seconds. Of bibtex the first 1,000 training documents with the 20 "
-        "most frequent labels were taken, in 3 folds."
+        "stops at a relative gap of 1 %, after 300 passes or 10 seconds. Of bibtex the first 1,000 training documents with the "
+        "20 most frequent labels were taken, in 3 folds."
     )
     columns = ["example F1", "micro F1", "macro F1", "Jaccard", "Hamming loss"]
     write_report(
