@@ -21,6 +21,7 @@ from maxmargin import (
     LatentRankingSVM,
     LatentStructuredSVM,
     MulticlassSVM,
+    MultilabelSVM,
     RankingSVM,
     SavedFileError,
     StructuredSVM,
@@ -83,6 +84,8 @@ def fitted_models():
     yield "strings", MulticlassSVM().fit(X, names[GRADES]), (X,), (X, names[GRADES])
     objects = names[GRADES].astype(object)
     yield "objects", MulticlassSVM(fit_intercept=False).fit(X, objects), (X,), (X, objects)
+    sets = np.column_stack([GRADES > 0, GRADES > 1, X[:, 0] > 0]).astype(int)
+    yield "sets", MultilabelSVM(pairwise=[[0, 1]], surrogate="slack").fit(X, sets), (X,), (X, sets)
     yield "chain", ChainSVM(C=10).fit(SEQUENCES, WORDS), (SEQUENCES,), (SEQUENCES, WORDS)
     bare = ChainSVM(fit_intercept=False, solver=BCFW(steps="pairwise", tol=1e-2)).fit(SEQUENCES, WORDS)
     yield "no intercept", bare, (SEQUENCES,), (SEQUENCES, WORDS)

@@ -192,7 +192,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         if type(surrogate) is Margin:
             return HierarchySetProblem(sets, X, truth, weights)
         rows: Any = [X[k] for k in range(X.shape[0])]
-        return weighted(StructuredProblem(sets, rows, list(truth), surrogate), weights)  # type: ignore[arg-type]
+        return weighted(StructuredProblem(sets, rows, list(truth), surrogate), weights)
 
     def _loss(self) -> str:
         return self.loss if self.loss != "auto" else "leaves" if self.multilabel else _LOSS[self.norm]

@@ -84,7 +84,7 @@ class LabelPairs:
 
     def __getstate__(self) -> dict[str, object]:
         # Graphs belong to the process.
-        return {name: value for name, value in vars(self).items() if name not in ("_cutter", "_doubled")}
+        return {name: value for name, value in vars(self).items() if name not in ("_cutter", "_doubled", "_listed_pairs")}
 
     @cached_property
     def _cutter(self) -> _core.GraphCut:
@@ -102,6 +102,15 @@ class LabelPairs:
         own = np.asarray(labels, dtype=np.float64)
         j, k = self.pairs.T
         return np.asarray((own * unary).sum(axis=-1) + (own[..., j] * own[..., k] * pairs).sum(axis=-1))
+
+    @cached_property
+    def _listed_pairs(self) -> Floats:
+        sets = all_sets(self.n_labels)
+        return sets[:, self.pairs[:, 0]] * sets[:, self.pairs[:, 1]]
+
+    def listed_scores(self, unary: Floats, pairs: Floats) -> Floats:
+        """Of all sets, in the order of `all_sets`, shape (2^L,)."""
+        return np.asarray(all_sets(self.n_labels) @ unary + self._listed_pairs @ pairs)
 
     def best(self, unary: ArrayLike, pairs: ArrayLike, relaxed_only: bool = False) -> BestSets:
         """The best set of every sample; of equally good ones that which the search comes to, without labels of no use.
@@ -217,8 +226,7 @@ class LabelPairs:
         return labels
 
     def _enumerated(self, unary: Floats, pairs: Floats) -> Sets:
-        sets = all_sets(self.n_labels)
-        both = sets[:, self.pairs[:, 0]] * sets[:, self.pairs[:, 1]]
+        sets, both = all_sets(self.n_labels), self._listed_pairs
         best = [
             np.argmax(unary[at : at + _CHUNK] @ sets.T + pairs[at : at + _CHUNK] @ both.T, axis=1)
             for at in range(0, len(unary), _CHUNK)

@@ -103,7 +103,7 @@ class SurrogateTreeProblem(TreeProblem):
         pairs = np.zeros(K * K)
         for own, sign in ((truth, 1.0), (labels, -1.0)):
             pairs += sign * np.bincount(own[parents] * K + own[children], weights=scale[children], minlength=K * K)
-        emission = nodes.T @ self.X[rows]
+        emission: Any = nodes.T @ self.X[rows]
         ends = [np.asarray(nodes[flags[rows]].sum(axis=0)).ravel() for flags in (self.forests.is_root, self.forests.is_leaf)]
         dense = emission.toarray() if sparse.issparse(emission) else np.asarray(emission)
         return np.concatenate([dense.ravel(), *ends, pairs])

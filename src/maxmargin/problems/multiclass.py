@@ -57,10 +57,10 @@ class MulticlassProblem(ArrayProblem):
         self.n_blocks = len(y)
         self.n_features = n_classes * X.shape[1]
 
-    def _contents(self) -> tuple[Any, ...]:
+    def _contents(self) -> tuple[Any, ...] | None:
         return self.X, self.y, self.costs, self.sample_weight
 
-    def _compiled(self) -> _core.BlockData:
+    def _compiled(self) -> _core.BlockData | None:
         labels = self.y.astype(np.int32)
         return _core.ClassData(compiled_features(self.X), labels, self.costs, self.n_classes, self.sample_weight)
 

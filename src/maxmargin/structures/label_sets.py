@@ -24,7 +24,7 @@ from maxmargin.structures.rows import as_rows, check_rows, is_sparse, stack
 LabelSet = NDArray[np.int8]
 
 # Up to so many labels all sets are listed where a search wants that.
-MOST_LISTED = 16
+MOST_LISTED = 14
 
 
 class LabelSetStructure(Structure):
@@ -152,7 +152,7 @@ class LabelSetStructure(Structure):
         unary, pairs = self.unary(as_rows(x), weights, truths, a, b)[0], a * self.split(weights)[1]
         if self.n_labels <= MOST_LISTED and k > self.n_labels:
             sets = all_sets(self.n_labels)
-            order = np.argsort(-self.pairs.scores(sets, unary, pairs), kind="stable")[:k]
+            order = np.argsort(-self.pairs.listed_scores(unary, pairs), kind="stable")[:k]
             return list(sets[order].astype(np.int8))
         return [labels for labels, _ in self.pairs.k_best(unary, pairs, k)]
 
@@ -173,7 +173,7 @@ class LabelSetStructure(Structure):
         size, base = float(np.sum(truth)), float(self.pairs.scores(np.asarray(truth), own, pairs))
         if self.n_labels <= MOST_LISTED:
             sets = all_sets(self.n_labels)
-            error, wrong = 1.0 + self.pairs.scores(sets, own, pairs) - base, size + sets @ turns
+            error, wrong = 1.0 + self.pairs.listed_scores(own, pairs) - base, size + sets @ turns
             with np.errstate(divide="ignore", invalid="ignore"):
                 slope = wrong / error
             inside = (error > 0) & (wrong > 0) & (slope >= low) & (slope < high)
