@@ -105,7 +105,7 @@ class SurrogateTreeProblem(TreeProblem):
             pairs += sign * np.bincount(own[parents] * K + own[children], weights=scale[children], minlength=K * K)
         emission: Any = nodes.T @ self.X[rows]
         ends = [np.asarray(nodes[flags[rows]].sum(axis=0)).ravel() for flags in (self.forests.is_root, self.forests.is_leaf)]
-        dense = emission.toarray() if sparse.issparse(emission) else np.asarray(emission)
+        dense = emission.toarray() if hasattr(emission, "toarray") else np.asarray(emission)
         return np.concatenate([dense.ravel(), *ends, pairs])
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
