@@ -98,7 +98,7 @@ def synthetic(seeds: int, n_train: int, limit: int) -> list[str]:
             print(make.__name__, seed, {name: round(found[-1], 1) for name, found in results.items()}, flush=True)
         rows = [
             [name, f"{np.mean(found):.1f}", f"{np.std(found, ddof=1) / np.sqrt(len(found)):.1f}",
-             f"{np.mean(np.subtract(found, results['flat'])):+.1f}"]
+             f"{np.mean(np.subtract(found, results['flat'])):+.1f}", f"{gaps[name]:.1f}"]
             for name, found in results.items()
         ]  # fmt: skip
         text = f"{n_train} training and 3000 test samples, {seeds} seeds, accuracy in percent."
