@@ -236,8 +236,8 @@ def main() -> None:
         "the largest loss too. Milliseconds are processor time, with decoders called from Python. *Violated*: the set found is "
         f"worth more than the slack of the sets known before plus {EPSILON}. *Missed*: its value is below 0.999 of the best, "
         "that of all 16,384 sets. The cone of angular search is answered by listing all sets too, which is what its time is. The "
-        "multi-label RCV1 of the thesis is not among the data at hand (its excerpt has two classes); bibtex with its most frequent "
-        "labels stands in."
+        "multi-label RCV1 of the thesis is not among the data at hand (its excerpt has two classes); bibtex with its most "
+        "frequent labels stands in."
     )
     second = (
         "Means and standard errors over folds. C is one of 1e-4, 1e-3, 1e-2, 1e-1 (ten times that for logistic regression, whose "
