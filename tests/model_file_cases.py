@@ -22,6 +22,7 @@ from maxmargin import (
     LatentStructuredSVM,
     MulticlassSVM,
     MultilabelSVM,
+    ParserSVM,
     RankingSVM,
     SavedFileError,
     StructuredSVM,
@@ -86,6 +87,10 @@ def fitted_models():
     yield "objects", MulticlassSVM(fit_intercept=False).fit(X, objects), (X,), (X, objects)
     sets = np.column_stack([GRADES > 0, GRADES > 1, X[:, 0] > 0]).astype(int)
     yield "sets", MultilabelSVM(pairwise=[[0, 1]], surrogate="slack").fit(X, sets), (X,), (X, sets)
+    sentences = [(["I", "ran", "home"], ["PRON", "VERB", "ADV"]), (["dogs", "bark"], ["NOUN", "VERB"])]
+    for name, hash_bits in (("parser", None), ("hashed parser", 10)):
+        trees = [[2, 0, 2], [2, 0]]
+        yield name, ParserSVM(C=0.1, labelled=False, hash_bits=hash_bits).fit(sentences, trees), (sentences,), (sentences, trees)
     yield "chain", ChainSVM(C=10).fit(SEQUENCES, WORDS), (SEQUENCES,), (SEQUENCES, WORDS)
     bare = ChainSVM(fit_intercept=False, solver=BCFW(steps="pairwise", tol=1e-2)).fit(SEQUENCES, WORDS)
     yield "no intercept", bare, (SEQUENCES,), (SEQUENCES, WORDS)
