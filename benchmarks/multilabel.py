@@ -250,7 +250,14 @@ def main() -> None:
         "loss is smaller), chosen for every model and fold by example F1 on a quarter of the training part. Features are "
         "standardised. All pairs of labels have scores for emotions and scene, those of a tree for yeast and bibtex. Training "
         "stops at a relative gap of 1 %, after 300 passes or 3 seconds, so that the largest C is often not trained to the end. "
-        "Scene and yeast are random subsets, of bibtex the first 600 training documents with the 20 most frequent labels."
+        "Scene and yeast are random subsets, of bibtex the first 600 training documents with the 20 most frequent labels are "
+        "taken.\n\n"
+        "Of these bibtex documents 42 % have none of the labels, and an empty set that is right counts as an F1 of one. "
+        "On one fold logistic regression predicts empty sets for 77 to 88 % of the documents, the others at their best "
+        "C for 34 to 40 %; of documents that have labels its example F1 is 0.32 at best, theirs 0.51 to 0.54. Its best "
+        "C there is the largest of the grid, so that it may be undertuned. With five folds, one smaller C and ten "
+        "seconds, emotions gave 0.622 for margin and 0.643 for slack, the other way round than here: differences of a "
+        "standard error or two mean nothing."
     )
     columns = ["example F1", "micro F1", "macro F1", "Jaccard", "Hamming loss"]
     write_report(

@@ -73,6 +73,11 @@ class MultilabelProblem(ArrayProblem):
         kind = RelaxedLabelSets if relaxed else LabelSetStructure
         self.structure: LabelSetStructure = kind(self.Y.shape[1], X.shape[1], pairs, attractive)
         self.surrogate = make_surrogate(surrogate)
+        if self.surrogate.search not in ("auto", "hull"):
+            raise ValueError(
+                f"search={self.surrogate.search!r} is not for label sets, which are searched all at once by the convex hull; use "
+                "'auto', 'hull', or StructuredSVM(LabelSetStructure(...))"
+            )
         self.sample_weight = check_weights(sample_weight, len(self.Y))
         self._counts = np.ones(len(self.Y)) if self.sample_weight is None else self.sample_weight
         self.n_blocks, self.n_features = len(self.Y), self.structure.n_weights
