@@ -40,7 +40,7 @@ class Spreads:
     nodes : array of shape (N,)
     edges : array of shape (E,)
     cliques : array of shape (K,)
-        Of these the largest cost: they start from 0 or near it.
+        Of these from the least cost, or 0, to the largest, or 0.
     around : array of shape (N,)
         Sum over the edges and cliques of a node.
     """
@@ -102,10 +102,12 @@ class Spreads:
 
 
 def _largest(some: Cliques, n_labels: int) -> Floats:
-    most = np.abs(some.cost.of(np.ones((len(some), n_labels), dtype=bool)))
+    high = np.asarray(some.cost.of(np.ones((len(some), n_labels), dtype=bool)), dtype=np.float64)
+    low = high
     if isinstance(some.cost, PnPotts) and some.cost.uniform is not None:
-        most = np.maximum(most, np.abs(some.cost.uniform).max(axis=-1))
-    return np.asarray(some.weights * most)
+        # These may be rewards.
+        high, low = np.maximum(high, some.cost.uniform.max(axis=-1)), np.minimum(low, some.cost.uniform.min(axis=-1))
+    return np.asarray(some.weights * (np.maximum(high, 0.0) - np.minimum(low, 0.0)))
 
 
 def without_offset(energy: Energy, spreads: Spreads) -> tuple[Energy, float, bool]:
