@@ -40,7 +40,7 @@ EPSILON = 0.01
 def yeast() -> tuple[Any, Any]:
     """1,500 + 917 genes, 14 labels."""
     parts = [load_multilabel_svmlight(find("multilabel_yeast", f"yeast_{kind}.svm.gz")) for kind in ("train", "test")]
-    return tuple(np.vstack([getattr(part, name).toarray() for part in parts]) for name in ("X", "Y"))  # type: ignore[return-value]
+    return np.vstack([part.X.toarray() for part in parts]), np.vstack([part.Y.toarray() for part in parts])
 
 
 def scene() -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ chosen on the first half of the development sentences, scores are those of the o
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from pathlib import Path
@@ -15,17 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.datasets import find
 from benchmarks.timing import best_times, markdown, write_report
 from maxmargin import ParserSVM, _core
 from maxmargin.data import read_conllu
 from maxmargin.solvers import ConvergenceWarning
 
-FOLDER = Path(os.environ.get("MAXMARGIN_DATA", "/work/shared/data")) / "ud_english_ewt"
-
 
 def treebank(split: str) -> Any:
     """Sentences of a split."""
-    return read_conllu(FOLDER / f"en_ewt-ud-{split}.conllu.gz")
+    return read_conllu(find("ud_english_ewt", f"en_ewt-ud-{split}.conllu.gz"))
 
 
 def cost_of_a_pass(train: Any) -> list[list[str]]:

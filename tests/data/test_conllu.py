@@ -84,7 +84,7 @@ def test_broken_files(rows, message):
 
 
 def test_ud_english():
-    folder = Path(os.environ.get("MAXMARGIN_DATA", "/work/shared/data")) / "ud_english_ewt"
+    folder = Path(os.environ.get("MAXMARGIN_DATA", Path(__file__).parents[3] / "shared" / "data")) / "ud_english_ewt"
     if not folder.exists():
         pytest.skip("UD English EWT is not here; set MAXMARGIN_DATA to the folder with ud_english_ewt")
     sentences = read_conllu(folder / "en_ewt-ud-dev.conllu.gz")

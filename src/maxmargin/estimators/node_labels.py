@@ -53,4 +53,5 @@ def mean_accuracy(found: Sequence[NDArray[Any]], y: Sequence[ArrayLike]) -> floa
 def _sequence(y: Any) -> Sequence[Any]:
     if not hasattr(y, "__len__") or not hasattr(y, "__getitem__") or isinstance(y, str):
         raise TypeError(f"y must be a list with an array of labels for every sample, but is {y!r}")
-    return y  # type: ignore[no-any-return]
+    labels: Sequence[Any] = y
+    return labels

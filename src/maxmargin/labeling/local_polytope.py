@@ -134,7 +134,8 @@ class _Search:
     def _solve(self, nodes: Booleans, pairs: Booleans, price: float | None) -> None:
         program = _Program(self.edges, self.left, nodes, pairs, price)
         # The stubs know no sparse matrices.
-        answer: Any = linprog(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=_OPTIONS)  # type: ignore[call-overload]
+        solve: Any = linprog
+        answer = solve(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=_OPTIONS)
         if answer.status != 0:
             return
         point = program.marginals(answer.x).repaired(self.edges)

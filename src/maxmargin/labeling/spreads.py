@@ -146,9 +146,9 @@ def offset_free(method: Method) -> Method:
         def shifted(value: float, bound: float | None) -> object:
             return callback(value + offset, None if bound is None else bound + offset)
 
-        found = method(plain, *args, callback=None if callback is None else shifted, **options)
+        found: Any = method(plain, *args, callback=None if callback is None else shifted, **options)
         value = energy.energy(found.labels)
-        moved = {
+        moved: dict[str, Any] = {
             "energy": value,
             "gap": found.gap,
             "lower_bound": None if found.gap is None else value - found.gap,
@@ -159,8 +159,9 @@ def offset_free(method: Method) -> Method:
         }
         if hasattr(found, "energies"):
             moved["energies"] = [one + offset for one in found.energies]
-            moved["unrefined"] = found.unrefined + offset  # type: ignore[attr-defined]
-        return replace(found, **moved)  # type: ignore[arg-type]
+            moved["unrefined"] = found.unrefined + offset
+        shown: Labeling = replace(found, **moved)
+        return shown
 
     return cast(Method, run)
 

@@ -62,7 +62,8 @@ class ListwiseLoss(torch.nn.Module):
         skipped = lists.skipped()
         self.n_skipped = int(np.count_nonzero(skipped))
         value, gradient = self._solve(lists)
-        each: torch.Tensor = _Known.apply(scores, lists.per_query(value), lists.per_document(gradient))  # type: ignore[no-untyped-call]
+        attach: Any = _Known.apply
+        each: torch.Tensor = attach(scores, lists.per_query(value), lists.per_document(gradient))
         if self.reduction == "none":
             return each
         # Skipped queries are zero, so the mean over the others has no NaN even if all are skipped.

@@ -68,7 +68,9 @@ class TreeLoss(torch.nn.Module):
         gradient = np.zeros(len(flat))
         at, values = entries(cut.psi)
         gradient[at] = -values
-        return _Attached.apply(table, cut.hinge(flat), torch.as_tensor(gradient.reshape(table.shape)))  # type: ignore[no-any-return, no-untyped-call]
+        attach: Any = _Attached.apply
+        value: torch.Tensor = attach(table, cut.hinge(flat), torch.as_tensor(gradient.reshape(table.shape)))
+        return value
 
     def _cut(self, n_nodes: int, heads: Any, flat: Any) -> Cut:
         """Every arc has a feature of its own, so that weights are scores."""

@@ -129,6 +129,3 @@ class SurrogateTreeProblem(TreeProblem):
         psi = self._scaled_difference(slice(None), (forests.child, forests.above), labels, scale)
         return Cut(psi / self.n_blocks, float(np.mean(b)), float(np.mean(bound)))
 
-    def diameter(self) -> float:
-        """Of no use: there are no expectations over labelings under this surrogate."""
-        raise NotImplementedError("partial linearization needs margin rescaling")
