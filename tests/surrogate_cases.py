@@ -8,7 +8,6 @@ from math import isqrt
 import numpy as np
 
 from maxmargin.surrogates import PointOracle
-from maxmargin.surrogates.geometry import best_between
 
 
 def generated(kind, rng, n):
@@ -39,13 +38,23 @@ KINDS = ("gaussian", "integer", "arc", "hyperbola", "grid", "collinear", "separa
 
 
 def hull_optimum(surrogate, oracle: PointOracle) -> float:
-    """psi over the convex hull: the best on any segment between two points, by brute force."""
-    points = oracle.points
-    h, g, share = np.array([p.h for p in points]), np.array([p.g for p in points]), np.linspace(0, 1, 41)[:, None, None]
-    values = surrogate.value(share * h[:, None] + (1 - share) * h, share * g[:, None] + (1 - share) * g).max(axis=0)
-    # The best few segments of a coarse look, looked at closely.
-    pairs = np.argsort(-values, axis=None)[:8]
-    return max(best_between(surrogate, points[k // len(points)], points[k % len(points)])[1] for k in pairs)
+    """psi over the convex hull: the best on any segment between two points, by brute force.
+
+    On every segment the surroundings of the best of a few places are looked at again and again: a peak may be next to an end
+    that many segments share, so no segment is left out.
+    """
+    first, second = np.triu_indices(len(oracle.points))
+    h, g = np.array([p.h for p in oracle.points]), np.array([p.g for p in oracle.points])
+    low, high = np.zeros(len(first)), np.ones(len(first))
+    best = np.full(len(first), -np.inf)
+    for _ in range(14):
+        share = low + (high - low) * np.linspace(0, 1, 9)[:, None]
+        values = surrogate.value(share * h[first] + (1 - share) * h[second], share * g[first] + (1 - share) * g[second])
+        top = np.argmax(values, axis=0)
+        best = np.maximum(best, values[top, np.arange(len(first))])
+        step = (high - low) / 8
+        low, high = low + step * np.maximum(top - 1, 0), low + step * np.minimum(top + 1, 8)
+    return float(best.max())
 
 
 def best_point(surrogate, oracle: PointOracle) -> float:
