@@ -85,8 +85,8 @@ class Spreads:
     def limited(self, energy: Energy) -> Energy:
         """The energy with labels that are in no best labeling made cheaper, but not so cheap that they are in one.
 
-        That changes nothing but how much is lost by rounding beside their costs. Around a node there may be so little that a label
-        dearer by twice that would not be told from the cheapest one: then it is dearer by what is usual around nodes.
+        That changes nothing but how much is lost by rounding beside their costs. Around a node there may be so little that a
+        label dearer by twice that would not be told from the cheapest one: then it is dearer by what is usual around nodes.
         """
         most = energy.unary.min(axis=1) + 2 * np.maximum(self.around, self.scale / energy.n_nodes)
         dear = (self.scale > 0) & np.isfinite(energy.unary) & (energy.unary > most[:, None])
