@@ -64,6 +64,23 @@ def test_reference_values():
     assert metrics.reciprocal_rank([0, 0], [1, 2]) == 0
 
 
+def test_average_precision_of_turned_and_of_stretched_rankings():
+    """The worst ranking is not worth nothing; only the order of scores counts."""
+    for n_pos, n_neg in ((3, 5), (1, 1), (4, 40), (7, 2)):
+        relevant = np.arange(n_pos + n_neg) < n_pos
+        worst = np.mean([m / (n_neg + m) for m in range(1, n_pos + 1)])
+        assert metrics.average_precision(relevant, np.where(relevant, -1.0, 1.0)) == pytest.approx(worst, rel=1e-14)
+        # Equal scores are taken for the worst order.
+        assert metrics.average_precision(relevant, np.zeros(len(relevant))) == pytest.approx(worst, rel=1e-14)
+        assert metrics.average_precision(relevant, np.where(relevant, 1.0, -1.0)) == 1
+    assert metrics.average_precision([1, 1, 1, 0, 0, 0, 0, 0], np.arange(8)) == pytest.approx(0.2758, abs=5e-5)
+    rng = np.random.default_rng(1)
+    y, scores = rng.random(300) < 0.1, rng.normal(size=300).round(1)
+    value = metrics.average_precision(y, scores)
+    for stretched in (np.exp(scores), scores**3, 1e-9 * scores - 5, np.searchsorted(np.unique(scores), scores)):
+        assert metrics.average_precision(y, stretched) == value
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="relevance has shape"):
         metrics.average_precision([1, 0], [1.0, 2.0, 3.0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxmargin import GraphSVM, GridSVM, MulticlassSVM
+from maxmargin import GraphSVM, GridSVM, LatentGridSVM, MulticlassSVM
 from maxmargin.solvers import ConvergenceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::maxmargin.solvers.ConvergenceWarning")
@@ -74,6 +74,9 @@ def test_class_weights_of_strings_and_balanced():
         ({"connectivity": 6}, [np.ones((2, 2, 1))], [np.eye(2, dtype=int)], "connectivity=6 must be 4 or 8"),
         ({"edge_features": "none"}, [np.ones((2, 2, 1))], [np.eye(2, dtype=int)], "edge_features='none' is unknown"),
         ({"pairwise": "any"}, [np.ones((2, 2, 1))], [np.eye(2, dtype=int)], "pairwise='any' is unknown"),
+        ({"class_weight": "even"}, [np.ones((2, 2, 1))], [np.eye(2, dtype=int)], "class_weight='even' is unknown"),
+        ({"class_weight": {0: 1, 1: -2}}, [np.ones((2, 2, 1))], [np.eye(2, dtype=int)], r"class_weight\[1\] = -2 must be"),
+        ({"class_weight": {"b": np.nan}}, [np.ones((1, 2, 1))], [np.array([["a", "b"]])], r"class_weight\['b'\] = nan must be"),
         ({}, [np.ones((2, 2))], [np.eye(2, dtype=int)], "image 0 must have shape"),
         ({}, [np.ones((2, 2, 1))], [np.zeros((2, 3), int)], "image 0 has shape"),
         ({}, [np.ones((2, 2, 1))], [np.full((2, 2), np.nan)], "y contains NaN"),
@@ -85,6 +88,8 @@ def test_class_weights_of_strings_and_balanced():
 def test_bad_input(parameters, X, y, match):
     with pytest.raises(ValueError, match=match):
         GridSVM(**parameters).fit(X, y)
+    with pytest.raises(ValueError, match=match):
+        LatentGridSVM(**{"n_states": 1} | parameters).fit(X, y)
 
 
 def test_budget_is_told():

@@ -238,6 +238,27 @@ def test_reference_values_of_the_losses():
     assert losses.NDCG().value(above, 4) == pytest.approx(0.056134, abs=1e-6)
 
 
+@settings(max_examples=60, deadline=None)
+@given(data=st.one_of(lists(30, tied), lists(30, smooth)))
+def test_identities_of_interleavings(data):
+    """AP and the sums of inverted pairs come from where negatives stand among the positives alone."""
+    scores, relevant = data
+    found = mm.most_violating_ranking(scores, relevant, "ap")
+    n_pos, n_neg = int(relevant.sum()), int((~relevant).sum())
+    places = np.sort(found.interleaving[~relevant])  # a negative stands directly above the positive of this rank
+    above = np.searchsorted(places, np.arange(1, n_pos + 1), side="right")
+    rank = np.arange(1, n_pos + 1)
+    assert 1 - found.loss == pytest.approx(np.mean(rank / (rank + above)), abs=1e-12)
+    np.testing.assert_array_equal(np.sort(found.interleaving[relevant] - 1), above)
+    # Written out: the matrix of pairs, whose sums over rows and columns count twice what is inverted.
+    pairs = np.where(places[None, :] <= rank[:, None], -1, 1)
+    np.testing.assert_array_equal(n_neg - pairs.sum(axis=1), 2 * above)
+    np.testing.assert_array_equal(n_pos - pairs.sum(axis=0), 2 * (n_pos + 1 - places))
+    np.testing.assert_allclose(
+        np.sort(found.gradient[relevant]), np.sort(-2 * above / (n_pos * n_neg)), rtol=1e-12, atol=0
+    )
+
+
 def test_float32_stride_byte_order_and_caller_arrays():
     rng = np.random.default_rng(3)
     both = rng.normal(size=(5000, 2))

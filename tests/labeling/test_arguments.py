@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 
 from maxmargin.inference import minimum_cut
-from maxmargin.labeling import HST, Cliques, Diameter, Energy, PnPotts, UAIError, minimize, read_uai, shortest_paths
+from maxmargin.labeling import (
+    HST,
+    Cliques,
+    Diameter,
+    Energy,
+    FunctionDiversity,
+    Metric,
+    PnPotts,
+    UAIError,
+    linkage_tree,
+    minimize,
+    read_uai,
+    shortest_paths,
+)
 
 CHAIN = Energy([[0, 2, 1], [1, 1, 0], [3, 0, 1]], edges=[(0, 1), (1, 2)], pairwise="potts")
 TWO = Energy([[0, 2], [1, 1], [3, 0]], edges=[(0, 1), (1, 2)], pairwise="potts")
@@ -66,6 +79,46 @@ def test_common_options_are_checked_everywhere(method):
     ):
         with pytest.raises(ValueError, match=message):
             minimize(TWO, method, **options)
+
+
+def test_grids_and_lists_of_cliques_name_the_place():
+    costs = np.zeros((3, 4, 2))
+    costs[1, 2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"unary\[1, 2, 1\] = nan is no cost; use numbers, or inf to forbid a label"):
+        Energy.grid(costs, "potts")
+    costs[1, 2] = np.inf
+    with pytest.raises(ValueError, match=r"unary\[1, 2\] forbids every label of the pixel; leave at least one finite"):
+        Energy.grid(costs, "potts")
+    weights = np.ones((2, 3, 4))
+    weights[0, :, -1], weights[1, 1, 3] = np.nan, np.inf  # those of steps that leave the grid are not read
+    with pytest.raises(ValueError, match=r"weights\[1, 1, 3\] = inf must be finite; 0 leaves the edge out"):
+        Energy.grid(np.zeros((3, 4, 2)), "potts", weights=weights)
+    with pytest.raises(ValueError, match=r"pairwise\[0, 1\] = nan must be finite"):
+        Energy.grid(np.zeros((3, 4, 2)), [[0, np.nan], [1, 0]])
+    some = [Cliques([[0, 1]], PnPotts()), Cliques([[0, 2], [0, 9]], PnPotts())]
+    with pytest.raises(ValueError, match=r"cliques\[1\]: members\[1\] has node 9; nodes are numbered 0 to 2"):
+        Energy(np.zeros((3, 2)), cliques=some)
+
+
+def test_what_is_refused_has_a_remedy():
+    steep = Metric("quadratic")
+    with pytest.raises(ValueError, match="shortest_paths, or pass validate=False and choose the method 'cooccurrence'"):
+        Energy(np.zeros((3, 3)), cliques=Cliques([[0, 1, 2]], Diameter(steep)))
+    with pytest.raises(ValueError, match="shortest_paths, or pass validate=False and choose the method 'cooccurrence'"):
+        Diameter(steep.table(3))
+    # Both of what is said helps.
+    a, b = np.triu_indices(3, 1)
+    Diameter(shortest_paths(3, np.stack([a, b], axis=1), steep.table(3)[a, b]))
+    doubtful = Energy(np.eye(3), cliques=Cliques([[0, 1, 2]], Diameter(steep, validate=False)))
+    assert minimize(doubtful, "cooccurrence").energy == minimize(doubtful, "exhaustive").energy
+    with pytest.raises(ValueError, match="lengths of shortest_paths are one"):
+        linkage_tree(steep.table(3))
+    with pytest.raises(ValueError, match=r"weights\[1\] = -1 of a clique must be .*; 0 leaves the clique out"):
+        Cliques([[0, 1], [1, 2]], PnPotts(), [1, -1])
+    with pytest.raises(ValueError, match=r"is no diversity.*Cardinality, Diameter, L1 and TreeLength are some"):
+        Energy(np.zeros((3, 3)), cliques=Cliques([[0, 1]], FunctionDiversity(lambda labels: (len(labels) - 1) ** 3)))
+    with pytest.raises(TypeError, match=r"labels must be integers, but has dtype float64; pass labels.astype\(int\)"):
+        Energy(np.zeros((2, 2))).energy([0.0, 1.0])
 
 
 def test_options_of_methods_are_named():

@@ -107,6 +107,22 @@ def test_one_huge_cost_does_not_blur_the_others():
     assert found.certified
 
 
+@pytest.mark.parametrize("low", [0.0, 14.0])
+@pytest.mark.parametrize("faint", [1e-18, 1e-40, 1e-300])
+def test_nodes_with_next_to_nothing_around_them(low, faint):
+    """Pixels of a strong contrast to all neighbours: their cheapest labels are not to be taken for ties."""
+    rng = np.random.default_rng(0)
+    unary = 10 * rng.random((8, 9, 2))
+    unary[3, 4], unary[6, 2] = [low + 5, low], [low, low + 7]
+    weights = rng.random((2, 8, 9))
+    for r, c in ((3, 4), (6, 2)):
+        weights[:, r, c] = weights[0, r, c - 1] = weights[1, r - 1, c] = faint
+    energy = Energy.grid(unary, "potts", weights=weights)
+    found = minimize(energy, "mincut")
+    assert found.labels[3, 4] == 1 and found.labels[6, 2] == 0
+    assert found.certified and found.energy <= minimize(energy, "expansion").energy + 1e-9
+
+
 @pytest.mark.parametrize("huge", [1e9, 1e15, np.inf])
 def test_moves_beside_one_huge_cost(huge):
     for seed in range(40):

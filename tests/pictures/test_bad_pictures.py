@@ -112,6 +112,8 @@ HOLES = np.where(MASK, 1.0, np.nan)
         (lambda: segment("photo.png"), ImageError, "image must be an array of numbers.*read_image"),
         (lambda: segment(COLOURS[:1, :1]), ValueError, "n_labels=2 is more than the image has pixels, 1"),
         (lambda: segment(COLOURS[:2, :2], 5), ValueError, "n_labels=5 is more than the image has pixels, 4"),
+        (lambda: segment(COLOURS > 128, 9), ValueError, "n_labels=9 is more than the image has different colours, [2-8]$"),
+        (lambda: segment(COLOURS, seeds=1.0 * MASK), ImageError, "seeds must be integers of .* but has dtype float64"),
         (lambda: segment(COLOURS, smoothness=-3), ValueError, "smoothness=-3 must be a finite number that is not negative"),
         (lambda: segment(np.where(COLOURS > 3, COLOURS, np.nan)), ImageError, r"image is NaN or infinite at pixel \(\d+, \d+\)"),
         (lambda: stereo(COLOURS, COLOURS, 4, regions="foo"), ValueError, "regions='foo' is unknown; pass 'superpixels'"),
@@ -142,6 +144,24 @@ def test_what_is_refused(tmp_path, monkeypatch, call, error, message):
     assert not list(tmp_path.iterdir())
 
 
+def test_images_from_zero_to_one_are_mentioned():
+    for call in (
+        lambda: stereo_energy(COLOURS / 255, COLOURS, 4),
+        lambda: inpainting_energy(np.where(MASK, GREY / 255, np.nan), MASK),
+        lambda: segmentation_energy(GREY / 255),
+    ):
+        with pytest.warns(UserWarning, match=r"(left|image) has no values above [01].*white is 255 here; multiply it by 255"):
+            call()
+
+
+@pytest.mark.parametrize("method", ["expansion", "swap", "bp", "trws", "cooccurrence", "parsimonious"])
+def test_every_method_of_the_help_ends_with_an_image(folder, method):
+    words = ["stereo", "a.png", "b.png", "-d", "8", "--no-regions", "--method", method, "--json"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0 and f'"method": "{method}"' in result.output, result.output
+    assert (folder / "disparity.png").exists()
+
+
 def test_one_channel_is_grey():
     one = GREY[:, :, None]
     np.testing.assert_array_equal(segmentation_energy(one).unary, segmentation_energy(GREY).unary)
@@ -169,6 +189,7 @@ def folder(tmp_path, monkeypatch):
     write_image(tmp_path / "a.png", COLOURS)
     write_image(tmp_path / "b.png", np.roll(COLOURS, -6, axis=1))
     write_image(tmp_path / "mask.png", 255 * MASK)
+    write_image(tmp_path / "flat.png", np.full((12, 15), 90))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -183,7 +204,10 @@ def folder(tmp_path, monkeypatch):
         (["stereo", "a.png", "a.png", "-d", "400"], 2, "--disparities 400 must be between 1 and the width of the images, 15"),
         (["stereo", "a.png", "a.png", "-d", "4", "--smoothness", "nan"], 2, "--smoothness nan must be a finite number"),
         (["stereo", "a.png", "a.png", "-d", "4", "--cost-limit", "-1"], 2, "--cost-limit -1.0 must be a positive number"),
-        (["stereo", "a.png", "b.png", "-d", "4", "--method", "trws"], 2, "'parsimonious' or 'cooccurrence' for diversities"),
+        (["stereo", "a.png", "b.png", "-d", "4", "--method", "trws"], 2, "--method trws knows no superpixels; add --no-regions"),
+        (["inpaint", "a.png", "mask.png", "--regions", "--method", "swap"], 2, "--method swap knows no superpixels"),
+        (["segment", "a.png", "--method", "magic"], 2, "'magic' is not one of 'expansion', 'swap'"),
+        (["segment", "flat.png"], 2, "-k 2 is more than the image has different colours, 1"),
         (["segment", "a.png", "-k", "181"], 2, "-k 181 is more than the image has pixels, 180"),
         (["segment", "a.png", "-k", "300"], 2, "300 is not in the range 2<=x<=256"),
         (["segment", "a.png", "-k", "1"], 2, "'-k'"),

@@ -135,7 +135,7 @@ def test_files_and_commands(tmp_path, scene):
         (["stereo", "a.png", "small.png"], 1, "left has 30 x 20 pixels, but right has 10 x 10"),
         (["stereo", "a.png", "a.png", "-d", "31"], 2, "must be between 1 and the width of the images, 30"),
         (["stereo", "a.png", "text.png"], 1, "text.png is no image"),
-        (["stereo", "a.png", "a.png", "--method", "magic"], 2, "method='magic' is unknown"),
+        (["stereo", "a.png", "a.png", "--method", "magic"], 2, "'magic' is not one of 'expansion'"),
         (["inpaint", "a.png", "bright.png"], 1, "mask has no holes"),
         (["inpaint", "a.png", "small.png"], 1, "mask has shape (10, 10), but the image has shape (20, 30)"),
         (["inpaint", "a.png", "dark.png", "--levels", "2"], 1, "mask knows no pixel at all"),

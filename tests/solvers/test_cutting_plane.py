@@ -13,6 +13,7 @@ from solver_cases import Hidden
 
 from maxmargin.cuts import Cut, SparseVector, Tangent
 from maxmargin.losses import ranking_loss
+from maxmargin.metrics import average_precision
 from maxmargin.path import trace_path
 from maxmargin.problems import RankingProblem
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
@@ -115,6 +116,21 @@ def test_optimum_equals_the_qp_over_all_rankings(name, C):
     assert solution.converged and solution.certified
     assert solution.primal == pytest.approx(reference.fun, rel=1e-6)
     assert solution.dual <= solution.primal * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_bounds_rise_below_an_objective_that_bounds_the_loss(C):
+    rng = np.random.default_rng(7)
+    relevant = rng.random(80) < 0.3
+    X = rng.normal(size=(80, 5)) + 0.5 * relevant[:, None]
+    problem = RankingProblem(X, relevant, ranking_loss("ap"))
+    solution = OneSlackCuttingPlane(tol=1e-5).solve(problem, 1 / C)
+    assert len(solution.history.dual) > 3 and (np.diff(solution.history.dual) >= -1e-12).all()
+    assert solution.history.dual[-1] <= solution.primal and solution.primal - solution.dual <= 1e-5 * solution.primal
+    for weights in (solution.weights, *rng.normal(size=(5, 5))):
+        objective = 0.5 * weights @ weights / C + problem.mean_cut(weights).hinge(weights)
+        assert objective >= solution.history.dual[-1]
+        assert objective >= 1 - average_precision(relevant, X @ weights)
 
 
 def lists(rng, n=60, d=4):

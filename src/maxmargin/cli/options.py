@@ -307,10 +307,15 @@ _QUIET = click.option("-q", "--quiet", is_flag=True, help="Print nothing but war
 output_options = _packing("printing", Printing, {"as_json": JSON, "quiet": _QUIET})
 
 
+# Those that take energies of grids; the last two know cliques, too.
+PICTURE_METHODS = ("expansion", "swap", "mincut", "bp", "trws", "cooccurrence", "parsimonious")
+
+
 def picture_options(command: Command) -> Command:
     """What all commands about pictures take."""
     command = click.option("--figure", type=OUTPUT, help="Where to write a figure of both, side by side.")(command)
-    command = click.option("--method", help="How to minimise: expansion, swap, cooccurrence, parsimonious, trws.")(command)
+    how = "How to minimise; all but the last two only without superpixels."
+    command = click.option("--method", type=click.Choice(PICTURE_METHODS), help=how)(command)
     return click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds to search.")(command)
 
 

@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.cli.options import Printing, spelt
+from maxmargin.cli.options import PICTURE_METHODS, Printing, spelt
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.labeling import Labeling
 from maxmargin.pictures import inpaint, read_image, read_mask, read_seeds, segment, side_by_side, stereo, write_image
@@ -31,6 +31,7 @@ def run_stereo(
 ) -> int:
     """Disparities of two images."""
     _check_names(output, figure)
+    _check_method(options["method"], regions)
     one, two = read_image(left), read_image(right)
     with noting_signals() as signals, _watching(printing) as callback, _explaining():
         options["regions"] = "superpixels" if regions else None
@@ -46,6 +47,7 @@ def run_inpaint(
 ) -> int:
     """An image repaired."""
     _check_names(output, figure)
+    _check_method(options["method"], regions)
     damaged, known = read_image(image, grey=True), read_mask(mask)
     with noting_signals() as signals, _watching(printing) as callback, _explaining():
         options["regions"] = "superpixels" if regions else None
@@ -81,6 +83,12 @@ def _check_names(output: Path, figure: Path | None) -> None:
     format_of(output)
     if figure is not None:
         check_figure_name(figure)
+
+
+def _check_method(method: str | None, regions: bool) -> None:
+    """Methods that do not know the cliques of superpixels are found before the work."""
+    if regions and method is not None and method not in PICTURE_METHODS[-2:]:
+        raise click.UsageError(f"--method {method} knows no superpixels; add --no-regions, or choose another method")
 
 
 # Options whose names are not those of the arguments.

@@ -110,9 +110,7 @@ class GraphSVM(SampleEstimator):
         truth = check_node_labels(y)
         everything = np.concatenate([own.ravel() for own in truth]) if truth else np.zeros(0)
         self.classes_ = known_classes(everything)
-        costs = None
-        if self.class_weight is not None:
-            costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
+        costs = label_costs(self.class_weight, self.classes_, everything)
         labels = [np.searchsorted(self.classes_, own) for own in truth]
         problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs, self.inference == "relaxed")
         self.n_features_in_, self.n_edge_features_ = problem.structure.n_inputs, problem.structure.n_edge_inputs
@@ -259,6 +257,20 @@ def image_graph(image: Floats, connectivity: int, edge_features: str) -> tuple[F
         spread[np.arange(len(edges)), step] = ends
         features = spread.reshape(len(edges), -1)
     return nodes, edges, features
+
+
+def label_costs(class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]) -> Floats | None:
+    """What a wrong label costs, by the true one, in the order of the classes."""
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, Mapping) and class_weight != "balanced":
+        raise ValueError(f"class_weight={class_weight!r} is unknown; choose 'balanced', or give every label a number")
+    costs = np.asarray(compute_class_weight(class_weight, classes=classes, y=labels), dtype=np.float64)
+    bad = ~((costs >= 0) & (costs < np.inf))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise ValueError(f"class_weight[{classes[at].item()!r}] = {costs[at]:g} must be finite and not negative")
+    return costs
 
 
 def known_classes(labels: NDArray[Any]) -> NDArray[Any]:

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
-from maxmargin.estimators.graph import check_edge_features, check_images, check_masks, image_graph, known_classes
+from maxmargin.estimators.graph import check_edge_features, check_images, check_masks, image_graph, known_classes, label_costs
 from maxmargin.estimators.latent import LatentEstimator
 from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.weighted import check_weights
@@ -109,9 +108,7 @@ class LatentGraphSVM(LatentEstimator, SampleEstimator):
         truth = [np.asarray(own) for own in y]
         everything = np.concatenate([own.ravel() for own in truth])
         self.classes_ = known_classes(everything)
-        costs = None
-        if self.class_weight is not None:
-            costs = compute_class_weight(self.class_weight, classes=self.classes_, y=everything)
+        costs = label_costs(self.class_weight, self.classes_, everything)
         # What is wrong with a graph is told when it is encoded.
         parts = X[0] if isinstance(X[0], tuple | list) else ()
         widths = [np.shape(part)[1] if np.ndim(part) == 2 else 1 for part in parts]

@@ -79,7 +79,8 @@ class Cliques:
         bad = ~((self.weights >= 0) & (self.weights < np.inf))
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
-            raise ValueError(f"weights[{at}] = {self.weights[at]:g} of a clique must be finite and not negative")
+            wrong = f"weights[{at}] = {self.weights[at]:g} of a clique"
+            raise ValueError(f"{wrong} must be finite and not negative; 0 leaves the clique out")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

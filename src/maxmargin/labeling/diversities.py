@@ -25,6 +25,9 @@ _MAX_ENUMERATED = 8
 _ROUNDING = 1e-9
 
 
+_REMEDY = "take lengths of shortest_paths, or pass validate=False and choose the method 'cooccurrence'"
+
+
 class Diversity(ABC):
     """Costs of sets of labels; a subclass says what sets cost, as CliqueCost describes."""
 
@@ -135,7 +138,7 @@ class Diameter(Diversity):
         else:
             self._table = np.ascontiguousarray(distances, dtype=np.float64)
             if validate and (why := why_no_metric(self._table)) is not None:
-                raise ValueError(f"distances must be a metric, but {why}")
+                raise ValueError(f"distances must be a metric, but {why}; {_REMEDY}")
         self._validate = validate
 
     def check(self, n_labels: int, n_cliques: int) -> None:
@@ -143,7 +146,7 @@ class Diameter(Diversity):
         if self._table is not None and len(self._table) != n_labels:
             raise ValueError(f"the diameter is that of {len(self._table)} labels, but the energy has {n_labels}")
         if self.metric is not None and self._validate and (why := why_no_metric(self.metric.table(n_labels))) is not None:
-            raise ValueError(f"the distances of a diameter must be a metric, but {why}")
+            raise ValueError(f"the distances of a diameter must be a metric, but {why}; {_REMEDY}")
 
     def is_proved(self, n_labels: int) -> bool:
         """What is proved of diameters needs no more than distances that are not negative."""
@@ -363,7 +366,7 @@ class FunctionDiversity(Diversity):
         if n_labels > MAX_CHECKED or n_labels in self._checked:
             return
         if (why := why_no_diversity(self, n_labels)) is not None:
-            raise ValueError(f"the function is no diversity: {why}")
+            raise ValueError(f"the function is no diversity: {why}; Cardinality, Diameter, L1 and TreeLength are some")
         self._checked.add(n_labels)
 
     def of(self, present: Booleans) -> Floats:

@@ -79,7 +79,10 @@ class Energy:
         for k, some in enumerate(self.cliques):
             if not isinstance(some, Cliques):
                 raise TypeError(f"cliques[{k}] is a {type(some).__name__}; make it by Cliques(members, cost)")
-            some.check(self.n_nodes, self.n_labels)
+            try:
+                some.check(self.n_nodes, self.n_labels)
+            except ValueError as error:
+                raise ValueError(f"cliques[{k}]: {error}") from None
         # Lists without cliques must not keep methods away that know none.
         self.cliques = tuple(some for some in self.cliques if len(some))
         self.connectivity: int | None = None
@@ -130,7 +133,11 @@ class Energy:
             if values.shape != wanted:
                 raise ValueError(f"weights has shape {values.shape}, but must have shape {wanted}: a step, then a pixel")
             factors = values.ravel()[inside]
-        made = cls(costs.reshape(-1, costs.shape[-1]), edges, pairwise, weights=factors, cliques=cliques)
+        try:
+            made = cls(costs.reshape(-1, costs.shape[-1]), edges, pairwise, weights=factors, cliques=cliques)
+        except ValueError:
+            _name_pixels(costs, None if factors is weights else np.asarray(weights), inside)
+            raise
         made.shape, made.connectivity = shape, connectivity
         return made
 
@@ -176,7 +183,7 @@ class Energy:
         """Labels as an int64 array of shape (N,)."""
         array = np.asarray(labels)
         if array.dtype.kind not in "iub":
-            raise TypeError(f"{name} must be integers, but has dtype {array.dtype}")
+            raise TypeError(f"{name} must be integers, but has dtype {array.dtype}; pass {name}.astype(int)")
         if array.shape not in (self.shape, (self.n_nodes,)):
             raise ValueError(f"{name} has shape {array.shape}, but must have shape {self.shape}")
         flat = np.ascontiguousarray(array, dtype=np.int64).ravel()
@@ -209,6 +216,29 @@ def grid_edges(shape: Sequence[int], connectivity: int) -> tuple[Int32s, Ints]:
         edges.append(np.stack([nodes[here].ravel(), nodes[there].ravel()], axis=1))
         inside.append(k * nodes.size + nodes[here].ravel().astype(np.int64))
     return np.ascontiguousarray(np.concatenate(edges)), np.concatenate(inside)
+
+
+def _name_pixels(costs: Any, weights: Any, inside: Ints) -> None:
+    """Complain about numbers of a grid that are none, in its own coordinates."""
+    if costs.dtype.kind == "f" and 0 not in costs.shape:
+        shut = np.isinf(costs).all(axis=-1)
+        bad = np.isnan(costs) | (costs == -np.inf)
+        if bad.any():
+            at = tuple(np.argwhere(bad)[0].tolist())
+            raise ValueError(f"unary[{_place(at)}] = {costs[at]:g} is no cost; use numbers, or inf to forbid a label") from None
+        if shut.any():
+            raise ValueError(
+                f"unary[{_place(np.argwhere(shut)[0])}] forbids every label of the pixel; leave at least one finite"
+            ) from None
+    if weights is not None and weights.dtype.kind == "f":
+        wrong = inside[~np.isfinite(weights.ravel()[inside])]
+        if wrong.size:
+            place = np.unravel_index(int(wrong[0]), weights.shape)
+            raise ValueError(f"weights[{_place(place)}] = {weights[place]:g} must be finite; 0 leaves the edge out") from None
+
+
+def _place(at: Any) -> str:
+    return ", ".join(str(int(one)) for one in at)
 
 
 def _check_unary(array: Any) -> Floats:
@@ -257,5 +287,5 @@ def _check_weights(weights: ArrayLike | None, n_edges: int) -> Floats:
     values = np.array(np.broadcast_to(values, (n_edges,)), dtype=np.float64)
     if not np.isfinite(values).all():
         at = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"weights[{at}] = {values[at]:g} must be finite")
+        raise ValueError(f"weights[{at}] = {values[at]:g} must be finite; 0 leaves the edge out")
     return values

@@ -85,10 +85,11 @@ class Spreads:
     def limited(self, energy: Energy) -> Energy:
         """The energy with labels that are in no best labeling made cheaper, but not so cheap that they are in one.
 
-        That changes nothing but how much is lost by rounding beside their costs.
+        That changes nothing but how much is lost by rounding beside their costs. Around a node there may be so little that a
+        label dearer by twice that would not be told from the cheapest one: then it is dearer by what is usual around nodes.
         """
-        most = energy.unary.min(axis=1) + 2 * self.around
-        dear = (self.around > 0)[:, None] & np.isfinite(energy.unary) & (energy.unary > most[:, None])
+        most = energy.unary.min(axis=1) + 2 * np.maximum(self.around, self.scale / energy.n_nodes)
+        dear = (self.scale > 0) & np.isfinite(energy.unary) & (energy.unary > most[:, None])
         return energy.replaced(unary=np.where(dear, most[:, None], energy.unary)) if dear.any() else energy
 
     def without_hopeless(self, energy: Energy) -> Energy:

@@ -399,7 +399,7 @@ def check_metric(distances: ArrayLike) -> Floats:
     d = np.asarray(distances, dtype=np.float64)
     why = why_no_metric(d)
     if why is not None:
-        raise ValueError(f"distances must be a metric, but {why}")
+        raise ValueError(f"distances must be a metric, but {why}; lengths of shortest_paths are one")
     return d
 
 

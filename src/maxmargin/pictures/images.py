@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,4 +172,13 @@ def _real(image: ArrayLike, name: str) -> Floats:
     pixels = np.asarray(image)
     if pixels.dtype.kind not in "fiub":
         raise ImageError(f"{name} must be an array of numbers, but has dtype {pixels.dtype}; read files with read_image")
+    if pixels.dtype.kind == "f":
+        _check_white(pixels[np.isfinite(pixels)], name)
     return pixels.astype(np.float64)
+
+
+def _check_white(values: NDArray[Any], name: str) -> None:
+    """Other libraries have images from 0 to 1, which would look all black."""
+    if values.size and values.min() >= 0 and 0 < values.max() <= 1:
+        text = f"{name} has no values above {values.max():g}, but black is 0 and white is 255 here; multiply it by 255"
+        warnings.warn(text, UserWarning, stacklevel=6)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin._types import Floats
 from maxmargin.labeling import Energy, Labeling
 from maxmargin.pictures.checks import bad_option, check_not_negative
 from maxmargin.pictures.images import ImageError, colours, contrast
@@ -41,13 +42,17 @@ def segmentation_energy(
     if n_labels > len(samples):
         raise bad_option("n_labels", n_labels, f"is more than the image has pixels, {len(samples)}")
     if seeds is None:
+        n_colours = _count_colours(samples, n_labels)
+        if n_labels > n_colours:
+            raise bad_option("n_labels", n_labels, f"is more than the image has different colours, {n_colours}")
         mixture = GaussianMixture(n_labels, reg_covar=10.0, random_state=random_state).fit(samples)
         shares = np.maximum(mixture.predict_proba(samples), 1e-300)
         costs = -(mixture.score_samples(samples)[:, None] + np.log(shares))
     else:
         known = np.asarray(seeds)
         if known.shape != pixels.shape[:2] or known.dtype.kind not in "iu":
-            raise ImageError(f"seeds must be integers of shape {pixels.shape[:2]}, but has shape {known.shape}")
+            given = f"dtype {known.dtype} and shape {known.shape}"
+            raise ImageError(f"seeds must be integers of shape {pixels.shape[:2]}, but has {given}")
         if known.min() < 0 or known.max() > n_labels:
             at = tuple(np.argwhere((known < 0) | (known > n_labels))[0].tolist())
             raise ImageError(
@@ -71,6 +76,15 @@ def segmentation_energy(
     steps = contrast(pixels) ** 2
     usual = max(2.0 * float(steps.mean()), 1e-9)
     return Energy.grid(costs.reshape(*pixels.shape[:2], n_labels), "potts", weights=smoothness * np.exp(-steps / usual))
+
+
+def _count_colours(samples: Floats, most: int) -> int:
+    """Different colours, counted up to as many as are wanted."""
+    count = 0
+    while len(samples) and count < most:
+        samples = samples[(samples != samples[0]).any(axis=1)]
+        count += 1
+    return count
 
 
 def segment(image: ArrayLike, n_labels: int = 2, *, method: str | None = None, **options: Any) -> Labeling:

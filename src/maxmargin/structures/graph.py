@@ -172,7 +172,7 @@ class GraphStructure(Structure):
             raise ValueError(f"edge {at} joins {edges[at, 0]} and {edges[at, 1]}; nodes are numbered 0 to {len(nodes) - 1}")
         attractive = [kind == "attractive" for kind in self.pairwise]
         if (features[:, attractive] < 0).any():
-            raise ValueError("edge features must not be negative; min-cut needs attractive terms")
+            raise ValueError("edge features must not be negative where they are attractive; choose pairwise='symmetric', say")
         if not self.exact and (edges[:, 0] == edges[:, 1]).any():
             node = int(edges[np.flatnonzero(edges[:, 0] == edges[:, 1])[0], 0])
             raise ValueError(f"an edge joins node {node} to itself; add its features to those of the node")
