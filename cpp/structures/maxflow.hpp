@@ -46,7 +46,7 @@ class MaxFlow {
         const auto n = static_cast<std::size_t>(layout_.n_places());
         excess_.assign(n, 0);
         parent_.assign(n, kFree);
-        in_sink_tree_.assign(n, 0);
+        tree_.assign(n, kNeither);
         distance_.assign(n, 1);
         time_of_.assign(n, 0);
         next_active_.assign(n, kNone);
@@ -97,8 +97,8 @@ class MaxFlow {
         // The trees may hang on an arc that is closed now.
         if (hangs_on_closed_arc(i)) make_orphan(i);
         if (hangs_on_closed_arc(j)) make_orphan(j);
-        if (parent_[at(i)] != kFree) activate(i);
-        if (parent_[at(j)] != kFree) activate(j);
+        if (!is_free(i)) activate(i);
+        if (!is_free(j)) activate(j);
         return true;
     }
 
@@ -130,7 +130,7 @@ class MaxFlow {
         if (solved_ && trees_hold_) repair();
         else plant();
         for (Index i; (i = take_active()) != kNone;) {
-            if (in_sink_tree_[at(i)]) grow<true>(i);
+            if (is_in<true>(i)) grow<true>(i);
             else grow<false>(i);
             if (steps_left_ < 0) plant();
         }
@@ -142,7 +142,7 @@ class MaxFlow {
     // there: those the source still reaches. All others are on the sink side, also those that neither terminal reaches.
     bool on_source_side(Index i) const {
         const std::size_t p = at(layout_.place(i));
-        return parent_[p] != kFree && !in_sink_tree_[p];
+        return tree_[p] == kSource;
     }
 
     // After solve: look(k, cost, over) for each of n nodes: by how much the value of the best cut with node k on its other side is
@@ -185,6 +185,7 @@ class MaxFlow {
   private:
     // `parent` is the slot towards the root of the tree, or one of these.
     static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
+    static constexpr std::uint8_t kSource = 0, kSink = 1, kNeither = 2;
     static constexpr std::int64_t kFew = 8;
     static constexpr std::int64_t kStepsPerArc = 2;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
@@ -332,7 +333,7 @@ class MaxFlow {
 
     bool hangs_on_closed_arc(Index i) const {
         const Slot s = parent_[at(i)];
-        return s >= 0 && !((in_sink_tree_[at(i)] ? layout_.residual(i, s) : layout_.reverse(i, s)) > 0);
+        return s >= 0 && !((tree_[at(i)] == kSink ? layout_.residual(i, s) : layout_.reverse(i, s)) > 0);
     }
 
     void touch(Index i) {
@@ -368,12 +369,12 @@ class MaxFlow {
             n_sources += excess > 0;
             n_sinks += excess < 0;
             parent_[i] = excess != 0 ? kTerminal : kFree;
-            in_sink_tree_[i] = excess < 0;
+            tree_[i] = excess > 0 ? kSource : excess < 0 ? kSink : kNeither;
         }
         const bool sinks_wait = kFew * n_sources < n_sinks;
         for (Index i = 0; i < layout_.n_places(); ++i) {
-            if (parent_[at(i)] == kFree) continue;
-            if (in_sink_tree_[at(i)] ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
+            if (is_free(i)) continue;
+            if (is_in<true>(i) ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
         }
     }
 
@@ -382,7 +383,7 @@ class MaxFlow {
     template <bool sink>
     bool has_free_neighbour(Index i) const {
         for (Slot s = layout_.begin(i); s < layout_.end(i); ++s)
-            if (parent_[at(layout_.head(i, s))] == kFree && leads_away<sink>(i, s)) return true;
+            if (is_free(layout_.head(i, s)) && leads_away<sink>(i, s)) return true;
         return false;
     }
 
@@ -399,9 +400,9 @@ class MaxFlow {
                 continue;
             }
             const bool sink = excess < 0;
-            if (parent_[at(i)] == kFree || static_cast<bool>(in_sink_tree_[at(i)]) != sink) {
-                if (parent_[at(i)] != kFree) sink ? leave<false>(i) : leave<true>(i);
-                in_sink_tree_[at(i)] = sink;
+            if (sink ? !is_in<true>(i) : !is_in<false>(i)) {
+                if (!is_free(i)) sink ? leave<false>(i) : leave<true>(i);
+                tree_[at(i)] = sink ? kSink : kSource;
                 activate(i);
             }
             parent_[at(i)] = kTerminal;
@@ -458,13 +459,14 @@ class MaxFlow {
             const Index i = first_active_, next = next_active_[at(i)];
             first_active_ = next == i ? kNone : next;
             next_active_[at(i)] = kNone;
-            if (parent_[at(i)] != kFree) return i;
+            if (!is_free(i)) return i;
         }
         return kNone;
     }
 
+    bool is_free(Index i) const { return tree_[at(i)] == kNeither; }
     template <bool sink>
-    bool is_in(Index i) const { return parent_[at(i)] != kFree && static_cast<bool>(in_sink_tree_[at(i)]) == sink; }
+    bool is_in(Index i) const { return tree_[at(i)] == (sink ? kSink : kSource); }
 
     // Can flow pass from node i along the slot, away from the source (or, in the sink tree, back along it towards the sink)?
     template <bool sink>
@@ -483,15 +485,15 @@ class MaxFlow {
             // the sink tree it is elsewhere in memory.
             const bool settled = own && (time_of_[at(j)] > time_of_[at(i)] || distance_[at(j)] <= distance_[at(i)]);
             if (!settled && leads_away<sink>(i, s)) {
-                if (parent_[at(j)] == kFree) {
-                    in_sink_tree_[at(j)] = sink;
+                if (is_free(j)) {
+                    tree_[at(j)] = sink ? kSink : kSource;
                     activate(j);
                 } else if (!own) {
                     if (sink) augment(j, layout_.back(i, s));
                     else augment(i, s);
                     advance_time();
                     adopt_orphans();
-                    if (parent_[at(i)] == kFree || steps_left_ < 0) return;
+                    if (is_free(i) || steps_left_ < 0) return;
                     continue;
                 }
                 parent_[at(j)] = layout_.back(i, s);
@@ -557,7 +559,7 @@ class MaxFlow {
             for (std::size_t k = 0; k < lost_.size(); ++k) {
                 // Between two solves an orphan may have become a root.
                 if (parent_[at(lost_[k])] != kOrphan) continue;
-                if (in_sink_tree_[at(lost_[k])]) adopt<true>(lost_[k]);
+                if (is_in<true>(lost_[k])) adopt<true>(lost_[k]);
                 else adopt<false>(lost_[k]);
             }
         }
@@ -593,6 +595,7 @@ class MaxFlow {
     template <bool sink>
     void release(Index i) {
         parent_[at(i)] = kFree;
+        tree_[at(i)] = kNeither;
         for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
             const Index j = layout_.head(i, s);
             if (!is_in<sink>(j)) continue;
@@ -632,7 +635,7 @@ class MaxFlow {
     Layout layout_;
     std::vector<Real> excess_;
     std::vector<Slot> parent_;
-    std::vector<std::uint8_t> in_sink_tree_;  // of free nodes: nothing
+    std::vector<std::uint8_t> tree_;  // of every node
     // The number of arcs to the terminal as it was at a time, a count of augmentations.
     std::vector<Index> distance_;
     std::vector<std::uint32_t> time_of_;
