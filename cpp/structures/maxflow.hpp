@@ -43,18 +43,12 @@ class MaxFlow {
     using Slot = typename Layout::Slot;
 
     explicit MaxFlow(Layout layout) : layout_(std::move(layout)) {
-        const auto n = static_cast<std::size_t>(layout_.n_places());
-        excess_.assign(n, 0);
-        parent_.assign(n, kFree);
-        tree_.assign(n, kNeither);
-        distance_.assign(n, 1);
-        time_of_.assign(n, 0);
-        next_active_.assign(n, kNone);
+        excess_.assign(static_cast<std::size_t>(layout_.n_places()), 0);
     }
 
     const Layout& layout() const { return layout_; }
     std::size_t n_bytes() const {
-        return layout_.n_bytes() + excess_.capacity() * (sizeof(Real) + sizeof(Slot) + 1 + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
+        return layout_.n_bytes() + excess_.capacity() * sizeof(Real) + tree_.capacity() * (1 + sizeof(Slot) + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
                is_changed_.capacity() + next_slot_.capacity() * sizeof(Slot);
     }
 
@@ -72,6 +66,23 @@ class MaxFlow {
         const Index at = layout_.place(i);
         touch(at);
         reparametrise(at, source, sink);
+    }
+    // The same for all nodes.
+    void add_terminals(const Real* source, const Real* sink) {
+        const Index n = layout_.n_nodes();
+        if (solved_) {
+            for (Index i = 0; i < n; ++i) add_terminals(i, source[i], sink[i]);
+            return;
+        }
+        // In registers, which the arrays cannot change.
+        Value value = value_;
+        Real* excess = excess_.data() + layout_.place(0);
+        for (Index i = 0; i < n; ++i) {
+            const auto [from_source, to_sink] = with_excess(excess[i], source[i], sink[i]);
+            value.add(std::min(from_source, to_sink));
+            excess[i] = from_source - to_sink;
+        }
+        value_ = value;
     }
     // The same for the arcs from `tail` along a slot and back. False, and nothing changed, if they sum up to less than zero: then
     // different sides would be rewarded.
@@ -103,6 +114,7 @@ class MaxFlow {
     }
 
     // Before the first solve, for capacities that are not negative: nothing else is to be looked after.
+    bool is_solved() const { return solved_; }
     void begin_with_capacities(Index tail, Slot slot, Real forward, Real backward) {
         const Index i = layout_.place(tail);
         layout_.residual(i, slot) += forward;
@@ -308,12 +320,14 @@ class MaxFlow {
 
     // ---- capacities that change ------------------------------------------------------------------------------------------------
 
+    // What both terminals have in common is paid; the rest is the new excess.
     void reparametrise(Index i, Real source, Real sink) {
-        Real& excess = excess_[at(i)];
-        if (excess > 0) source += excess;
-        else sink -= excess;
-        value_.add(std::min(source, sink));
-        excess = source - sink;
+        const auto [from_source, to_sink] = with_excess(excess_[at(i)], source, sink);
+        value_.add(std::min(from_source, to_sink));
+        excess_[at(i)] = from_source - to_sink;
+    }
+    static std::pair<Real, Real> with_excess(Real excess, Real source, Real sink) {
+        return {source + std::max(Real{0}, excess), sink + std::max(Real{0}, -excess)};
     }
 
     // What two capacities taken away again may leave below zero.
@@ -356,20 +370,25 @@ class MaxFlow {
     void plant() {
         forget_trees();
         push_to_neighbours();
-        std::int64_t n_sources = 0, n_sinks = 0;
+        const std::size_t n = excess_.size();
         steps_left_ = kStepsPerArc * layout_.n_arcs();
         time_ = 0;
         trees_hold_ = true;
         first_active_ = last_active_ = kNone;
-        std::fill(time_of_.begin(), time_of_.end(), 0U);
-        std::fill(distance_.begin(), distance_.end(), Index{1});
-        std::fill(next_active_.begin(), next_active_.end(), kNone);
-        for (std::size_t i = 0; i < excess_.size(); ++i) {
-            const Real excess = excess_[i];
-            n_sources += excess > 0;
-            n_sinks += excess < 0;
-            parent_[i] = excess != 0 ? kTerminal : kFree;
-            tree_[i] = excess > 0 ? kSource : excess < 0 ? kSink : kNeither;
+        // The first trees find their memory here: nothing is written twice.
+        time_of_.assign(n, 0U);
+        distance_.assign(n, 1);
+        next_active_.assign(n, kNone);
+        parent_.resize(n);
+        tree_.resize(n);
+        std::int64_t n_sources = 0, n_sinks = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            // Without a branch, the signs of excesses being hard to guess.
+            const bool source = excess_[i] > 0, sink = excess_[i] < 0;
+            n_sources += source;
+            n_sinks += sink;
+            parent_[i] = static_cast<Slot>(kFree + (kTerminal - kFree) * (source | sink));
+            tree_[i] = static_cast<std::uint8_t>(kNeither + (kSource - kNeither) * source + (kSink - kNeither) * sink);
         }
         const bool sinks_wait = kFew * n_sources < n_sinks;
         for (Index i = 0; i < layout_.n_places(); ++i) {
@@ -378,13 +397,22 @@ class MaxFlow {
         }
     }
 
+    // All of them are asked, without a branch: most answers are the same, and the others hard to guess.
+    template <class Ask>
+    bool any_neighbour(Index i, const Ask& ask) const {
+        bool any = false;
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) any |= ask(layout_.head(i, s));
+        return any;
+    }
+
     // All that a root may have to do: it reaches no root of the other tree, all arcs to them being full. Inside of large regions that
     // are all roots nobody has.
     template <bool sink>
     bool has_free_neighbour(Index i) const {
-        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s)
-            if (is_free(layout_.head(i, s)) && leads_away<sink>(i, s)) return true;
-        return false;
+        if (!any_neighbour(i, [&](Index j) { return is_free(j); })) return false;
+        bool found = false;
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) found |= is_free(layout_.head(i, s)) & leads_away<sink>(i, s);
+        return found;
     }
 
     // The trees of the last solve, as far as they still hold.
@@ -429,7 +457,7 @@ class MaxFlow {
     void push_to_neighbours() {
         for (Index i = 0; i < layout_.n_places(); ++i) {
             Real left = excess_[at(i)];
-            if (!(left > 0)) continue;
+            if (!(left > 0) || !any_neighbour(i, [&](Index j) { return excess_[at(j)] < 0; })) continue;
             for (Slot s = layout_.begin(i); s < layout_.end(i) && left > 0; ++s) {
                 Real& to = excess_[at(layout_.head(i, s))];
                 const Real flow = std::min({left, layout_.residual(i, s), -to});
