@@ -108,10 +108,8 @@ class FlowNetwork {
     std::optional<std::int64_t> add_capacities(const std::int64_t* edges, std::int64_t n, const Real* forward, const Real* backward) {
         return visit([&](auto& flow) -> std::optional<std::int64_t> {
             using Slot = typename std::decay_t<decltype(flow)>::Slot;
-            if (grid_ && !edges) {
-                if (flow.is_solved() || !begin_with_all(flow, forward, backward)) return add_to_all(flow, forward, backward);
-                return std::nullopt;
-            }
+            if (!edges && !flow.is_solved() && begin_with_all(flow, n, forward, backward)) return std::nullopt;
+            if (grid_ && !edges) return add_to_all(flow, forward, backward);
             for (std::int64_t k = 0; k < n; ++k) {
                 const std::int64_t e = edges ? edges[k] : k;
                 NodeIndex tail;
@@ -132,20 +130,25 @@ class FlowNetwork {
     }
 
   private:
-    // The same before the first solve: row by row with all steps, while its arcs are in the cache. False, and nothing done, if a
-    // capacity is negative.
+    // The first n capacities before the first solve: of a grid row by row with all steps, while its arcs are in the cache. False, and
+    // nothing done, if one is negative.
     template <class Flow>
-    bool begin_with_all(Flow& flow, const Real* forward, const Real* backward) {
-        const auto negative = [](const Real* x, std::int64_t n) {
+    bool begin_with_all(Flow& flow, std::int64_t n, const Real* forward, const Real* backward) {
+        const auto negative = [n](const Real* x) {
             bool found = false;
             for (std::int64_t k = 0; k < n; ++k) found |= !(x[k] >= 0);
             return found;
         };
-        if (negative(forward, n_edges()) || (backward && backward != forward && negative(backward, n_edges()))) return false;
-        grid_->each_row([&](std::size_t step, NodeIndex begin, NodeIndex end) {
-            const auto slot = static_cast<typename Flow::Slot>(slot_[step]);
-            const std::int64_t first = static_cast<std::int64_t>(step) * grid_->n_nodes();
-            for (NodeIndex i = begin; i < end; ++i) flow.begin_with_capacities(i, slot, forward[first + i], backward ? backward[first + i] : Real{0});
+        if (negative(forward) || (backward && backward != forward && negative(backward))) return false;
+        const auto begin = [&](NodeIndex tail, auto slot, std::int64_t e) { flow.begin_with_capacities(tail, slot, forward[e], backward ? backward[e] : Real{0}); };
+        const auto& layout = flow.layout();
+        if (!grid_) {
+            for (std::int64_t e = 0; e < n; ++e) begin(layout.tail(e), layout.slot(e), e);
+            return true;
+        }
+        grid_->each_row([&](std::size_t step, NodeIndex first, NodeIndex last) {
+            const std::int64_t shift = static_cast<std::int64_t>(step) * grid_->n_nodes();
+            for (NodeIndex i = first; i < last; ++i) begin(i, static_cast<typename Flow::Slot>(slot_[step]), shift + i);
         });
         return true;
     }
