@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -49,7 +50,7 @@ class MaxFlow {
     const Layout& layout() const { return layout_; }
     std::size_t n_bytes() const {
         return layout_.n_bytes() + excess_.capacity() * sizeof(Real) + tree_.capacity() * (1 + sizeof(Slot) + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
-               is_changed_.capacity() + next_slot_.capacity() * sizeof(Slot);
+               is_changed_.capacity() + next_slot_.capacity() * (sizeof(Slot) + sizeof(Index));
     }
 
     // Forget all capacities and the flow.
@@ -175,15 +176,23 @@ class MaxFlow {
             }
         }
         if (held.empty()) return;
-        // The flow stays a maximum one and the sides are what they were; the trees hang on arcs that may close.
+        // The flow stays a maximum one and the sides are what they were, but tree_ marks now who is found on one of them.
         trees_hold_ = false;
+        std::vector<std::uint8_t> sides(tree_);
+        const auto with_source = [&](Index p) { return sides[at(p)] == kSource; };
         // Whoever is asked about next is near, where possible among those reached: its own flow stays there, and ends at the last one.
-        std::sort(held.begin(), held.end(), [&](std::size_t a, std::size_t b) { return layout_.rank(nodes[a]) < layout_.rank(nodes[b]); });
+        const auto order = [&](std::size_t k) { return std::make_pair(with_source(layout_.place(nodes[k])), layout_.rank(nodes[k])); };
+        std::sort(held.begin(), held.end(), [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
         std::vector<std::size_t> waits(excess_.size(), held.size());  // place -> its rank in `held`
         for (std::size_t h = held.size(); h-- > 0;) waits[at(layout_.place(nodes[held[h]]))] = h;
         std::size_t first = 0;
+        std::optional<bool> side;
         for (Index p = layout_.place(nodes[held[0]]); p != kNone;) {
-            if (is_in<false>(p)) gather<false>(p);
+            if (side != with_source(p)) {
+                side = with_source(p);
+                for (Index i = 0; i < layout_.n_places(); ++i) tree_[at(i)] = with_source(i) == *side ? kNeither : kOutside;
+            }
+            if (*side) gather<false>(p);
             else gather<true>(p);
             // Equal ones are next to each other.
             for (std::size_t h = waits[at(p)]; h < held.size() && layout_.place(nodes[held[h]]) == p; ++h) look(held[h], size(excess_[at(p)]), reached_);
@@ -192,12 +201,13 @@ class MaxFlow {
             while (first < held.size() && waits[at(layout_.place(nodes[held[first]]))] == held.size()) ++first;
             p = next != reached_.end() ? *next : first < held.size() ? layout_.place(nodes[held[first]]) : kNone;
         }
+        tree_.swap(sides);
     }
 
   private:
     // `parent` is the slot towards the root of the tree, or one of these.
     static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
-    static constexpr std::uint8_t kSource = 0, kSink = 1, kNeither = 2;
+    static constexpr std::uint8_t kSource = 0, kSink = 1, kNeither = 2, kOutside = 3, kFound = 4;
     static constexpr std::int64_t kFew = 8;
     static constexpr std::int64_t kStepsPerArc = 2;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
@@ -235,35 +245,52 @@ class MaxFlow {
     // maximum flow in networks with power estimation", 1970). Leaves in reached_ whom the flow still reaches.
     template <bool sink>
     void gather(Index start) {
-        for (Index last; (last = find_levels<sink>(start)) != kFar;) {
+        queue_.resize(excess_.size());
+        next_slot_.resize(excess_.size());
+        queue_[0] = start;
+        distance_[at(start)] = 0;
+        tree_[at(start)] = kFound;
+        n_found_ = 1;
+        for (Index last = 0; (last = find_levels<sink>(last)) != kFar;) {
+            closed_ = kFar;
             // Paths are looked for from their ends: whoever has a level has a way back.
-            for (std::size_t k = reached_.size(); k-- > 0 && distance_[at(reached_[k])] == last;) drain<sink>(reached_[k], start);
+            for (std::size_t k = n_found_; k-- > 0 && distance_[at(queue_[k])] == last;) drain<sink>(queue_[k], start);
+            // Flow along shortest paths brings nobody nearer, and takes nobody farther away that is before all arcs it has filled.
+            forget_levels(closed_);
+            last = std::min(last, closed_ - 1);
         }
+        reached_.assign(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(n_found_));
+        forget_levels(0);
     }
 
-    // Steps from a node along arcs with room up to the nearest excesses, whose distance is returned; kFar if there are none.
+    // Steps from those found at a distance or farther away, along arcs with room up to the nearest excesses, whose distance is returned;
+    // kFar if there are none.
     template <bool sink>
-    Index find_levels(Index start) {
-        advance_time();
-        reached_.assign(1, start);
-        time_of_[at(start)] = time_;
-        distance_[at(start)] = 0;
-        next_slot_.resize(excess_.size());
+    Index find_levels(Index from) {
+        // In registers, which nothing that is written here can change.
+        Index *const queue = queue_.data(), *const distance = distance_.data();
+        std::uint8_t* const tree = tree_.data();
+        std::size_t count = n_found_, k = count;
+        while (k > 0 && distance[at(queue[k - 1])] >= from) --k;
         Index last = kFar;
-        for (std::size_t k = 0; k < reached_.size() && distance_[at(reached_[k])] < last; ++k) {
-            const Index i = reached_[k], next = distance_[at(i)] + 1;
+        for (; k < count && distance[at(queue[k])] < last; ++k) {
+            const Index i = queue[k], next = distance[at(i)] + 1;
             for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
                 const Index j = layout_.head(i, s);
                 // The other side has nothing to do with it, whatever leads there.
-                if (time_of_[at(j)] == time_ || !(room<sink>(i, s) > 0) || is_in<false>(j) == sink) continue;
-                time_of_[at(j)] = time_;
-                distance_[at(j)] = next;
+                if (tree[at(j)] != kNeither || !(room<sink>(i, s) > 0)) continue;
+                tree[at(j)] = kFound;
+                distance[at(j)] = next;
                 next_slot_[at(j)] = layout_.begin(j);
+                queue[count++] = j;
                 if (excess_[at(j)] != 0) last = next;
-                reached_.push_back(j);
             }
         }
+        n_found_ = count;
         return last;
+    }
+    void forget_levels(Index from) {
+        for (; n_found_ > 0 && distance_[at(queue_[n_found_ - 1])] >= from; --n_found_) tree_[at(queue_[n_found_ - 1])] = kNeither;
     }
 
     // Move the excess of a node to the start of the levels, as far as shortest paths have room.
@@ -278,7 +305,7 @@ class MaxFlow {
             Slot s = next_slot_[at(i)];
             for (; s < layout_.end(i); ++s) {
                 const Index j = layout_.head(i, s);
-                if (time_of_[at(j)] == time_ && distance_[at(j)] + 1 == distance_[at(i)] && room<!sink>(i, s) > 0) break;
+                if (tree_[at(j)] == kFound && distance_[at(j)] + 1 == distance_[at(i)] && room<!sink>(i, s) > 0) break;
             }
             next_slot_[at(i)] = s;
             if (s < layout_.end(i)) {
@@ -304,7 +331,9 @@ class MaxFlow {
             const Slot s = next_slot_[at(i)];
             layout_.residual(i, s) += sink ? flow : -flow;
             layout_.reverse(i, s) -= sink ? flow : -flow;
-            if (!(room<!sink>(i, s) > 0)) whole = k;
+            if (room<!sink>(i, s) > 0) continue;
+            whole = k;
+            closed_ = std::min(closed_, distance_[at(i)]);
         }
         excess_[at(end)] += sink ? flow : -flow;
         excess_[at(start)] -= sink ? flow : -flow;
@@ -669,7 +698,11 @@ class MaxFlow {
     std::vector<std::uint32_t> time_of_;
     std::vector<Index> next_active_;
     std::vector<Index> cut_off_, lost_, changed_, reached_, path_;
-    std::vector<Slot> next_slot_;  // of a search for paths
+    // Of a search for paths: whom it found, in their order, and where it goes on.
+    std::vector<Index> queue_;
+    std::size_t n_found_ = 0;
+    Index closed_ = kFar;  // the nearest node behind an arc that flow has filled: its distance
+    std::vector<Slot> next_slot_;
     std::vector<std::uint8_t> is_changed_;
     std::vector<std::pair<Index, Real>> taken_;
     Index first_active_ = kNone, last_active_ = kNone;
