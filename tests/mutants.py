@@ -219,8 +219,15 @@ MUTANTS = (
     # New trees on the same flow, capacities before the first cut and of all edges of a grid.
     Mutant("cpp/structures/maxflow.hpp", "if (steps_left_ < 0) plant();", "", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "if (!solved_ && forward >= 0", "if (forward >= 0", "test_flow.py"),
+    Mutant("cpp/structures/maxflow.hpp", "found |= is_free(layout_.head(i, s)) & leads_away<sink>(i, s);", "", "test_flow.py"),
+    Mutant("cpp/structures/flow_network.hpp", "found |= !(x[k] >= 0);", "", "test_flow.py -k refused"),
+    # Levels behind an arc that is full, and the other side, where no flow of a forced node belongs.
+    Mutant("cpp/structures/maxflow.hpp", "closed_ = std::min(closed_, distance_[at(i)]);", "", "test_flow.py -k other_side"),
     Mutant(
-        "cpp/structures/maxflow.hpp", "== kFree && leads_away<sink>(i, s)) return true", "== kFree) return false", "test_flow.py"
+        "cpp/structures/maxflow.hpp",
+        "== *side ? kNeither : kOutside",
+        "== *side ? kNeither : kNeither",
+        "test_flow.py -k other_side",
     ),
     Mutant("cpp/structures/flow_network.hpp", "refused = first + i", "refused = i", "test_flow.py"),
     Mutant("src/maxmargin/labeling/energy.py", 'made.__dict__.pop("table_range", None)', "pass", "test_scales.py -k range_of"),

@@ -50,8 +50,8 @@ class Flow {
         nb::gil_scoped_release unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         network_->visit([&](auto& flow) {
-            for (std::size_t k = 0; k < source.size(); ++k)
-                flow.add_terminals(nodes ? nodes->data()[k] : static_cast<NodeIndex>(k), source.data()[k], sink.data()[k]);
+            if (!nodes) return flow.add_terminals(source.data(), sink.data());
+            for (std::size_t k = 0; k < source.size(); ++k) flow.add_terminals(nodes->data()[k], source.data()[k], sink.data()[k]);
         });
     }
     // The first edge that would be given less than nothing, and then nothing more is done; or -1.

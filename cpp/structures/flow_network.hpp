@@ -29,6 +29,18 @@ struct Grid {
         for (NodeIndex z = begin(0); z < end(0); ++z)
             for (NodeIndex y = begin(1); y < end(1); ++y) use((z * shape[1] + y) * shape[2] + begin(2), (z * shape[1] + y) * shape[2] + end(2));
     }
+    // use(step, begin, end) for all steps of the first row, then of the second.
+    template <class Use>
+    void each_row(const Use& use) const {
+        for (NodeIndex z = 0; z < shape[0]; ++z)
+            for (NodeIndex y = 0; y < shape[1]; ++y)
+                for (std::size_t step = 0; step < steps.size(); ++step) {
+                    const auto& [deep, down, right] = steps[step];
+                    if (z + deep < 0 || z + deep >= shape[0] || y + down < 0 || y + down >= shape[1]) continue;
+                    const NodeIndex row = (z * shape[1] + y) * shape[2];
+                    use(step, row + std::max(NodeIndex{0}, -right), row + std::min(shape[2], shape[2] - right));
+                }
+    }
     std::int64_t n_edges() const {
         std::int64_t count = 0;
         for (std::size_t step = 0; step < steps.size(); ++step) each_row(step, [&](NodeIndex begin, NodeIndex end) { count += std::max(NodeIndex{0}, end - begin); });
@@ -96,6 +108,7 @@ class FlowNetwork {
     std::optional<std::int64_t> add_capacities(const std::int64_t* edges, std::int64_t n, const Real* forward, const Real* backward) {
         return visit([&](auto& flow) -> std::optional<std::int64_t> {
             using Slot = typename std::decay_t<decltype(flow)>::Slot;
+            if (!edges && !flow.is_solved() && begin_with_all(flow, n, forward, backward)) return std::nullopt;
             if (grid_ && !edges) return add_to_all(flow, forward, backward);
             for (std::int64_t k = 0; k < n; ++k) {
                 const std::int64_t e = edges ? edges[k] : k;
@@ -117,6 +130,29 @@ class FlowNetwork {
     }
 
   private:
+    // The first n capacities before the first solve: of a grid row by row with all steps, while its arcs are in the cache. False, and
+    // nothing done, if one is negative.
+    template <class Flow>
+    bool begin_with_all(Flow& flow, std::int64_t n, const Real* forward, const Real* backward) {
+        const auto negative = [n](const Real* x) {
+            bool found = false;
+            for (std::int64_t k = 0; k < n; ++k) found |= !(x[k] >= 0);
+            return found;
+        };
+        if (negative(forward) || (backward && backward != forward && negative(backward))) return false;
+        const auto begin = [&](NodeIndex tail, auto slot, std::int64_t e) { flow.begin_with_capacities(tail, slot, forward[e], backward ? backward[e] : Real{0}); };
+        const auto& layout = flow.layout();
+        if (!grid_) {
+            for (std::int64_t e = 0; e < n; ++e) begin(layout.tail(e), layout.slot(e), e);
+            return true;
+        }
+        grid_->each_row([&](std::size_t step, NodeIndex first, NodeIndex last) {
+            const std::int64_t shift = static_cast<std::int64_t>(step) * grid_->n_nodes();
+            for (NodeIndex i = first; i < last; ++i) begin(i, static_cast<typename Flow::Slot>(slot_[step]), shift + i);
+        });
+        return true;
+    }
+
     // Capacities of all edges of a grid, run by run.
     template <class Flow>
     std::optional<std::int64_t> add_to_all(Flow& flow, const Real* forward, const Real* backward) {

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,19 +44,13 @@ class MaxFlow {
     using Slot = typename Layout::Slot;
 
     explicit MaxFlow(Layout layout) : layout_(std::move(layout)) {
-        const auto n = static_cast<std::size_t>(layout_.n_places());
-        excess_.assign(n, 0);
-        parent_.assign(n, kFree);
-        in_sink_tree_.assign(n, 0);
-        distance_.assign(n, 1);
-        time_of_.assign(n, 0);
-        next_active_.assign(n, kNone);
+        excess_.assign(static_cast<std::size_t>(layout_.n_places()), 0);
     }
 
     const Layout& layout() const { return layout_; }
     std::size_t n_bytes() const {
-        return layout_.n_bytes() + excess_.capacity() * (sizeof(Real) + sizeof(Slot) + 1 + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
-               is_changed_.capacity() + next_slot_.capacity() * sizeof(Slot);
+        return layout_.n_bytes() + excess_.capacity() * sizeof(Real) + tree_.capacity() * (1 + sizeof(Slot) + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
+               is_changed_.capacity() + next_slot_.capacity() * (sizeof(Slot) + sizeof(Index));
     }
 
     // Forget all capacities and the flow.
@@ -72,6 +67,23 @@ class MaxFlow {
         const Index at = layout_.place(i);
         touch(at);
         reparametrise(at, source, sink);
+    }
+    // The same for all nodes.
+    void add_terminals(const Real* source, const Real* sink) {
+        const Index n = layout_.n_nodes();
+        if (solved_) {
+            for (Index i = 0; i < n; ++i) add_terminals(i, source[i], sink[i]);
+            return;
+        }
+        // In registers, which the arrays cannot change.
+        Value value = value_;
+        Real* excess = excess_.data() + layout_.place(0);
+        for (Index i = 0; i < n; ++i) {
+            const auto [from_source, to_sink] = with_excess(excess[i], source[i], sink[i]);
+            value.add(std::min(from_source, to_sink));
+            excess[i] = from_source - to_sink;
+        }
+        value_ = value;
     }
     // The same for the arcs from `tail` along a slot and back. False, and nothing changed, if they sum up to less than zero: then
     // different sides would be rewarded.
@@ -97,12 +109,13 @@ class MaxFlow {
         // The trees may hang on an arc that is closed now.
         if (hangs_on_closed_arc(i)) make_orphan(i);
         if (hangs_on_closed_arc(j)) make_orphan(j);
-        if (parent_[at(i)] != kFree) activate(i);
-        if (parent_[at(j)] != kFree) activate(j);
+        if (!is_free(i)) activate(i);
+        if (!is_free(j)) activate(j);
         return true;
     }
 
     // Before the first solve, for capacities that are not negative: nothing else is to be looked after.
+    bool is_solved() const { return solved_; }
     void begin_with_capacities(Index tail, Slot slot, Real forward, Real backward) {
         const Index i = layout_.place(tail);
         layout_.residual(i, slot) += forward;
@@ -130,7 +143,7 @@ class MaxFlow {
         if (solved_ && trees_hold_) repair();
         else plant();
         for (Index i; (i = take_active()) != kNone;) {
-            if (in_sink_tree_[at(i)]) grow<true>(i);
+            if (is_in<true>(i)) grow<true>(i);
             else grow<false>(i);
             if (steps_left_ < 0) plant();
         }
@@ -142,7 +155,7 @@ class MaxFlow {
     // there: those the source still reaches. All others are on the sink side, also those that neither terminal reaches.
     bool on_source_side(Index i) const {
         const std::size_t p = at(layout_.place(i));
-        return parent_[p] != kFree && !in_sink_tree_[p];
+        return tree_[p] == kSource;
     }
 
     // After solve: look(k, cost, over) for each of n nodes: by how much the value of the best cut with node k on its other side is
@@ -163,15 +176,23 @@ class MaxFlow {
             }
         }
         if (held.empty()) return;
-        // The flow stays a maximum one and the sides are what they were; the trees hang on arcs that may close.
+        // The flow stays a maximum one and the sides are what they were, but tree_ marks now who is found on one of them.
         trees_hold_ = false;
+        std::vector<std::uint8_t> sides(tree_);
+        const auto with_source = [&](Index p) { return sides[at(p)] == kSource; };
         // Whoever is asked about next is near, where possible among those reached: its own flow stays there, and ends at the last one.
-        std::sort(held.begin(), held.end(), [&](std::size_t a, std::size_t b) { return layout_.rank(nodes[a]) < layout_.rank(nodes[b]); });
+        const auto order = [&](std::size_t k) { return std::make_pair(with_source(layout_.place(nodes[k])), layout_.rank(nodes[k])); };
+        std::sort(held.begin(), held.end(), [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
         std::vector<std::size_t> waits(excess_.size(), held.size());  // place -> its rank in `held`
         for (std::size_t h = held.size(); h-- > 0;) waits[at(layout_.place(nodes[held[h]]))] = h;
         std::size_t first = 0;
+        std::optional<bool> side;
         for (Index p = layout_.place(nodes[held[0]]); p != kNone;) {
-            if (is_in<false>(p)) gather<false>(p);
+            if (side != with_source(p)) {
+                side = with_source(p);
+                for (Index i = 0; i < layout_.n_places(); ++i) tree_[at(i)] = with_source(i) == *side ? kNeither : kOutside;
+            }
+            if (*side) gather<false>(p);
             else gather<true>(p);
             // Equal ones are next to each other.
             for (std::size_t h = waits[at(p)]; h < held.size() && layout_.place(nodes[held[h]]) == p; ++h) look(held[h], size(excess_[at(p)]), reached_);
@@ -180,11 +201,13 @@ class MaxFlow {
             while (first < held.size() && waits[at(layout_.place(nodes[held[first]]))] == held.size()) ++first;
             p = next != reached_.end() ? *next : first < held.size() ? layout_.place(nodes[held[first]]) : kNone;
         }
+        tree_.swap(sides);
     }
 
   private:
     // `parent` is the slot towards the root of the tree, or one of these.
     static constexpr Slot kFree = -1, kTerminal = -2, kOrphan = -3;
+    static constexpr std::uint8_t kSource = 0, kSink = 1, kNeither = 2, kOutside = 3, kFound = 4;
     static constexpr std::int64_t kFew = 8;
     static constexpr std::int64_t kStepsPerArc = 2;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
@@ -222,35 +245,52 @@ class MaxFlow {
     // maximum flow in networks with power estimation", 1970). Leaves in reached_ whom the flow still reaches.
     template <bool sink>
     void gather(Index start) {
-        for (Index last; (last = find_levels<sink>(start)) != kFar;) {
+        queue_.resize(excess_.size());
+        next_slot_.resize(excess_.size());
+        queue_[0] = start;
+        distance_[at(start)] = 0;
+        tree_[at(start)] = kFound;
+        n_found_ = 1;
+        for (Index last = 0; (last = find_levels<sink>(last)) != kFar;) {
+            closed_ = kFar;
             // Paths are looked for from their ends: whoever has a level has a way back.
-            for (std::size_t k = reached_.size(); k-- > 0 && distance_[at(reached_[k])] == last;) drain<sink>(reached_[k], start);
+            for (std::size_t k = n_found_; k-- > 0 && distance_[at(queue_[k])] == last;) drain<sink>(queue_[k], start);
+            // Flow along shortest paths brings nobody nearer, and takes nobody farther away that is before all arcs it has filled.
+            forget_levels(closed_);
+            last = std::min(last, closed_ - 1);
         }
+        reached_.assign(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(n_found_));
+        forget_levels(0);
     }
 
-    // Steps from a node along arcs with room up to the nearest excesses, whose distance is returned; kFar if there are none.
+    // Steps from those found at a distance or farther away, along arcs with room up to the nearest excesses, whose distance is returned;
+    // kFar if there are none.
     template <bool sink>
-    Index find_levels(Index start) {
-        advance_time();
-        reached_.assign(1, start);
-        time_of_[at(start)] = time_;
-        distance_[at(start)] = 0;
-        next_slot_.resize(excess_.size());
+    Index find_levels(Index from) {
+        // In registers, which nothing that is written here can change.
+        Index *const queue = queue_.data(), *const distance = distance_.data();
+        std::uint8_t* const tree = tree_.data();
+        std::size_t count = n_found_, k = count;
+        while (k > 0 && distance[at(queue[k - 1])] >= from) --k;
         Index last = kFar;
-        for (std::size_t k = 0; k < reached_.size() && distance_[at(reached_[k])] < last; ++k) {
-            const Index i = reached_[k], next = distance_[at(i)] + 1;
+        for (; k < count && distance[at(queue[k])] < last; ++k) {
+            const Index i = queue[k], next = distance[at(i)] + 1;
             for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
                 const Index j = layout_.head(i, s);
                 // The other side has nothing to do with it, whatever leads there.
-                if (time_of_[at(j)] == time_ || !(room<sink>(i, s) > 0) || is_in<false>(j) == sink) continue;
-                time_of_[at(j)] = time_;
-                distance_[at(j)] = next;
+                if (tree[at(j)] != kNeither || !(room<sink>(i, s) > 0)) continue;
+                tree[at(j)] = kFound;
+                distance[at(j)] = next;
                 next_slot_[at(j)] = layout_.begin(j);
+                queue[count++] = j;
                 if (excess_[at(j)] != 0) last = next;
-                reached_.push_back(j);
             }
         }
+        n_found_ = count;
         return last;
+    }
+    void forget_levels(Index from) {
+        for (; n_found_ > 0 && distance_[at(queue_[n_found_ - 1])] >= from; --n_found_) tree_[at(queue_[n_found_ - 1])] = kNeither;
     }
 
     // Move the excess of a node to the start of the levels, as far as shortest paths have room.
@@ -265,7 +305,7 @@ class MaxFlow {
             Slot s = next_slot_[at(i)];
             for (; s < layout_.end(i); ++s) {
                 const Index j = layout_.head(i, s);
-                if (time_of_[at(j)] == time_ && distance_[at(j)] + 1 == distance_[at(i)] && room<!sink>(i, s) > 0) break;
+                if (tree_[at(j)] == kFound && distance_[at(j)] + 1 == distance_[at(i)] && room<!sink>(i, s) > 0) break;
             }
             next_slot_[at(i)] = s;
             if (s < layout_.end(i)) {
@@ -291,7 +331,9 @@ class MaxFlow {
             const Slot s = next_slot_[at(i)];
             layout_.residual(i, s) += sink ? flow : -flow;
             layout_.reverse(i, s) -= sink ? flow : -flow;
-            if (!(room<!sink>(i, s) > 0)) whole = k;
+            if (room<!sink>(i, s) > 0) continue;
+            whole = k;
+            closed_ = std::min(closed_, distance_[at(i)]);
         }
         excess_[at(end)] += sink ? flow : -flow;
         excess_[at(start)] -= sink ? flow : -flow;
@@ -307,12 +349,14 @@ class MaxFlow {
 
     // ---- capacities that change ------------------------------------------------------------------------------------------------
 
+    // What both terminals have in common is paid; the rest is the new excess.
     void reparametrise(Index i, Real source, Real sink) {
-        Real& excess = excess_[at(i)];
-        if (excess > 0) source += excess;
-        else sink -= excess;
-        value_.add(std::min(source, sink));
-        excess = source - sink;
+        const auto [from_source, to_sink] = with_excess(excess_[at(i)], source, sink);
+        value_.add(std::min(from_source, to_sink));
+        excess_[at(i)] = from_source - to_sink;
+    }
+    static std::pair<Real, Real> with_excess(Real excess, Real source, Real sink) {
+        return {source + std::max(Real{0}, excess), sink + std::max(Real{0}, -excess)};
     }
 
     // What two capacities taken away again may leave below zero.
@@ -332,7 +376,7 @@ class MaxFlow {
 
     bool hangs_on_closed_arc(Index i) const {
         const Slot s = parent_[at(i)];
-        return s >= 0 && !((in_sink_tree_[at(i)] ? layout_.residual(i, s) : layout_.reverse(i, s)) > 0);
+        return s >= 0 && !((tree_[at(i)] == kSink ? layout_.residual(i, s) : layout_.reverse(i, s)) > 0);
     }
 
     void touch(Index i) {
@@ -355,35 +399,49 @@ class MaxFlow {
     void plant() {
         forget_trees();
         push_to_neighbours();
-        std::int64_t n_sources = 0, n_sinks = 0;
+        const std::size_t n = excess_.size();
         steps_left_ = kStepsPerArc * layout_.n_arcs();
         time_ = 0;
         trees_hold_ = true;
         first_active_ = last_active_ = kNone;
-        std::fill(time_of_.begin(), time_of_.end(), 0U);
-        std::fill(distance_.begin(), distance_.end(), Index{1});
-        std::fill(next_active_.begin(), next_active_.end(), kNone);
-        for (std::size_t i = 0; i < excess_.size(); ++i) {
-            const Real excess = excess_[i];
-            n_sources += excess > 0;
-            n_sinks += excess < 0;
-            parent_[i] = excess != 0 ? kTerminal : kFree;
-            in_sink_tree_[i] = excess < 0;
+        // The first trees find their memory here: nothing is written twice.
+        time_of_.assign(n, 0U);
+        distance_.assign(n, 1);
+        next_active_.assign(n, kNone);
+        parent_.resize(n);
+        tree_.resize(n);
+        std::int64_t n_sources = 0, n_sinks = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            // Without a branch, the signs of excesses being hard to guess.
+            const bool source = excess_[i] > 0, sink = excess_[i] < 0;
+            n_sources += source;
+            n_sinks += sink;
+            parent_[i] = static_cast<Slot>(kFree + (kTerminal - kFree) * (source | sink));
+            tree_[i] = static_cast<std::uint8_t>(kNeither + (kSource - kNeither) * source + (kSink - kNeither) * sink);
         }
         const bool sinks_wait = kFew * n_sources < n_sinks;
         for (Index i = 0; i < layout_.n_places(); ++i) {
-            if (parent_[at(i)] == kFree) continue;
-            if (in_sink_tree_[at(i)] ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
+            if (is_free(i)) continue;
+            if (is_in<true>(i) ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
         }
+    }
+
+    // All of them are asked, without a branch: most answers are the same, and the others hard to guess.
+    template <class Ask>
+    bool any_neighbour(Index i, const Ask& ask) const {
+        bool any = false;
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) any |= ask(layout_.head(i, s));
+        return any;
     }
 
     // All that a root may have to do: it reaches no root of the other tree, all arcs to them being full. Inside of large regions that
     // are all roots nobody has.
     template <bool sink>
     bool has_free_neighbour(Index i) const {
-        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s)
-            if (parent_[at(layout_.head(i, s))] == kFree && leads_away<sink>(i, s)) return true;
-        return false;
+        if (!any_neighbour(i, [&](Index j) { return is_free(j); })) return false;
+        bool found = false;
+        for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) found |= is_free(layout_.head(i, s)) & leads_away<sink>(i, s);
+        return found;
     }
 
     // The trees of the last solve, as far as they still hold.
@@ -399,9 +457,9 @@ class MaxFlow {
                 continue;
             }
             const bool sink = excess < 0;
-            if (parent_[at(i)] == kFree || static_cast<bool>(in_sink_tree_[at(i)]) != sink) {
-                if (parent_[at(i)] != kFree) sink ? leave<false>(i) : leave<true>(i);
-                in_sink_tree_[at(i)] = sink;
+            if (sink ? !is_in<true>(i) : !is_in<false>(i)) {
+                if (!is_free(i)) sink ? leave<false>(i) : leave<true>(i);
+                tree_[at(i)] = sink ? kSink : kSource;
                 activate(i);
             }
             parent_[at(i)] = kTerminal;
@@ -428,7 +486,7 @@ class MaxFlow {
     void push_to_neighbours() {
         for (Index i = 0; i < layout_.n_places(); ++i) {
             Real left = excess_[at(i)];
-            if (!(left > 0)) continue;
+            if (!(left > 0) || !any_neighbour(i, [&](Index j) { return excess_[at(j)] < 0; })) continue;
             for (Slot s = layout_.begin(i); s < layout_.end(i) && left > 0; ++s) {
                 Real& to = excess_[at(layout_.head(i, s))];
                 const Real flow = std::min({left, layout_.residual(i, s), -to});
@@ -458,13 +516,14 @@ class MaxFlow {
             const Index i = first_active_, next = next_active_[at(i)];
             first_active_ = next == i ? kNone : next;
             next_active_[at(i)] = kNone;
-            if (parent_[at(i)] != kFree) return i;
+            if (!is_free(i)) return i;
         }
         return kNone;
     }
 
+    bool is_free(Index i) const { return tree_[at(i)] == kNeither; }
     template <bool sink>
-    bool is_in(Index i) const { return parent_[at(i)] != kFree && static_cast<bool>(in_sink_tree_[at(i)]) == sink; }
+    bool is_in(Index i) const { return tree_[at(i)] == (sink ? kSink : kSource); }
 
     // Can flow pass from node i along the slot, away from the source (or, in the sink tree, back along it towards the sink)?
     template <bool sink>
@@ -483,15 +542,15 @@ class MaxFlow {
             // the sink tree it is elsewhere in memory.
             const bool settled = own && (time_of_[at(j)] > time_of_[at(i)] || distance_[at(j)] <= distance_[at(i)]);
             if (!settled && leads_away<sink>(i, s)) {
-                if (parent_[at(j)] == kFree) {
-                    in_sink_tree_[at(j)] = sink;
+                if (is_free(j)) {
+                    tree_[at(j)] = sink ? kSink : kSource;
                     activate(j);
                 } else if (!own) {
                     if (sink) augment(j, layout_.back(i, s));
                     else augment(i, s);
                     advance_time();
                     adopt_orphans();
-                    if (parent_[at(i)] == kFree || steps_left_ < 0) return;
+                    if (is_free(i) || steps_left_ < 0) return;
                     continue;
                 }
                 parent_[at(j)] = layout_.back(i, s);
@@ -557,7 +616,7 @@ class MaxFlow {
             for (std::size_t k = 0; k < lost_.size(); ++k) {
                 // Between two solves an orphan may have become a root.
                 if (parent_[at(lost_[k])] != kOrphan) continue;
-                if (in_sink_tree_[at(lost_[k])]) adopt<true>(lost_[k]);
+                if (is_in<true>(lost_[k])) adopt<true>(lost_[k]);
                 else adopt<false>(lost_[k]);
             }
         }
@@ -593,6 +652,7 @@ class MaxFlow {
     template <bool sink>
     void release(Index i) {
         parent_[at(i)] = kFree;
+        tree_[at(i)] = kNeither;
         for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
             const Index j = layout_.head(i, s);
             if (!is_in<sink>(j)) continue;
@@ -632,13 +692,17 @@ class MaxFlow {
     Layout layout_;
     std::vector<Real> excess_;
     std::vector<Slot> parent_;
-    std::vector<std::uint8_t> in_sink_tree_;  // of free nodes: nothing
+    std::vector<std::uint8_t> tree_;  // of every node
     // The number of arcs to the terminal as it was at a time, a count of augmentations.
     std::vector<Index> distance_;
     std::vector<std::uint32_t> time_of_;
     std::vector<Index> next_active_;
     std::vector<Index> cut_off_, lost_, changed_, reached_, path_;
-    std::vector<Slot> next_slot_;  // of a search for paths
+    // Of a search for paths: whom it found, in their order, and where it goes on.
+    std::vector<Index> queue_;
+    std::size_t n_found_ = 0;
+    Index closed_ = kFar;  // the nearest node behind an arc that flow has filled: its distance
+    std::vector<Slot> next_slot_;
     std::vector<std::uint8_t> is_changed_;
     std::vector<std::pair<Index, Real>> taken_;
     Index first_active_ = kNone, last_active_ = kNone;

@@ -309,8 +309,10 @@ class FlowGraph:
 
 
 def _sum(capacities: NDArray[Any]) -> float:
+    values = capacities.astype(np.float64, copy=False)
+    # Mostly nothing is negative, and then no copy is needed.
     with np.errstate(over="ignore"):
-        return float(np.abs(capacities.astype(np.float64, copy=False)).sum())
+        return float(values.sum() if values.min(initial=0) >= 0 else np.abs(values).sum())
 
 
 def _check_finite(capacities: NDArray[Any], name: str) -> None:
