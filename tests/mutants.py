@@ -259,6 +259,10 @@ MUTANTS = (
         "",
         "test_messages.py -k forests",
     ),
+    # Expansions: the smallest of equally good ones; costs of labels that have changed since.
+    Mutant("cpp/labeling/moves.hpp", "if (!helped && differ(labels)) best(true);", "", "test_moves.py -k largest"),
+    Mutant("cpp/labeling/tables.hpp", "if (since_[b] > seen_of_label_) at[1]", "if (false) at[1]", "test_moves.py -k follow"),
+    Mutant("cpp/labeling/tables.hpp", "kRounding = 2 *", "kRounding = 1e3 *", "test_moves.py -k facts"),
     # Moves of cliques: a pair of which both move, counted as if one stayed; who stays pays for the wrong label.
     Mutant(
         "cpp/labeling/clique_moves.hpp",

@@ -24,8 +24,9 @@ using Labels = nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::
 class MoveMaker {
   public:
     MoveMaker(Input<double, nb::ndim<2>> unary, Input<std::int32_t, nb::shape<-1, 2>> edges, Input<double> tables, InputVector<double> weights, Int32s members,
-              Int64s offsets, InputVector<double> mixed, std::optional<Input<double, nb::ndim<2>>> uniform, std::optional<Shape> shape, std::vector<Shape> steps)
-        : unary_(unary), edges_(edges), tables_(tables), weights_(weights), members_(members), offsets_(offsets), mixed_(mixed), uniform_(uniform) {
+              Int64s offsets, InputVector<double> mixed, std::optional<Input<double, nb::ndim<2>>> uniform, std::optional<Shape> shape, std::vector<Shape> steps,
+              std::optional<InputVector<double>> sizes, bool zero_diagonals, bool symmetric)
+        : sizes_(sizes), unary_(unary), edges_(edges), tables_(tables), weights_(weights), members_(members), offsets_(offsets), mixed_(mixed), uniform_(uniform) {
         const std::size_t n_labels = unary.shape(1), n_edges = edges.shape(0);
         require(tables.ndim() == 2 || tables.ndim() == 3, "tables must have shape (L, L) or (E, L, L)");
         const bool own = tables.ndim() == 3;
@@ -51,6 +52,10 @@ class MoveMaker {
         }
         energy.tables = tables.data();
         energy.own_tables = own;
+        require(!own || (sizes && sizes->size() == n_edges), "sizes must have one entry for each table");
+        energy.sizes = own ? sizes->data() : nullptr;
+        energy.zero_diagonals = own && zero_diagonals;
+        energy.symmetric = own && symmetric;
         energy.weights = weights.data();
         energy.n_cliques = static_cast<std::int64_t>(n_cliques);
         energy.members = members.data();
@@ -90,6 +95,7 @@ class MoveMaker {
         for (std::size_t i = 0; i < labels.size(); ++i) require(labels.data()[i] >= 0 && labels.data()[i] < n_labels, "labels are out of range");
     }
 
+    std::optional<InputVector<double>> sizes_;
     Input<double, nb::ndim<2>> unary_;
     Input<std::int32_t, nb::shape<-1, 2>> edges_;
     Input<double> tables_;
@@ -102,16 +108,31 @@ class MoveMaker {
     std::mutex busy_;
 };
 
+// None if a cost is no finite number.
+nb::object facts_of(Input<double, nb::ndim<3>> tables) {
+    require(tables.shape(1) == tables.shape(2), "tables must have shape (E, L, L)");
+    TableFacts facts;
+    {
+        nb::gil_scoped_release unlocked;
+        facts = look_at_tables(tables.data(), tables.shape(0), tables.shape(1));
+    }
+    if (!facts.finite) return nb::none();
+    return nb::make_tuple(array_of(std::move(facts.least)), array_of(std::move(facts.most)), array_of(std::move(facts.apart)), facts.zero_diagonals,
+                          facts.symmetric, facts.shared, array_of(std::move(facts.factors)));
+}
+
 }  // namespace
 
 void bind_moves(nb::module_& m) {
     nb::class_<MoveMaker>(m, "Moves")
         .def(nb::init<Input<double, nb::ndim<2>>, Input<std::int32_t, nb::shape<-1, 2>>, Input<double>, InputVector<double>, Int32s, Int64s, InputVector<double>,
-                      std::optional<Input<double, nb::ndim<2>>>, std::optional<Shape>, std::vector<Shape>>(),
+                      std::optional<Input<double, nb::ndim<2>>>, std::optional<Shape>, std::vector<Shape>, std::optional<InputVector<double>>, bool, bool>(),
              "unary"_a.noconvert(), "edges"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "members"_a.noconvert(), "offsets"_a.noconvert(),
-             "mixed"_a.noconvert(), "uniform"_a.none().noconvert(), "shape"_a.none() = nb::none(), "steps"_a = std::vector<Shape>{})
+             "mixed"_a.noconvert(), "uniform"_a.none().noconvert(), "shape"_a.none() = nb::none(), "steps"_a = std::vector<Shape>{}, "sizes"_a.none() = nb::none(),
+             "zero_diagonals"_a = false, "symmetric"_a = false)
         .def("expand", &MoveMaker::expand, "alpha"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
         .def("swap", &MoveMaker::swap, "alpha"_a, "beta"_a, "labels"_a.noconvert(), "least"_a, "truncate"_a)
         .def("best_of_two", &MoveMaker::best_of_two, "labels"_a.noconvert(), "rounding"_a)
         .def_prop_ro("n_bytes", &MoveMaker::n_bytes);
+    m.def("look_at_tables", &facts_of, "tables"_a.noconvert());
 }

@@ -6,6 +6,10 @@
 // of equally good moves the one with the fewest ones is found. The flow's value is then the change of energy from t = 0: terminals
 // are given as the cost of t_i = 1, which may be negative.
 //
+// Of equally good expansions the largest one is taken: on stereo pairs they end a little lower than the smallest, after fewer cuts.
+// It is found if t = 1 are the nodes that stay. Where an expansion is not expected to help, t = 1 are those that move: few nodes would
+// like to, and the flow comes from few sources. If it helps all the same, another cut finds the largest one from the same flow.
+//
 // The flow of the last expansion to a label is kept, and the next one to it begins there: any flow that the capacities of today have
 // room for is a reparametrisation of the energy, and after the first sweep little has changed (Alahari, Kohli and Torr, "Reduce,
 // Reuse & Recycle", CVPR 2008, keep whole graphs). All capacities are multiples of one number, a power of two, so that flows are
@@ -22,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "labeling/tables.hpp"
 #include "numeric/compensated_sum.hpp"
 #include "structures/flow_network.hpp"
 
@@ -41,6 +46,7 @@ struct PottsEnergy {
     const double* tables = nullptr;  // one, or one for every edge
     bool own_tables = false;
     bool zero_diagonals = false, symmetric = false;  // of tables of every edge: what need not be read, and what may be read once
+    const double* sizes = nullptr;                   // of tables of every edge: largest absolute costs
     const double* weights = nullptr;
     // Weights of cliques are in their costs already.
     std::int64_t n_cliques = 0;
@@ -79,41 +85,61 @@ class Moves {
         zero_.resize(n);
         one_.resize(n);
         cost_.resize(at(network_.n_nodes()));
-        look_at_tables(energy_);
         quantum_ = quantum_of(energy);
+        n_pairs_ = n_pairs_of(energy);
         flow_of_.resize(energy.labels());
+        helped_.assign(energy.labels(), 1);
+        if (energy.own_tables)
+            around_ = CostsAround({energy.tables, energy.weights, energy.edges, energy.n_edges, energy.labels(), energy.zero_diagonals, energy.symmetric});
     }
 
     std::size_t n_bytes() const {
         std::size_t kept = cost_.capacity() * sizeof(double);
         for (const auto& flow : flow_of_) kept += flow.capacity() * sizeof(double);
-        return network_.visit([](const auto& flow) { return flow.n_bytes(); }) + (zero_.capacity() + one_.capacity()) * sizeof(Label) + kept;
+        return network_.visit([](const auto& flow) { return flow.n_bytes(); }) + (zero_.capacity() + one_.capacity()) * sizeof(Label) + around_.n_bytes() + kept;
     }
 
     // Any nodes take label alpha. Changes the labels if that lowers the energy by more than `least`, and returns the change, or 0.
     // With `truncate`, pairs that are not submodular cost more than they do in a mixed move; a better energy is one all the same.
     double expand(Label alpha, Label* labels, double least, bool truncate) {
-        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
-            zero_[at(i)] = labels[i];
-            one_[at(i)] = std::isfinite(energy_.unary_cost(i, alpha)) ? alpha : labels[i];
-        }
-        return apply(labels, least, truncate, kept_flow(alpha));
+        std::vector<double>* kept = kept_flow(alpha);
+        costs_around_ = energy_.own_tables;
+        if (costs_around_) around_.begin(alpha, labels, at(energy_.n_nodes));
+        const auto best = [&](bool largest) {
+            ones_stay_ = largest;
+            for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
+                const Label other = std::isfinite(energy_.unary_cost(i, alpha)) ? alpha : labels[i];
+                zero_[at(i)] = largest ? other : labels[i];
+                one_[at(i)] = largest ? labels[i] : other;
+            }
+            cut(truncate, kept);
+        };
+        std::uint8_t& helped = helped_[static_cast<std::size_t>(alpha)];
+        best(helped);
+        if (!helped && differ(labels)) best(true);
+        const double change = apply(labels, least);
+        helped = change < 0;
+        ones_stay_ = false;
+        return change;
     }
 
     // Any nodes of label alpha or beta take the other one.
     double swap(Label alpha, Label beta, Label* labels, double least, bool truncate) {
+        costs_around_ = false;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
             const Label now = labels[i], other = now == alpha ? beta : now == beta ? alpha : now;
             const bool free = other != now && std::isfinite(energy_.unary_cost(i, other));
             zero_[at(i)] = free ? alpha : now;
             one_[at(i)] = free ? beta : now;
         }
-        return apply(labels, least, truncate, nullptr);
+        cut(truncate, nullptr);
+        return apply(labels, least);
     }
 
     // The best labels of all, where there are two. Returns what no labels have less energy than: the value of the maximum flow.
     // Costs are not rounded to multiples if that could do more than `rounding`, as it can where few costs are much larger than most.
     double best_of_two(Label* labels, double rounding) {
+        costs_around_ = false;
         const double kept = quantum_;
         if (kept * std::sqrt(static_cast<double>(network_.n_nodes()) + static_cast<double>(network_.n_edges())) > rounding) quantum_ = 0;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
@@ -133,7 +159,8 @@ class Moves {
     static std::size_t at(NodeIndex i) { return static_cast<std::size_t>(i); }
     static bool is_pair(std::int64_t size) { return size == 2; }
     bool is_free(NodeIndex i) const { return zero_[at(i)] != one_[at(i)]; }
-    Label chosen(NodeIndex i) const { return taken_[at(i)] ? one_[at(i)] : zero_[at(i)]; }
+    Label side(NodeIndex i, unsigned t) const { return t ? one_[at(i)] : zero_[at(i)]; }
+    Label chosen(NodeIndex i) const { return side(i, taken_[at(i)]); }
 
     // The nodes, then two for every clique of three members or more. The edges, then the cliques of two, then from every member of a
     // larger clique to its first auxiliary node and from the second one to every member.
@@ -155,18 +182,6 @@ class Moves {
         return {n_nodes, edges.data(), static_cast<std::int64_t>(edges.size() / 2)};
     }
 
-    static void look_at_tables(PottsEnergy& energy) {
-        energy.zero_diagonals = energy.symmetric = energy.own_tables;
-        const std::size_t n = energy.labels();
-        for (std::int64_t e = 0; e < energy.n_edges && (energy.zero_diagonals || energy.symmetric); ++e) {
-            const double* table = energy.tables + static_cast<std::size_t>(e) * n * n;
-            for (std::size_t a = 0; a < n; ++a) {
-                energy.zero_diagonals = energy.zero_diagonals && table[a * n + a] == 0;
-                for (std::size_t b = 0; energy.symmetric && b < a; ++b) energy.symmetric = table[a * n + b] == table[b * n + a];
-            }
-        }
-    }
-
     // The last flow of a label, or one without any; null if there is no room.
     std::vector<double>* kept_flow(Label alpha) {
         std::vector<double>& kept = flow_of_[static_cast<std::size_t>(alpha)];
@@ -181,7 +196,6 @@ class Moves {
     // A power of two of which no cost is more than 2^50 multiples.
     static double quantum_of(const PottsEnergy& energy) {
         std::vector<double> most(at(energy.n_nodes), 0.0);
-        const std::size_t n_entries = energy.labels() * energy.labels();
         const auto largest = [](const double* values, std::size_t n) {
             double found = 0;
             for (std::size_t k = 0; k < n; ++k)
@@ -189,9 +203,9 @@ class Moves {
             return found;
         };
         for (NodeIndex i = 0; i < energy.n_nodes; ++i) most[at(i)] = 2 * largest(energy.unary + at(i) * energy.labels(), energy.labels());
-        const double shared = energy.own_tables ? 0 : largest(energy.tables, n_entries);
+        const double shared = energy.own_tables ? 0 : largest(energy.tables, energy.labels() * energy.labels());
         for (std::int64_t e = 0; e < energy.n_edges; ++e) {
-            const double size = 4 * std::fabs(energy.weights[e]) * (energy.own_tables ? largest(energy.tables + static_cast<std::size_t>(e) * n_entries, n_entries) : shared);
+            const double size = 4 * std::fabs(energy.weights[e]) * (energy.own_tables ? energy.sizes[e] : shared);
             most[at(energy.edges[2 * e])] += size;
             most[at(energy.edges[2 * e + 1])] += size;
         }
@@ -208,10 +222,15 @@ class Moves {
         return (x + shift) - shift;
     }
 
-    double apply(Label* labels, double least, bool truncate, std::vector<double>* kept) {
-        // From t = 0 of a swap the labels may be far; of an expansion they are t = 0.
+    bool differ(const Label* labels) const {
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i)
+            if (chosen(i) != labels[i]) return true;
+        return false;
+    }
+
+    // Make the move that the cut has found if it is worth it.
+    double apply(Label* labels, double least) {
         CompensatedSum change;
-        cut(truncate, kept);
         changed_.assign(at(energy_.n_nodes), 0);
         bool any = false;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
@@ -222,7 +241,13 @@ class Moves {
         if (!any) return 0;
         network_.visit([&](const auto& flow) {
             network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto) {
-                if (changed_[at(a)] | changed_[at(b)]) change.add(energy_.pair_cost(e, chosen(a), chosen(b)) - energy_.pair_cost(e, labels[a], labels[b]));
+                if (!(changed_[at(a)] | changed_[at(b)])) return;
+                if (costs_around_) {
+                    const CostsAround::Costs costs = around_.of(e);
+                    change.add(costs[2u * changed_[at(a)] + changed_[at(b)]] - costs[0]);
+                } else {
+                    change.add(energy_.pair_cost(e, chosen(a), chosen(b)) - energy_.pair_cost(e, labels[a], labels[b]));
+                }
             });
         });
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c)
@@ -250,10 +275,20 @@ class Moves {
             if (is_free(i)) cost_[at(i)] = rounded(energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]));
         return network_.visit([&](auto& flow) {
             flow.clear();
-            network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
-                if (energy_.own_tables && e + kAhead < energy_.n_edges) fetch(e + kAhead);
-                add_pair(flow, e, a, b, slot, truncate, [&](Label l, Label k) { return energy_.pair_cost(e, l, k); });
-            });
+            if (costs_around_) {
+                const unsigned stay = ones_stay_;
+                network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
+                    const CostsAround::Costs costs = around_.read(e);
+                    const unsigned first = is_free(a), second = is_free(b);
+                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * ((t_a ^ stay) & first) + ((t_b ^ stay) & second)]; });
+                });
+                around_.done();
+            } else {
+                network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
+                    if (energy_.own_tables && e + kAhead < energy_.n_edges) fetch(e + kAhead);
+                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return energy_.pair_cost(e, side(a, t_a), side(b, t_b)); });
+                });
+            }
             add_cliques(flow, truncate);
             for (std::size_t i = 0; i < cost_.size(); ++i) flow.add_terminals(static_cast<NodeIndex>(i), 0, cost_[i]);
             const double value = flow.solve();
@@ -266,18 +301,20 @@ class Moves {
 
     template <class Flow>
     void keep(const Flow& flow, std::vector<double>& kept) const {
-        const std::int64_t n_pairs = energy_.n_edges + n_pair_cliques();
         network_.each_edge(flow, n_arcs(), [&](std::int64_t e, NodeIndex a, NodeIndex, auto slot) {
             const auto [there, back] = flow.residuals(a, slot);
             // Pairs began with the same capacity in both directions, arcs of auxiliary nodes with none on the way back.
-            kept[static_cast<std::size_t>(e)] = e < n_pairs ? 0.5 * (back - there) : back;
+            kept[kept_at(e)] = e < n_pairs_ ? (ones_stay_ ? 0.5 : -0.5) * (there - back) : back;
         });
     }
+    // If ones stay, all arcs are turned around: pairs keep their arcs, with the flow in the other direction, and a clique's auxiliary
+    // nodes change places.
+    std::size_t kept_at(std::int64_t e) const { return static_cast<std::size_t>(e < n_pairs_ || !ones_stay_ ? e : n_pairs_ + ((e - n_pairs_) ^ 1)); }
     // Edges and those of auxiliary nodes.
     std::int64_t n_arcs() const { return energy_.grid && energy_.n_cliques == 0 ? energy_.n_edges : network_.n_edges(); }
-    std::int64_t n_pair_cliques() const {
-        std::int64_t count = 0;
-        for (std::int64_t c = 0; c < energy_.n_cliques; ++c) count += is_pair(energy_.size(c));
+    static std::int64_t n_pairs_of(const PottsEnergy& energy) {
+        std::int64_t count = energy.n_edges;
+        for (std::int64_t c = 0; c < energy.n_cliques; ++c) count += is_pair(energy.size(c));
         return count;
     }
 
@@ -299,7 +336,8 @@ class Moves {
     template <class Flow>
     void add_arcs(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, double forward, double backward) {
         if (begin_with_) {
-            const double start = std::min(std::max(begin_with_[e], -backward), forward);
+            const double kept = begin_with_[kept_at(e)];
+            const double start = std::min(std::max(ones_stay_ && e < n_pairs_ ? -kept : kept, -backward), forward);
             forward -= start;
             backward += start;
             cost_[at(a)] += start;
@@ -308,21 +346,20 @@ class Moves {
         flow.begin_with_capacities(a, slot, forward, backward);
     }
 
-    // cost(t_a, t_b) = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
+    // `cost(t_a, t_b)` = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
     // turned around, which makes shorter paths: both directions have the same capacity.
     template <class Flow, class Cost>
     void add_pair(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, bool truncate, const Cost& cost) {
-        const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
-        if (a0 == a1) {
-            if (b0 != b1) cost_[at(b)] += rounded(cost(a0, b1) - cost(a0, b0));
+        if (!is_free(a)) {
+            if (is_free(b)) cost_[at(b)] += rounded(cost(0, 1) - cost(0, 0));
             return;
         }
-        if (b0 == b1) {
-            cost_[at(a)] += rounded(cost(a1, b0) - cost(a0, b0));
+        if (!is_free(b)) {
+            cost_[at(a)] += rounded(cost(1, 0) - cost(0, 0));
             return;
         }
-        const double A = cost(a0, b0), C = cost(a1, b0), D = cost(a1, b1);
-        double B = cost(a0, b1);
+        const double A = cost(0, 0), C = cost(1, 0), D = cost(1, 1);
+        double B = cost(0, 1);
         double weight = B + C - A - D;
         if (weight < 0) {
             // Rounding may leave a little less than nothing; B is raised by it, and never lowered.
@@ -342,7 +379,7 @@ class Moves {
     // as the node itself are strong enough.
     template <class Flow>
     void add_cliques(Flow& flow, bool truncate) {
-        std::int64_t pair = energy_.n_edges, arc = energy_.n_edges + n_pair_cliques();
+        std::int64_t pair = energy_.n_edges, arc = n_pairs_;
         NodeIndex auxiliary = energy_.n_nodes;
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) {
             const std::int64_t begin = energy_.offsets[c], end = energy_.offsets[c + 1];
@@ -353,7 +390,10 @@ class Moves {
             }
             if (is_pair(end - begin)) {
                 add_pair(flow, pair, energy_.members[begin], energy_.members[begin + 1], flow.layout().slot(pair), truncate,
-                         [&](Label a, Label b) { return a == b ? energy_.uniform_cost(c, a) : energy_.mixed[c]; });
+                         [&](unsigned t_a, unsigned t_b) {
+                             const Label a = side(energy_.members[begin], t_a), b = side(energy_.members[begin + 1], t_b);
+                             return a == b ? energy_.uniform_cost(c, a) : energy_.mixed[c];
+                         });
                 ++pair;
                 continue;
             }
@@ -379,7 +419,9 @@ class Moves {
 
     [[noreturn]] void refuse(std::int64_t e, NodeIndex a, NodeIndex b, double equal, double different) const {
         std::ostringstream text;
-        const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
+        // Labels of today first.
+        const unsigned today = ones_stay_;
+        const Label a0 = side(a, today), a1 = side(a, !today), b0 = side(b, today), b1 = side(b, !today);
         text << "costs of edges[" << e << "] = (" << a << ", " << b << ") are not submodular: d(" << a0 << ", " << b0 << ") + d(" << a1 << ", " << b1
              << ") = " << equal << " is more than d(" << a0 << ", " << b1 << ") + d(" << a1 << ", " << b0 << ") = " << different;
         throw std::invalid_argument(text.str());
@@ -396,7 +438,12 @@ class Moves {
     std::vector<Label> zero_, one_;
     std::vector<double> cost_;  // of t_i = 1, also of auxiliary nodes
     std::vector<std::vector<double>> flow_of_;  // of every label: from tail to head of every edge
+    std::int64_t n_pairs_ = 0;  // edges and cliques of two
+    std::vector<std::uint8_t> helped_;  // of every label, whether its last expansion did
+    bool ones_stay_ = false;
     const double* begin_with_ = nullptr;
+    CostsAround around_;         // of tables of every edge, for expansions
+    bool costs_around_ = false;  // whether this is one
     std::size_t memory_ = 0;
     double quantum_ = 1;
     std::vector<std::uint8_t> taken_, changed_;

@@ -5,6 +5,8 @@ import pytest
 from polytope_cases import CYCLES, TREE, by_enumeration, by_one_program, frustrated
 
 from maxmargin import _core
+from maxmargin.deadline import time_limit
+from maxmargin.estimators import GraphSVM
 from maxmargin.labeling import local_polytope
 from maxmargin.labeling.local_polytope import Marginals, minimize_relaxation
 
@@ -113,3 +115,44 @@ def test_repair_moves_little_and_ends_in_the_polytope():
     assert_in_polytope(mended, CYCLES)
     assert all(np.abs(a - b).max() < 1e-4 for a, b in zip(mended, point, strict=True))
     assert all(np.abs(a - b).max() < 1e-15 for a, b in zip(point.repaired(CYCLES), point, strict=True))
+
+
+def test_programs_end_when_the_run_does(monkeypatch):
+    """They get what is left of its time; without any there is a bound that holds, and a point, all the same."""
+    unary, tables = frustrated(np.random.default_rng(0), 3)
+    asked, solve = [], local_polytope.linprog
+
+    def watched(*args, options, **others):
+        asked.append(options.get("time_limit"))
+        return solve(*args, options=options, **others)
+
+    monkeypatch.setattr(local_polytope, "linprog", watched)
+    expected = relaxation(CYCLES, unary, tables)
+    assert asked and set(asked) == {None}
+    asked.clear()
+    with time_limit(50.0):
+        assert relaxation(CYCLES, unary, tables).value == expected.value
+    assert asked and all(40 < one <= 50 for one in asked)
+    asked.clear()
+    with time_limit(1e-9):
+        found = relaxation(CYCLES, unary, tables)
+    assert not asked
+    assert_in_polytope(found.marginals, CYCLES)
+    assert found.bound < expected.bound + 1e-9 and expected.value - 1e-9 < found.value
+
+
+def test_training_tells_programs_when_to_end(monkeypatch):
+    rng, asked, solve = np.random.default_rng(0), [], local_polytope.linprog
+
+    def watched(*args, options, **others):
+        asked.append(options.get("time_limit"))
+        return solve(*args, options=options, **others)
+
+    monkeypatch.setattr(local_polytope, "linprog", watched)
+    X = [(rng.normal(size=(6, 2)), CYCLES, np.ones((len(CYCLES), 1))) for _ in range(4)]
+    y = [rng.integers(0, 3, 6) for _ in X]
+    GraphSVM(C=10, pairwise="symmetric", inference="relaxed", time_limit=100.0).fit(X, y)
+    assert asked and all(one is not None and 0 < one <= 100 for one in asked[:1])
+    asked.clear()
+    GraphSVM(C=10, pairwise="symmetric", inference="relaxed").fit(X, y)
+    assert asked and set(asked) == {None}

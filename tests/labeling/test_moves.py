@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from maxmargin import _core
 from maxmargin.labeling import Cliques, Energy, Metric, NotSubmodularError, PnPotts, minimize
-from maxmargin.labeling.moves import clique_costs
+from maxmargin.labeling.moves import kernel_of
 
 
 def every(n_nodes, n_labels):
@@ -62,9 +61,7 @@ def random_energy(rng, n=None, n_labels=None, cliques=True, own=None, forbidden=
 
 
 def kernel(energy):
-    sizes = np.concatenate([[0], *(np.diff(some.offsets) for some in energy.cliques)]).astype(np.int64)
-    members = np.concatenate([np.zeros(0, np.int32), *(some.nodes for some in energy.cliques)]).astype(np.int32)
-    return _core.Moves(energy.unary, energy.edges, energy.table, energy.weights, members, np.cumsum(sizes), *clique_costs(energy))
+    return kernel_of(energy, "expansion")
 
 
 def allowed_start(rng, energy):
@@ -89,6 +86,107 @@ def test_an_expansion_is_the_best_of_all(seed):
     assert energy.energy(moved) == pytest.approx(best, abs=1e-9)
     assert change == pytest.approx(best - before, abs=1e-9)
     assert ((moved == labels) | (moved == alpha)).all()
+
+
+@given(seeds)
+@settings(max_examples=150, deadline=None)
+def test_of_equally_good_expansions_the_largest_is_made(seed):
+    """Also by labels whose last expansion was of no use, and that begin with the flow it left."""
+    rng = np.random.default_rng(seed)
+    base = random_energy(rng, n=int(rng.integers(2, 7)), forbidden=0.2)
+    # Few different costs: many ties.
+    forbidden = np.isinf(base.unary)
+    unary = np.where(forbidden, np.inf, np.where(forbidden, 0, base.unary) % 3)
+    table = Metric("potts").table(base.n_labels)
+    tables = np.broadcast_to(table, base.table.shape) * rng.integers(0, 2, base.table.shape[:-2] + (1, 1))
+    energy = Energy(unary, base.edges, tables, weights=np.minimum(base.weights, 1))
+    if energy.n_nodes > 3:
+        members = rng.choice(energy.n_nodes, 3, replace=False)
+        energy = energy.replaced(cliques=[Cliques([members], PnPotts(1.0))])
+    moves, labels = kernel(energy), allowed_start(rng, energy)
+    for _ in range(8):
+        alpha, before = int(rng.integers(energy.n_labels)), energy.energy(labels)
+        reach = [np.where(t, alpha, labels) for t in product([False, True], repeat=energy.n_nodes)]
+        best = min(energy.energy(y) for y in reach)
+        largest = max((labels != y).sum() for y in reach if energy.energy(y) == best) if best < before else 0
+        was = labels.copy()
+        moves.expand(alpha, labels, 1e-9, False)
+        assert (labels != was).sum() == largest
+        moves.expand(alpha, labels, 1e-9, False)
+        other = rng.random(energy.n_nodes) < 0.4
+        labels[other] = allowed_start(rng, energy)[other]
+
+
+def own_tables(rng, n_edges, n_labels):
+    """Tables that an expansion takes, of every kind: other costs in the other direction, costs of equal labels."""
+    tables = np.array([random_metric(rng, n_labels) for _ in range(n_edges)]).reshape(-1, n_labels, n_labels)
+    if rng.random() < 0.5:
+        # Costs of nodes in disguise.
+        tables = tables + rng.integers(-3, 4, (n_edges, n_labels, 1)) + rng.integers(-3, 4, (n_edges, 1, n_labels))
+    if rng.random() < 0.5:
+        tables = tables - rng.integers(0, 3, (n_edges, 1, 1)) * np.eye(n_labels)
+    return tables
+
+
+@given(seeds)
+@settings(max_examples=150, deadline=None)
+def test_expansions_with_a_table_per_edge_follow_the_labels(seed):
+    """One kernel makes many moves, and labels also change without it; some labels are forbidden."""
+    rng = np.random.default_rng(seed)
+    base = random_energy(rng, n=int(rng.integers(2, 7)), own=False, forbidden=0.2)
+    tables = own_tables(rng, len(base.edges), base.n_labels)
+    energy = Energy(base.unary, base.edges, tables, weights=base.weights, cliques=base.cliques)
+    moves, labels = kernel(energy), allowed_start(rng, energy)
+    for _ in range(8):
+        alpha = int(rng.integers(energy.n_labels))
+        reach = [np.where(t, alpha, labels) for t in product([False, True], repeat=energy.n_nodes)]
+        best, before = min(energy.energy(y) for y in reach), energy.energy(labels)
+        change = moves.expand(alpha, labels, 1e-9, False)
+        assert energy.energy(labels) == pytest.approx(best, abs=1e-9)
+        assert change == pytest.approx(best - before, abs=1e-9)
+        other = rng.random(energy.n_nodes) < 0.2
+        labels[other] = allowed_start(rng, energy)[other]
+
+
+@given(seeds)
+@settings(max_examples=100, deadline=None)
+def test_facts_of_tables(seed):
+    rng = np.random.default_rng(seed)
+    n_edges, n_labels = map(int, rng.integers(1, 8, 2))
+    tables = rng.integers(-3, 4, (n_edges, n_labels, n_labels)).astype(float)
+    kind = rng.integers(5)
+    if kind == 1:
+        tables = tables + tables.transpose(0, 2, 1)
+    elif kind == 2:
+        tables[:, np.arange(n_labels), np.arange(n_labels)] = 0
+    elif kind >= 3:
+        tables = rng.normal(size=(n_edges, 1, 1)) * rng.normal(size=(n_labels, n_labels))
+        tables[rng.random(n_edges) < 0.2] = 0
+    if kind == 4:
+        # One entry that is not what it should be.
+        tables[tuple(rng.integers(tables.shape))] += rng.choice([1e-14, 1.0])
+    edges = np.stack([np.arange(n_edges), np.arange(1, n_edges + 1)], axis=1)
+    energy = Energy(np.zeros((n_edges + 1, n_labels)), edges, tables)
+    facts, flat = energy.table_facts, tables.reshape(n_edges, -1)
+    different = np.where(np.eye(n_labels, dtype=bool), np.inf, tables)
+    assert (facts.least == flat.min(axis=1)).all() and (facts.most == flat.max(axis=1)).all()
+    assert (facts.apart == different.min(axis=(1, 2))).all()
+    assert facts.zero_diagonals == (np.diagonal(tables, axis1=1, axis2=2) == 0).all()
+    assert facts.symmetric == (tables == tables.transpose(0, 2, 1)).all()
+    if facts.shared >= 0:
+        assert np.allclose(tables, facts.factors[:, None, None] * tables[facts.shared], rtol=1e-15, atol=0)
+    elif kind == 3:
+        raise AssertionError("tables are multiples of one")
+    if kind == 4 and np.linalg.matrix_rank(flat, tol=0.1) > 1:
+        assert facts.shared == -1
+
+
+def test_multiples_that_would_overflow_are_left_as_they_are():
+    tables = np.array([1e-100, 1e100])[:, None, None] * (1 - np.eye(2))
+    unary = np.array([[0, 3], [3, 0], [0, 3]]) * 1e280
+    energy = Energy(unary, [(0, 1), (1, 2)], tables, weights=[1e180, 1e180])
+    assert energy.table_facts.shared == 0
+    assert minimize(energy, "expansion", init="constant").energy == sum(least(energy))
 
 
 @given(seeds)

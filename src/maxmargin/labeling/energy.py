@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin import _core
 from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.inference.flow import GRID_STEPS, check_edges
 from maxmargin.labeling.cliques import Cliques
@@ -17,6 +18,29 @@ from maxmargin.labeling.metrics import Metric, named_metric
 
 # Labels are numbered with 16 bits in kernels.
 MAX_LABELS = 2**15 - 1
+
+
+class TableFacts(NamedTuple):
+    """What one look at all tables tells: they may be most of the memory.
+
+    Attributes
+    ----------
+    least, most, apart : arrays of shape (E,), or (1,) of one table
+        The least and the largest cost, and the least of two different labels.
+    zero_diagonals, symmetric : bool
+    shared : int
+        All tables are multiples of this one, but for the rounding of products; -1 if there is none.
+    factors : array of shape (E,)
+        These multiples.
+    """
+
+    least: Floats
+    most: Floats
+    apart: Floats
+    zero_diagonals: bool
+    symmetric: bool
+    shared: int
+    factors: Floats
 
 
 class Energy:
@@ -73,7 +97,7 @@ class Energy:
             raise ValueError(f"edges[{at}] = ({node}, {node}) joins a node to itself; add its cost to unary")
         if len(self.edges) and pairwise is None:
             raise ValueError("edges are given, but no pairwise costs; pass pairwise='potts', a Metric or tables")
-        self.table = _check_table(pairwise, self.n_labels, len(self.edges))
+        self._take_table(pairwise)
         self.weights = _check_weights(weights, len(self.edges))
         self.cliques = (cliques,) if isinstance(cliques, Cliques) else tuple(cliques)
         for k, some in enumerate(self.cliques):
@@ -141,6 +165,12 @@ class Energy:
         made.shape, made.connectivity = shape, connectivity
         return made
 
+    def _take_table(self, pairwise: Any) -> None:
+        self.table = _check_table(pairwise, self.n_labels, len(self.edges))
+        self.__dict__.pop("table_facts", None)
+        # Complains about costs that are none.
+        _ = self.table_facts
+
     @property
     def n_nodes(self) -> int:
         """Nodes."""
@@ -168,16 +198,27 @@ class Energy:
             for some in made.cliques:
                 some.check(self.n_nodes, self.n_labels)
         if table is not None:
-            made.table = _check_table(table, self.n_labels, len(self.edges))
-            made.__dict__.pop("table_range", None)
+            made._take_table(table)
         return made
 
     @cached_property
+    def table_facts(self) -> TableFacts:
+        """Looked for once."""
+        found = _core.look_at_tables(self.table.reshape(-1, self.n_labels, self.n_labels))
+        if found is None:
+            at = tuple(map(int, np.argwhere(~np.isfinite(self.table))[0]))
+            raise ValueError(
+                f"pairwise[{', '.join(map(str, at))}] = {self.table[at]:g} must be finite; use a large number to forbid a pair"
+            )
+        return TableFacts(*found)
+
+    @property
     def table_range(self) -> tuple[Floats, Floats]:
-        """The least and the largest cost of the table, or of every edge's: looked for once, tables may be most of the memory."""
+        """The least and the largest cost of the table, or of every edge's."""
         if len(self.edges) == 0:
             return np.zeros(0), np.zeros(0)
-        return np.asarray(self.table.min(axis=(-2, -1))), np.asarray(self.table.max(axis=(-2, -1)))
+        shape = self.table.shape[:-2]
+        return self.table_facts.least.reshape(shape), self.table_facts.most.reshape(shape)
 
     def check_labels(self, labels: ArrayLike, name: str = "labels") -> Ints:
         """Labels as an int64 array of shape (N,)."""
@@ -270,11 +311,6 @@ def _check_table(pairwise: Any, n_labels: int, n_edges: int) -> Floats:
     shared, own = (n_labels, n_labels), (n_edges, n_labels, n_labels)
     if table.shape not in (shared, own):
         raise ValueError(f"pairwise has shape {table.shape}, but must have shape {shared}, or {own} for tables of every edge")
-    if not np.isfinite(table).all():
-        at = tuple(map(int, np.argwhere(~np.isfinite(table))[0]))
-        raise ValueError(
-            f"pairwise[{', '.join(map(str, at))}] = {table[at]:g} must be finite; use a large number to forbid a pair"
-        )
     return np.array(table, dtype=np.float64, order="C")
 
 

@@ -19,6 +19,7 @@ from scipy.optimize import linprog
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Int32s, Ints
+from maxmargin.deadline import seconds_left
 
 # Sweeps of TRW-S, and the part of the bound by which none of three in a row moves it at the end.
 _SWEEPS, _STILL = 1000, 1e-9
@@ -67,6 +68,8 @@ def minimize_relaxation(
     messages: _core.MessagePassing, edges: Int32s, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float]
 ) -> Relaxation:
     """The point of the local polytope with the least ``sum_s unary[s] . nodes[s] + sum_e weights[e] * tables[e] . pairs[e]``.
+
+    If a run ends before that is found (see ``deadline.py``), the best point so far and a bound that holds all the same.
 
     Parameters
     ----------
@@ -133,9 +136,13 @@ class _Search:
 
     def _solve(self, nodes: Booleans, pairs: Booleans, price: float | None) -> None:
         program = _Program(self.edges, self.left, nodes, pairs, price)
+        left = seconds_left()
+        if left == 0:
+            return
         # The stubs know no sparse matrices.
         solve: Any = linprog
-        answer = solve(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=_OPTIONS)
+        options = _OPTIONS if left == np.inf else {**_OPTIONS, "time_limit": left}
+        answer = solve(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=options)
         if answer.status != 0:
             return
         point = program.marginals(answer.x).repaired(self.edges)

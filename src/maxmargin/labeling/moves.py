@@ -24,8 +24,8 @@ from maxmargin.labeling.spreads import Spreads, offset_free
 Order = Literal["natural", "random"]
 # Tables may lack this part of their largest entry to be metrics.
 _ROUNDING = 1e-9
-# Tables of edges that are looked at together.
-_PIECE = 1024
+# Products below this may have lost digits.
+_TINY = 1e-290
 
 
 class NotSubmodularError(ValueError):
@@ -70,7 +70,7 @@ def mincut(
     labels = np.zeros(energy.n_nodes, dtype=np.int32)
     with _Naming("method 'mincut' needs costs that attract; choose 'trws' or 'exhaustive' for others"):
         spreads = Spreads.of(energy)
-        value = _kernel(spreads.limited(energy), "mincut").best_of_two(labels, spreads.rounding)
+        value = kernel_of(spreads.limited(energy), "mincut").best_of_two(labels, spreads.rounding)
     least = energy.energy(labels)
     found = Labeling(_shaped(labels, energy), least, "mincut", guarantee=1.0, history=[least], n_cuts=1)
     found.rounding = spreads.rounding
@@ -126,7 +126,7 @@ def expansion(
     if not truncate:
         _check_expandable(energy)
     energy = _without_hopeless(energy, init)
-    kernel = _kernel(energy, "expansion")
+    kernel = kernel_of(energy, "expansion")
 
     def move(labels: Int32s, alpha: int, least: float) -> float:
         return kernel.expand(alpha, labels, least, truncate)
@@ -163,7 +163,7 @@ def swap(
     """
     first, second = np.triu_indices(energy.n_labels, 1)
     energy = _without_hopeless(energy, init)
-    kernel = _kernel(energy, "swap")
+    kernel = kernel_of(energy, "swap")
 
     def move(labels: Int32s, pair: int, least: float) -> float:
         return kernel.swap(int(first[pair]), int(second[pair]), labels, least, truncate)
@@ -301,7 +301,7 @@ def _shaped(labels: Any, energy: Energy) -> Ints:
     return np.asarray(labels, dtype=np.int64).reshape(energy.shape)
 
 
-def _kernel(energy: Energy, method: str) -> _core.Moves:
+def kernel_of(energy: Energy, method: str) -> _core.Moves:
     """The energy as the kernel takes it; only P^n Potts cliques are."""
     for k, some in enumerate(energy.cliques):
         if not isinstance(some.cost, PnPotts):
@@ -315,10 +315,25 @@ def _kernel(energy: Energy, method: str) -> _core.Moves:
         missing = 3 - len(energy.shape)
         shape = (*(1,) * missing, *energy.shape)
         steps = [(*(0,) * missing, *step) for step in GRID_STEPS[energy.connectivity]]
-    offsets = np.cumsum(sizes)
+    offsets, facts = np.cumsum(sizes), energy.table_facts
+    table, weights = _as_shared(energy)
+    largest = np.maximum(facts.most, -facts.least) if table.ndim == 3 else None
     return _core.Moves(
-        energy.unary, energy.edges, energy.table, energy.weights, members, offsets, mixed, uniform, shape, steps
-    )
+        energy.unary, energy.edges, table, weights, members, offsets, mixed, uniform, shape, steps,
+        largest, facts.zero_diagonals, facts.symmetric,
+    )  # fmt: skip
+
+
+def _as_shared(energy: Energy) -> tuple[Floats, Floats]:
+    """Tables and weights: one table where those of all edges are multiples of it, which is read faster."""
+    facts = energy.table_facts
+    if energy.table.ndim == 2 or facts.shared < 0:
+        return energy.table, energy.weights
+    with np.errstate(over="ignore", under="ignore"):
+        weights = energy.weights * facts.factors
+    # Neither may be lost.
+    lost = ~np.isfinite(weights) | ((np.abs(weights) < _TINY) & (energy.weights != 0) & (facts.factors != 0))
+    return (energy.table, energy.weights) if lost.any() else (energy.table[facts.shared], weights)
 
 
 def clique_costs(energy: Energy) -> tuple[Floats, Floats | None]:
@@ -379,17 +394,12 @@ def _guarantee(energy: Energy) -> float | None:
     if len(energy.edges) and (energy.weights != 0).any():
         if (energy.weights < 0).any() or (energy.table_range[0] < 0).any():
             return None
-        tables = energy.table[None] if energy.table.ndim == 2 else energy.table
-        never = np.where(np.eye(n_labels, dtype=bool), np.inf, 0.0).ravel()
-        # Piece by piece: all tables together may be most of the memory.
-        for first in range(0, len(tables), _PIECE):
-            piece = tables[first : first + _PIECE].reshape(-1, n_labels * n_labels)
-            most, least = energy.table_range[1].reshape(-1)[first : first + _PIECE], (piece + never).min(axis=1)
-            # A table of zeros, or one without weight, is as good as none.
-            some = most > 0 if energy.table.ndim == 2 else (most > 0) & (energy.weights[first : first + _PIECE] > 0)
-            if (least[some] <= 0).any():
-                return None
-            worst = max(worst, 2.0 * float((most[some] / least[some]).max(initial=0.5)))
+        most, apart = energy.table_facts.most, energy.table_facts.apart
+        # A table of zeros, or one without weight, is as good as none.
+        some = most > 0 if energy.table.ndim == 2 else (most > 0) & (energy.weights > 0)
+        if (apart[some] <= 0).any():
+            return None
+        worst = max(worst, 2.0 * float((most[some] / apart[some]).max(initial=0.5)))
     mixed, uniform = clique_costs(energy)
     if uniform is not None and uniform.min(initial=0.0) < 0:
         return None

@@ -118,7 +118,7 @@ def without_offset(energy: Energy, spreads: Spreads) -> tuple[Energy, float, boo
     offset = 0.0 if unary is None else math.fsum(low)
     table, on_edges = None, 0.0
     if len(energy.edges):
-        least = energy.table.min(axis=(-2, -1))
+        least = energy.table_range[0]
         costs = energy.weights * least
         if np.abs(costs).sum() > _LARGE * spreads.scale:
             table, on_edges = energy.table - np.expand_dims(least, (-2, -1)), math.fsum(costs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._types import Floats
+from maxmargin._types import Floats, Ints
 from maxmargin.labeling import Cliques, Energy, Labeling, Metric, minimize
 from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive
 from maxmargin.pictures.images import ImageError, colours, contrast
@@ -107,16 +107,60 @@ def stereo(left: ArrayLike, right: ArrayLike, n_disparities: int = 16, *, method
 
 
 def find_labels(energy: Energy, method: str | None, how: dict[str, Any]) -> Labeling:
-    """Labels by the method, or by one that is fast and good for images."""
+    """Labels by the method, or by one that is fast and good for images.
+
+    With regions these are moves that know them, from the better of two starts: labels that are good without regions, and one
+    label for each region, which is better where regions count much.
+    """
     if method is not None or not energy.cliques:
         return minimize(energy, method or "auto", **how)
-    without = energy.replaced(cliques=())
-    first = minimize(without, "expansion", **how)
+    limit, spent = how.get("time_limit"), 0.0
+    first = minimize(energy.replaced(cliques=()), "expansion", **how)
+    best = replace(first, energy=energy.energy(first.labels), guarantee=None)
     if first.status in ("time_limit", "interrupted"):
-        return replace(first, energy=energy.energy(first.labels), guarantee=None)
-    limit = how.get("time_limit")
-    rest = {**how, "time_limit": None if limit is None else max(limit - first.seconds, 1e-3)}
-    return minimize(energy, "cooccurrence", init=first.labels, **rest)
+        return best
+    owners = region_of_pixels(energy)
+    spent += first.seconds
+    second = minimize(merged(energy, owners), "expansion", **{**how, "callback": None, "time_limit": _rest(limit, spent)})
+    spent += second.seconds
+    start = second.labels[owners].reshape(energy.shape)
+    if energy.energy(start) < best.energy:
+        best = replace(best, labels=start, energy=energy.energy(start))
+    if second.status in ("time_limit", "interrupted"):
+        return replace(best, status=second.status)
+    return minimize(energy, "cooccurrence", init=best.labels, **{**how, "time_limit": _rest(limit, spent)})
+
+
+def _rest(limit: float | None, spent: float) -> float | None:
+    """No time at all would be refused."""
+    return None if limit is None else max(limit - spent, 1e-3)
+
+
+def region_of_pixels(energy: Energy) -> Ints:
+    """The clique of every node, and a number of its own for those in none; of several cliques the last."""
+    owners = np.full(energy.n_nodes, -1, dtype=np.int64)
+    so_far = 0
+    for some in energy.cliques:
+        owners[some.nodes] = so_far + np.repeat(np.arange(len(some)), np.diff(some.offsets))
+        so_far += len(some)
+    alone = np.flatnonzero(owners < 0)
+    owners[alone] = so_far + np.arange(len(alone))
+    # Cliques may have lost all their nodes to others.
+    return np.unique(owners, return_inverse=True)[1].reshape(-1)
+
+
+def merged(energy: Energy, owners: Ints) -> Energy:
+    """The energy of one label for each region, without cliques: these pay nothing then.
+
+    Tables must be shared and symmetric.
+    """
+    n = int(owners.max()) + 1
+    unary = np.stack([np.bincount(owners, column, n) for column in energy.unary.T], axis=1)
+    ends = np.sort(owners[energy.edges], axis=1)
+    across = ends[:, 0] != ends[:, 1]
+    pairs, place = np.unique(ends[across] @ [n, 1], return_inverse=True)
+    edges = np.stack(np.divmod(pairs, n), axis=1)
+    return Energy(unary, edges, energy.table, weights=np.bincount(place.reshape(-1), energy.weights[across], len(pairs)))
 
 
 def _regions(regions: Any, pixels: Floats) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
+from maxmargin.deadline import time_limit
 from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class Solver(ABC):
         # An oracle that has passed its audit is trusted from then on.
         run.trusted = isinstance(start, Solution) and start.certified
         try:
-            self._iterate(run, start)
+            with time_limit(self.time_limit):
+                self._iterate(run, start)
         except KeyboardInterrupt:
             if run.best_weights is None:
                 raise

@@ -1,0 +1,202 @@
+// Tables of costs, one for every edge, in memory that fits into no cache: what all methods want to know of them, from one look; and
+// what expansions read of them, in the order in which they do.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace maxmargin::labeling {
+
+struct TableFacts {
+    std::vector<double> least, most;  // of every edge
+    std::vector<double> apart;        // least cost of two different labels; infinite if there is only one
+    bool finite = true;
+    bool zero_diagonals = true, symmetric = true;
+    // If all tables are multiples of one of them, but for the rounding of a product: which one, and the factors; otherwise -1.
+    std::int64_t shared = -1;
+    std::vector<double> factors;
+};
+
+namespace detail {
+
+// Four at once, as one minimum has to wait for the last.
+inline void widen(const double* values, std::size_t n, double& least, double& most) {
+    double low[4] = {least, least, least, least}, high[4] = {most, most, most, most};
+    std::size_t k = 0;
+    for (; k + 4 <= n; k += 4)
+        for (std::size_t j = 0; j < 4; ++j) {
+            low[j] = values[k + j] < low[j] ? values[k + j] : low[j];
+            high[j] = values[k + j] > high[j] ? values[k + j] : high[j];
+        }
+    for (; k < n; ++k) low[0] = std::min(low[0], values[k]), high[0] = std::max(high[0], values[k]);
+    least = std::min(std::min(low[0], low[1]), std::min(low[2], low[3]));
+    most = std::max(std::max(high[0], high[1]), std::max(high[2], high[3]));
+}
+
+// Not a number, or infinite: what times zero is not zero.
+inline bool all_finite(const double* values, std::size_t n) {
+    double zero = 0;
+    for (std::size_t k = 0; k < n; ++k) zero += values[k] * 0.0;
+    return zero == 0;
+}
+
+// Both sides of an equation between products may have been rounded.
+inline bool is_multiple(const double* values, double factor, const double* of, std::size_t n) {
+    constexpr double kRounding = 2 * std::numeric_limits<double>::epsilon();
+    int differs = 0;
+    for (std::size_t k = 0; k < n; ++k) differs |= !(std::fabs(values[k] - factor * of[k]) <= kRounding * std::fabs(values[k]));
+    return !differs;
+}
+
+}  // namespace detail
+
+// Tables of shape (n_edges, n, n). Of costs that are not all finite nothing else is told.
+inline TableFacts look_at_tables(const double* tables, std::size_t n_edges, std::size_t n) {
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    TableFacts facts;
+    facts.least.resize(n_edges);
+    facts.most.resize(n_edges);
+    facts.apart.resize(n_edges);
+    facts.factors.assign(n_edges, 0.0);
+    const std::size_t size = n * n;
+    bool multiples = true;
+    std::size_t largest = 0;  // where the shared table is
+    for (std::size_t e = 0; e < n_edges; ++e) {
+        const double* table = tables + e * size;
+        if (!detail::all_finite(table, size)) {
+            facts.finite = false;
+            return facts;
+        }
+        double apart = kInfinite, most = -kInfinite, least = kInfinite;
+        // Between two entries of the diagonal.
+        for (std::size_t a = 0; a + 1 < n; ++a) detail::widen(table + a * (n + 1) + 1, n, apart, most);
+        for (std::size_t a = 0; a < n; ++a) {
+            const double own = table[a * (n + 1)];
+            least = std::min(least, own);
+            most = std::max(most, own);
+            facts.zero_diagonals = facts.zero_diagonals && own == 0;
+        }
+        least = std::min(least, apart);
+        facts.least[e] = least;
+        facts.most[e] = most;
+        facts.apart[e] = apart;
+        for (std::size_t a = 1; facts.symmetric && a < n; ++a)
+            for (std::size_t b = 0; b < a; ++b) facts.symmetric = facts.symmetric && table[a * n + b] == table[b * n + a];
+        if (!multiples || (least == 0 && most == 0)) continue;  // nothing is a multiple of everything
+        if (facts.shared < 0) {
+            facts.shared = static_cast<std::int64_t>(e);
+            largest = static_cast<std::size_t>(std::max_element(table, table + size, [](double x, double y) { return std::fabs(x) < std::fabs(y); }) - table);
+        }
+        const double* shared = tables + static_cast<std::size_t>(facts.shared) * size;
+        facts.factors[e] = table[largest] / shared[largest];
+        multiples = detail::is_multiple(table, facts.factors[e], shared, size);
+    }
+    if (!multiples) facts.shared = -1;
+    else if (facts.shared < 0 && n_edges > 0) facts.shared = 0;
+    if (facts.shared < 0) facts.factors.clear();
+    return facts;
+}
+
+// Costs of every edge (a, b) that has labels y_a, y_b if one end, the other or both take label l: weight times d(y_a, l), d(l, y_b),
+// d(l, l). In the tables every one of them is a line of its own, far from the next. Those of the last move to l are kept side by side,
+// and only what belongs to labels that have changed since then is read again.
+class CostsAround {
+  public:
+    using Costs = std::array<double, 4>;  // at 2 * (a takes l) + (b takes l)
+
+    struct Tables {
+        const double* tables = nullptr;
+        const double* weights = nullptr;
+        const std::int32_t* edges = nullptr;
+        std::int64_t n_edges = 0;
+        std::size_t n_labels = 0;
+        bool zero_diagonals = false, symmetric = false;
+    };
+
+    CostsAround() = default;
+    explicit CostsAround(const Tables& tables) : tables_(tables), kept_(tables.n_labels), seen_(tables.n_labels, 0) {}
+
+    // Before a move to a label: what the labels are now. Then `read` every edge once, then `done`.
+    void begin(std::int32_t label, const std::int32_t* labels, std::size_t n_nodes) {
+        if (labels_.empty()) {
+            labels_.assign(n_nodes, -1);
+            since_.assign(n_nodes, 0);
+            now_.resize(static_cast<std::size_t>(tables_.n_edges));
+        }
+        ++time_;
+        for (std::size_t i = 0; i < n_nodes; ++i) {
+            if (labels_[i] == labels[i]) continue;
+            labels_[i] = labels[i];
+            since_[i] = time_;
+        }
+        label_ = label;
+        std::vector<double>& kept = kept_[static_cast<std::size_t>(label)];
+        if (kept.empty()) kept.resize(now_.size() * (tables_.zero_diagonals ? 2 : 3));
+        costs_ = kept.data();
+        seen_of_label_ = seen_[static_cast<std::size_t>(label)];
+    }
+    Costs read(std::int64_t e) {
+        if (e + kAhead < tables_.n_edges) fetch(e + kAhead);
+        const auto [a, b] = ends(e);
+        const bool zero = tables_.zero_diagonals;
+        double* at = costs_ + e * (zero ? 2 : 3);
+        const std::int32_t changed = std::max(since_[a], since_[b]);
+        if (changed > seen_of_label_) {
+            if (since_[a] > seen_of_label_) at[0] = cost_to_label(e, labels_[a]);
+            if (since_[b] > seen_of_label_) at[1] = cost(e, label_, labels_[b]);
+            if (!zero && seen_of_label_ == 0) at[2] = cost(e, label_, label_);
+            if (changed > seen_at_all_) now_[static_cast<std::size_t>(e)] = cost(e, labels_[a], labels_[b]);
+        }
+        return of(e);
+    }
+    void done() { seen_[static_cast<std::size_t>(label_)] = seen_at_all_ = time_; }
+    Costs of(std::int64_t e) const {
+        const double* at = costs_ + e * (tables_.zero_diagonals ? 2 : 3);
+        return {now_[static_cast<std::size_t>(e)], at[0], at[1], tables_.zero_diagonals ? 0.0 : at[2]};
+    }
+
+    std::size_t n_bytes() const {
+        std::size_t count = now_.capacity();
+        for (const auto& kept : kept_) count += kept.capacity();
+        return count * sizeof(double) + 2 * labels_.capacity() * sizeof(std::int32_t);
+    }
+
+  private:
+    static constexpr std::int64_t kAhead = 16;  // edges
+
+    std::pair<std::size_t, std::size_t> ends(std::int64_t e) const { return {static_cast<std::size_t>(tables_.edges[2 * e]), static_cast<std::size_t>(tables_.edges[2 * e + 1])}; }
+    const double* entry(std::int64_t e, std::int32_t a, std::int32_t b) const {
+        return tables_.tables + (static_cast<std::size_t>(e) * tables_.n_labels + static_cast<std::size_t>(a)) * tables_.n_labels + static_cast<std::size_t>(b);
+    }
+    // Both costs of a label to those of the ends are in its own row, if that is possible: neighbours have similar labels.
+    double cost_to_label(std::int64_t e, std::int32_t l) const { return tables_.symmetric ? cost(e, label_, l) : cost(e, l, label_); }
+    double cost(std::int64_t e, std::int32_t a, std::int32_t b) const { return a == b && tables_.zero_diagonals ? 0.0 : tables_.weights[e] * *entry(e, a, b); }
+    void fetch(std::int64_t e) const {
+#if defined(__GNUC__)
+        const auto [a, b] = ends(e);
+        const auto soon = [&](std::int32_t l, std::int32_t k) {
+            if (l != k || !tables_.zero_diagonals) __builtin_prefetch(entry(e, l, k));
+        };
+        if (since_[a] > seen_of_label_) tables_.symmetric ? soon(label_, labels_[a]) : soon(labels_[a], label_);
+        if (since_[b] > seen_of_label_) soon(label_, labels_[b]);
+        if (std::max(since_[a], since_[b]) > seen_at_all_) soon(labels_[a], labels_[b]);
+#endif
+    }
+
+    Tables tables_;
+    std::vector<std::vector<double>> kept_;  // of every label: two or three costs of every edge
+    std::vector<double> now_;                // cost of the labels of every edge
+    std::vector<std::int32_t> labels_, since_;  // of every node; when it was first seen with its label
+    std::vector<std::int32_t> seen_;            // of every label: when all edges were read for it
+    std::int32_t time_ = 0, seen_at_all_ = 0, seen_of_label_ = 0;
+    std::int32_t label_ = 0;
+    double* costs_ = nullptr;
+};
+
+}  // namespace maxmargin::labeling
