@@ -168,6 +168,19 @@ MUTANTS = (
     Mutant("src/maxmargin/pictures/superpixels.py", "large = np.bincount(numbers) >= 2", "large = n >= 2", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/stereo.py", "max(limit - first.seconds, 1e-3)", "limit", "test_pictures.py -k second_half"),
     # ---- compiled
+    Mutant("cpp/structures/binary_components.hpp", "if (!within[other]) edge", "edge", "test_max_marginals.py -k dense"),
+    Mutant(
+        "cpp/structures/binary_components.hpp",
+        "const auto [from, to] = known_.equal_range(hash);",
+        "const auto from = known_.end(), to = known_.end();",
+        "test_max_marginals.py -k stored",
+    ),
+    Mutant(
+        "cpp/structures/binary_components.hpp",
+        "return expected == changed.end();",
+        "return true;",
+        "test_max_marginals.py -k recognised",
+    ),
     Mutant("cpp/pictures/mean_shift.hpp", "near - dy * dy", "near", "test_superpixels.py -k definition"),
     Mutant(
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"

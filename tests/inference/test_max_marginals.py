@@ -1,5 +1,6 @@
 """Max-marginals of binary graphs, against the enumeration of all labelings and cuts from scratch."""
 
+import dataclasses
 import itertools
 import pickle
 
@@ -95,15 +96,31 @@ def test_an_isolated_node_without_preference_in_a_large_component():
         assert not found.labelings[t, 0, t] and found.labelings[t, 1, t]
 
 
-def test_combination_is_the_derivative_of_values():
-    rng = np.random.default_rng(3)
-    n = 30
+def dense(parts, labelings):
+    """A labeling of all nodes per node: its own in its component, zeros in the others."""
+    found = np.zeros((parts.n_nodes, parts.n_nodes), dtype=np.uint8)
+    for begin, end in itertools.pairwise(parts.node_offsets):
+        for t in range(begin, end):
+            found[t, begin:end] = labelings.best[begin:end]
+            found[t, labelings.of(t)] ^= 1
+    return found
+
+
+def several_components(rng, n=30):
     edges = np.array([(a, b) for a, b in itertools.combinations(range(n), 2) if rng.random() < (0.5 if b < 15 else 0.02)])
     parts = Components(n, edges.astype(np.int32))
     sizes = np.diff(parts.node_offsets)
-    assert sizes.max() > 12 and sizes.min() < 12 and parts.n_labels == (sizes**2).sum()
-    scores, penalties = rng.normal(size=n), rng.exponential(size=len(edges))
-    best, labelings = parts.forced(scores, penalties, rng.integers(0, 2, n).astype(np.uint8))
+    assert sizes.max() > 12 and sizes.min() < 12
+    return parts, len(edges)
+
+
+def test_combination_is_the_derivative_of_values():
+    rng = np.random.default_rng(3)
+    n = 30
+    parts, n_edges = several_components(rng, n)
+    scores, penalties = rng.normal(size=n), rng.exponential(size=n_edges)
+    labelings = parts.forced(scores, penalties, rng.integers(0, 2, n).astype(np.uint8))
+    best = labelings.best
     np.testing.assert_array_equal(best, parts.best(scores, penalties))
     coefficients = rng.exponential(size=n) * (rng.random(n) < 0.7)
     ones, differ = parts.combine(labelings, coefficients)
@@ -114,6 +131,76 @@ def test_combination_is_the_derivative_of_values():
     for k in range(parts.n_parts):
         own, its = slice(*parts.node_offsets[k : k + 2]), slice(*parts.edge_offsets[k : k + 2])
         np.testing.assert_array_equal(parts.best(scores[own].copy(), penalties[its].copy(), k, k + 1), best[own])
+
+
+# From nodes that go alone to components that go over as a whole.
+@pytest.mark.parametrize("strength", [0.05, 0.5, 20.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_differences_equal_dense_labelings(strength, seed):
+    rng = np.random.default_rng(seed)
+    n = 30
+    parts, n_edges = several_components(rng, n)
+    scores, penalties = rng.normal(size=n), strength * rng.exponential(size=n_edges)
+    wanted = rng.integers(0, 2, n).astype(np.uint8)
+    labelings = parts.forced(scores, penalties, wanted)
+    table = dense(parts, labelings)
+    np.testing.assert_array_equal(np.diagonal(table), wanted)
+    sizes = np.diff(labelings.offsets)
+    assert sizes[0] == 0 and (sizes[1:] > 0).all() and (sizes.max() >= 12 if strength > 1 else sizes.max() < 30)
+    # Of other scores than those that they are best for.
+    scores, penalties = rng.normal(size=n), rng.exponential(size=n_edges)
+    differ = table[:, parts.edges[:, 0]] != table[:, parts.edges[:, 1]]
+    np.testing.assert_allclose(parts.values(labelings, scores, penalties), table @ scores - differ @ penalties, atol=1e-12)
+    coefficients = rng.exponential(size=n) * (rng.random(n) < 0.7)
+    ones, different = parts.combine(labelings, coefficients)
+    np.testing.assert_allclose(ones, coefficients @ table, atol=1e-12)
+    np.testing.assert_allclose(different, coefficients @ differ, atol=1e-12)
+
+
+def test_only_differences_are_stored():
+    """Nodes that go alone are one entry each; those that go over together share theirs; others have none."""
+    n = 2000
+    edges = np.column_stack([np.arange(n - 1), np.arange(1, n)]).astype(np.int32)
+    parts = Components(n, edges)
+    scores = np.where(np.arange(n) % 2, 1.0, 2.0)
+    weak = parts.forced(scores, np.full(n - 1, 0.1), np.zeros(n, dtype=np.uint8))
+    assert weak.best.all() and len(weak.nodes) == n
+    together = parts.forced(scores, np.full(n - 1, 1e6), np.zeros(n, dtype=np.uint8))
+    assert together.best.all() and len(together.nodes) == n and (dense(parts, together) == 0).all()
+    content = parts.forced(scores, np.full(n - 1, 0.1), np.ones(n, dtype=np.uint8))
+    assert len(content.nodes) == 0 and (dense(parts, content) == 1).all()
+
+
+def test_same_labelings_are_recognised_whatever_is_best():
+    rng = np.random.default_rng(0)
+    n, agreements = 16, 0
+    for _ in range(300):
+        # A single node, a pair, and a chain that is cut.
+        edges = np.array([(1, 2), *((t, t + 1) for t in range(3, n - 1))], dtype=np.int32)
+        parts = Components(n, edges)
+        wanted = rng.integers(0, 2, n).astype(np.uint8)
+        strength = rng.choice([0.0, 1.0, 50.0])
+        scores = rng.integers(-3, 4, n).astype(float) + 0.5
+        others = np.where(rng.random(n) < 0.1, -scores, scores)
+        first, second = (parts.forced(own, np.full(len(edges), strength), wanted) for own in (scores, others))
+        equal = np.array_equal(dense(parts, first), dense(parts, second))
+        assert parts.same(first, second) == parts.same(second, first) == equal and parts.same(first, first)
+        agreements += equal and not np.array_equal(first.best, second.best)
+    assert agreements > 10
+
+
+def test_kernel_refuses_sets_that_are_none():
+    parts = Components(3, np.array([(0, 1)], dtype=np.int32))
+    known = parts.forced(np.ones(3), np.ones(1), np.zeros(3, dtype=np.uint8))
+    for change, message in (
+        ({"nodes": known.nodes + 3}, "out of range"),
+        ({"nodes": known.nodes[:-1]}, "offsets must rise"),
+        ({"set_of": known.set_of + 5}, "set_of must number the sets"),
+        ({"set_of": known.set_of - 5}, "set_of must number the sets"),
+        ({"best": known.best[1:]}, "an entry for every node"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            parts.combine(dataclasses.replace(known, **change), np.ones(3))
 
 
 def test_bad_input():

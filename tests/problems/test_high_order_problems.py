@@ -291,3 +291,19 @@ def test_a_larger_share_of_pairs_changes_scores_continuously():
         samples = LinkedSamples(X, relevant, edges, eta * features)
         differences.append(np.abs(samples.margins(weights) - alone[samples.parts.order]).max())
     assert differences[0] > differences[1] > differences[2] and differences[2] < 1e-2
+
+
+def test_imputation_says_whether_labelings_changed():
+    """A single sample has its true label, whatever is best; in the global form the others see what that is."""
+    X, relevant = np.array([[1.0], [-1.0], [2.0]]), np.array([True, False, False])
+    data = X, relevant, np.array([(1, 2)], dtype=np.int32), np.ones((1, 1))
+    up, stronger, turned = np.array([1.0, 0.0]), np.array([3.0, 0.0]), np.array([-1.0, 0.0])
+    for decomposition in ("component", "global"):
+        problem = problem_of(data, decomposition)
+        problem.impute(up)
+        assert not problem.impute(up) and not problem.impute(stronger) and problem.impute(turned)
+    alone = X, relevant, np.zeros((0, 2), dtype=np.int32), np.zeros((0, 1))
+    for decomposition, changed in (("component", False), ("global", True)):
+        problem = problem_of(alone, decomposition)
+        problem.impute(up)
+        assert problem.impute(turned) is changed

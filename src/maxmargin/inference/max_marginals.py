@@ -76,7 +76,7 @@ def binary_max_marginals(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     gains, penalties, base = _as_gains(scores, pairs, terms)
     parts = Components(len(scores), pairs)
     if labelings:
-        check_memory(2 * len(scores) ** 2 + parts.n_labels, "the labelings of all nodes and labels")
+        check_memory(2 * len(scores) ** 2, "the labelings of all nodes and labels")
     inner, weights = np.ascontiguousarray(gains[parts.order]), np.ascontiguousarray(penalties[parts.edge_order])
     labels, costs = parts.costs_of_other_labels(inner, weights)
     best = np.empty(len(scores), dtype=np.int64)
@@ -89,9 +89,9 @@ def binary_max_marginals(unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
     values[np.arange(len(scores)), 1 - best] -= fall
     found = np.repeat(best[None].astype(bool), 2 * len(scores), axis=0).reshape(len(scores), 2, -1) if labelings else None
     if found is not None:
-        _, rows = parts.forced(inner, weights, (1 - labels).astype(np.uint8))
-        for nodes, table in parts.tables(rows):
-            found[nodes[:, None], (1 - best[nodes])[:, None], nodes] = table
+        flips = parts.forced(inner, weights, (1 - labels).astype(np.uint8))
+        for t, node in enumerate(parts.order.tolist()):
+            found[node, 1 - best[node], parts.order[flips.of(t)]] ^= True
     return MaxMarginals(values, best, found)
 
 
@@ -128,6 +128,36 @@ def _as_gains(unary: Floats, pairs: Int32s, terms: Floats) -> tuple[Floats, Floa
     return gains, np.maximum(0.0, 0.5 * ((t00 - t01) + (t11 - t10))), base + float(t00.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class Labelings:
+    """A labeling per node, of its component: the best labels but for a set of nodes, which others may share.
+
+    Nodes that change their labels together have one set between them, so the memory is that of the different sets.
+
+    Attributes
+    ----------
+    best : array of shape (L,)
+        The best labels.
+    set_of : int array of shape (L,)
+        The set of every node; set 0 is empty.
+    offsets, nodes : int arrays of shape (S + 1,) and (number of entries,)
+        Set s has the nodes ``nodes[offsets[s]:offsets[s + 1]]``, in rising order.
+    """
+
+    best: Bytes
+    set_of: Ints
+    offsets: Ints
+    nodes: Int32s
+
+    def of(self, node: int) -> Int32s:
+        """The nodes whose labels differ from the best ones in the labeling of ``node``."""
+        begin, end = self.offsets[self.set_of[node] : self.set_of[node] + 2]
+        return self.nodes[begin:end]
+
+    def _arrays(self) -> tuple[Bytes, Ints, Ints, Int32s]:
+        return self.best, self.set_of, self.offsets, self.nodes
+
+
 class Components:
     """A graph with two labels as its connected components, one after the other.
 
@@ -147,9 +177,6 @@ class Components:
         Component k has the nodes ``node_offsets[k]:node_offsets[k + 1]``, and its edges likewise.
     edges : int array of shape (E, 2)
         In the new order.
-    n_labels : int
-        Sum of squares of the sizes of the components: the size of a labeling per node, which is a vector of tables, one for each
-        component, with a row for each of its nodes: the labels of the component for which that node asked.
     """
 
     def __init__(self, n_nodes: int, edges: Int32s) -> None:
@@ -171,7 +198,6 @@ class Components:
         place[self.order] = np.arange(n_nodes)
         self.edges: Ints = place[edges[self.edge_order]].reshape(-1, 2)
         self._kernel = self._compiled()
-        self.n_labels = self._kernel.n_labels
 
     def _compiled(self) -> _core.BinaryComponents:
         first = np.repeat(self.node_offsets[:-1], np.diff(self.edge_offsets))
@@ -186,30 +212,25 @@ class Components:
         """The best labels, and by how much the value falls if a node has its other label."""
         return self._kernel.costs_of_other_labels(scores, penalties)
 
-    def forced(self, scores: Floats, penalties: Floats, wanted: Bytes) -> tuple[Bytes, Bytes]:
+    def forced(self, scores: Floats, penalties: Floats, wanted: Bytes) -> Labelings:
         """The best labels, and a labeling per node: the best one in which it has the wanted label."""
-        return self._kernel.forced(scores, penalties, wanted)
+        return Labelings(*self._kernel.forced(scores, penalties, wanted))
 
-    def values(self, labelings: Bytes, scores: Floats, penalties: Floats) -> Floats:
+    def values(self, labelings: Labelings, scores: Floats, penalties: Floats) -> Floats:
         """The value of every node's labeling in its component."""
-        return self._kernel.values(labelings, scores, penalties)
+        return self._kernel.values(*labelings._arrays(), scores, penalties)
 
-    def combine(self, labelings: Bytes, coefficients: Floats) -> tuple[Floats, Floats]:
+    def combine(self, labelings: Labelings, coefficients: Floats) -> tuple[Floats, Floats]:
         """Sums of labelings times the coefficients of their nodes: of ones at nodes, and of edges with different ends."""
-        return self._kernel.combine(labelings, coefficients)
+        return self._kernel.combine(*labelings._arrays(), coefficients)
+
+    def same(self, labelings: Labelings, others: Labelings) -> bool:
+        """Whether every node has the same labeling in both, although the best labels may differ."""
+        return self._kernel.same(*labelings._arrays(), *others._arrays())
 
     def sums(self, values: Floats) -> Floats:
         """Of what nodes have, over every component."""
         return np.add.reduceat(values, self.node_offsets[:-1]) if len(values) else np.zeros(0)
-
-    def tables(self, labelings: Bytes) -> list[tuple[NDArray[np.intp], Booleans]]:
-        """Nodes as they were numbered and labels of every component, a row for the labeling of each."""
-        sizes = np.diff(self.node_offsets)
-        ends = np.cumsum(sizes**2)
-        return [
-            (self.order[begin : begin + k], labelings[end - k * k : end].reshape(k, k).astype(bool))
-            for begin, k, end in zip(self.node_offsets[:-1].tolist(), sizes.tolist(), ends.tolist(), strict=True)
-        ]
 
     def __getstate__(self) -> dict[str, object]:
         # The compiled form belongs to the process.

@@ -96,8 +96,13 @@ def minimize(
     return METHODS[method](energy, **common, **options)
 
 
+def options_of(method: str) -> list[str]:
+    """The options that a method has of its own."""
+    return [name for name in inspect.signature(METHODS[method]).parameters if name not in _COMMON]
+
+
 def _check_options(method: str, options: dict[str, Any]) -> None:
-    allowed = [name for name in inspect.signature(METHODS[method]).parameters if name not in _COMMON]
+    allowed = options_of(method)
     for name in options:
         if name not in allowed:
             more = [f"{one!r}" for one in allowed]

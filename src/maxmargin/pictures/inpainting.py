@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.labeling import Cliques, Energy, Labeling, Metric
-from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive
+from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive, split_options
 from maxmargin.pictures.images import ImageError, grey_values
 from maxmargin.pictures.stereo import _regions, find_labels
 from maxmargin.pictures.superpixels import region_cliques
@@ -90,7 +90,7 @@ def inpaint(
     method : str, optional
         Of :func:`maxmargin.labeling.minimize`.
     **options
-        Of the energy or of ``minimize``.
+        Of the energy or of ``minimize``, as for :func:`stereo`.
 
     Examples
     --------
@@ -101,8 +101,6 @@ def inpaint(
     >>> float(pixels.min()), float(pixels.max())
     (200.0, 200.0)
     """
-    how: dict[str, Any] = {
-        name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options
-    }
-    found = find_labels(inpainting_energy(image, mask, n_levels, **options), method, how)
+    of_energy, how = split_options(inpainting_energy, method, options)
+    found = find_labels(inpainting_energy(image, mask, n_levels, **of_energy), method, how)
     return levels(n_levels)[found.labels], found

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.labeling import Energy, Labeling
-from maxmargin.pictures.checks import bad_option, check_not_negative
+from maxmargin.pictures.checks import bad_option, check_not_negative, split_options
 from maxmargin.pictures.images import ImageError, colours, contrast
 from maxmargin.pictures.stereo import find_labels
 
@@ -90,7 +90,7 @@ def _count_colours(samples: Floats, most: int) -> int:
 def segment(image: ArrayLike, n_labels: int = 2, *, method: str | None = None, **options: Any) -> Labeling:
     """Regions of an image, as labels of shape (H, W); parameters as for :func:`segmentation_energy` and ``minimize``.
 
-    Two regions are found exactly.
+    Two regions are found exactly. ``random_state`` is that of the energy; a method's own options are passed as to :func:`stereo`.
 
     Examples
     --------
@@ -100,5 +100,5 @@ def segment(image: ArrayLike, n_labels: int = 2, *, method: str | None = None, *
     >>> found.certified, sorted(np.bincount(found.labels.ravel()).tolist())
     (True, [60, 60])
     """
-    how: dict[str, Any] = {name: options.pop(name) for name in ("time_limit", "callback", "max_sweeps") if name in options}
-    return find_labels(segmentation_energy(image, n_labels, **options), method, how)
+    of_energy, how = split_options(segmentation_energy, method, options)
+    return find_labels(segmentation_energy(image, n_labels, **of_energy), method, how)

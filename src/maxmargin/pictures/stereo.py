@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats, Ints
 from maxmargin.labeling import Cliques, Energy, Labeling, Metric, minimize
-from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive
+from maxmargin.pictures.checks import bad_option, check_not_negative, check_positive, split_options
 from maxmargin.pictures.images import ImageError, colours, contrast
 from maxmargin.pictures.superpixels import region_cliques, superpixels
 
@@ -89,7 +89,8 @@ def stereo(left: ArrayLike, right: ArrayLike, n_disparities: int = 16, *, method
         Of :func:`maxmargin.labeling.minimize`; by default ``"cooccurrence"`` from expansion moves where regions count, and
         ``"expansion"`` where they do not.
     **options
-        Of the energy or of ``minimize`` (``time_limit``, ``callback``, ``random_state``, ``max_sweeps``).
+        Of the energy or of ``minimize`` (``time_limit``, ``callback``, ``random_state``, ``max_sweeps``); with a method also
+        ``init`` and those of its own, such as ``method="parsimonious", n_trees=2``.
 
     Examples
     --------
@@ -100,10 +101,8 @@ def stereo(left: ArrayLike, right: ArrayLike, n_disparities: int = 16, *, method
     >>> int((found.labels[:, 6:] == 3).sum()), found.labels[:, 6:].size
     (480, 480)
     """
-    how: dict[str, Any] = {
-        name: options.pop(name) for name in ("time_limit", "callback", "random_state", "max_sweeps") if name in options
-    }
-    return find_labels(stereo_energy(left, right, n_disparities, **options), method, how)
+    of_energy, how = split_options(stereo_energy, method, options)
+    return find_labels(stereo_energy(left, right, n_disparities, **of_energy), method, how)
 
 
 def find_labels(energy: Energy, method: str | None, how: dict[str, Any]) -> Labeling:

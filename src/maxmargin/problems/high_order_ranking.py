@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin._types import Booleans, Bytes, Floats, Int32s
 from maxmargin.cuts import Bounds, Cut, Tangent
 from maxmargin.inference import most_violating_ranking
-from maxmargin.inference.max_marginals import Components
+from maxmargin.inference.max_marginals import Components, Labelings
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
@@ -192,10 +192,8 @@ class HighOrderRankingProblem(OneBlockLatentProblem):
         self._part_of = np.repeat(np.arange(parts.n_parts), np.diff(parts.node_offsets))
         self._part_of_edge = np.repeat(np.arange(parts.n_parts), np.diff(parts.edge_offsets))
         # The best labels, and for every sample the best labeling of its component that knows its true label, at `imputed_at`.
-        self._best: Bytes = np.zeros(samples.n_samples, dtype=np.uint8)
-        self._imputed: Bytes = np.zeros(parts.n_labels, dtype=np.uint8)
         self.imputed_at = np.zeros(self.n_features)
-        self.impute(self.imputed_at)
+        self._imputed = parts.forced(*samples.split(self.scores(self.imputed_at)), samples.truth)
 
     @property
     def bounds(self) -> Bounds:
@@ -214,17 +212,17 @@ class HighOrderRankingProblem(OneBlockLatentProblem):
     def impute(self, weights: Floats) -> bool:
         """The labelings that are best for ``weights`` and true labels; whether any changed."""
         gains, penalties = self.samples.split(self.scores(weights))
-        best, imputed = self.samples.parts.forced(gains, penalties, self.samples.truth)
-        changed = not np.array_equal(imputed, self._imputed)
+        before, imputed = self._imputed, self.samples.parts.forced(gains, penalties, self.samples.truth)
+        changed = not self.samples.parts.same(imputed, before)
         if self.decomposition == "global":
-            changed |= not np.array_equal(best, self._best)
-        self._best, self._imputed, self.imputed_at = best, imputed, weights.copy()
+            changed |= not np.array_equal(imputed.best, before.best)
+        self._imputed, self.imputed_at = imputed, weights.copy()
         self._forget(weights)
         return changed
 
     def _as_cut(self, plane: Plane) -> Cut:
         # Shares are of the samples' max-marginals, the rest is of the scores.
-        return Cut(self.features(self._combine(self._imputed, self._best, plane.shares) - plane.rest), plane.loss)
+        return Cut(self.features(self._combine(self._imputed, plane.shares) - plane.rest), plane.loss)
 
     # ---- hinges ------------------------------------------------------------------------------------------------------------
 
@@ -244,13 +242,13 @@ class HighOrderRankingProblem(OneBlockLatentProblem):
         """The convex hinge: wrong labels have the best labelings for these scores, true ones those that are imputed."""
         samples = self.samples
         gains, penalties = samples.split(scores)
-        best, wrong = samples.parts.forced(gains, penalties, 1 - samples.truth)
-        lead = self._values(self._imputed, self._best, gains, penalties) - self._values(wrong, best, gains, penalties)
+        wrong = samples.parts.forced(gains, penalties, 1 - samples.truth)
+        lead = self._values(self._imputed, gains, penalties) - self._values(wrong, gains, penalties)
         found = most_violating_ranking(np.where(samples.relevant, lead, -lead), samples.relevant, self.checked)
         shares = np.abs(np.asarray(found.gradient, dtype=np.float64))
-        rest = self._combine(wrong, best, shares)
+        rest = self._combine(wrong, shares)
         self._planes.append(Plane(found.loss, shares, rest))
-        return Tangent(found.hinge, found.loss, rest - self._combine(self._imputed, self._best, shares))
+        return Tangent(found.hinge, found.loss, rest - self._combine(self._imputed, shares))
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The tangent cut at ``weights``."""
@@ -261,20 +259,21 @@ class HighOrderRankingProblem(OneBlockLatentProblem):
         """There is one block."""
         return self.mean_cut(weights)
 
-    def _values(self, labelings: Bytes, best: Bytes, gains: Floats, penalties: Floats) -> Floats:
-        """Scores of a labeling per sample; in the global form the other components have the labels ``best``."""
+    def _values(self, labelings: Labelings, gains: Floats, penalties: Floats) -> Floats:
+        """Scores of a labeling per sample; in the global form the other components have the best labels."""
         values = self.samples.parts.values(labelings, gains, penalties)
         if self.decomposition == "component":
             return values
-        n_parts, counts = self.samples.parts.n_parts, self.samples.counts(best)
+        n_parts, counts = self.samples.parts.n_parts, self.samples.counts(labelings.best)
         terms = counts[: len(gains)] * gains, counts[len(gains) :] * penalties
         own = np.bincount(self._part_of, terms[0], n_parts) - np.bincount(self._part_of_edge, terms[1], n_parts)
         return np.asarray(values + (own.sum() - own)[self._part_of])
 
-    def _combine(self, labelings: Bytes, best: Bytes, shares: Floats) -> Floats:
+    def _combine(self, labelings: Labelings, shares: Floats) -> Floats:
         """Derivative of the sum of shares times values in the scores."""
         found = np.concatenate(self.samples.parts.combine(labelings, shares))
         if self.decomposition == "component":
             return found
         others = shares.sum() - np.bincount(self._part_of, shares, self.samples.parts.n_parts)
-        return np.asarray(found + np.concatenate([others[self._part_of], others[self._part_of_edge]]) * self.samples.counts(best))
+        counts = self.samples.counts(labelings.best)
+        return np.asarray(found + np.concatenate([others[self._part_of], others[self._part_of_edge]]) * counts)
