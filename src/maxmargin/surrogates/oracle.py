@@ -67,6 +67,10 @@ class LambdaOracle(ABC):
         """The output with the largest ``h + lam g`` among those with ``1 + h > 0``, ``g > 0``, ``low <= g / (1 + h) < high``."""
         raise NotImplementedError(f"{type(self).__name__} has no within")
 
+    def best_by_loss(self) -> list[Candidate]:
+        """For every loss that there is, an output with the largest ``h``."""
+        raise NotImplementedError(f"{type(self).__name__} has no best_by_loss")
+
     def everything(self) -> Iterable[Candidate]:
         """All outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no everything")
