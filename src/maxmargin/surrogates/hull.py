@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # A point is above a line if it is so by this part of the numbers of the line.
 _FLAT = 1e-11
+# Values below this may have lost digits, and are compared by their order.
+_UNDERFLOW = 1e-280
 # Questions of one search, and rounds of recovery, at most.
 MOST_CALLS, MOST_ROUNDS = 500, 50
 
@@ -32,19 +34,21 @@ class _Seen:
         if len(self.points) > 2 and not surrogate.product:
             columns = list(self.points.values())
             h, g = np.array([point.h for point in columns]), np.array([point.g for point in columns])
-            values, orders = np.asarray(surrogate.value(h, g)), np.asarray(surrogate.order(h, g))
-            self.values = dict(zip(self.points, values.tolist(), strict=True))
-            self.orders = dict(zip(self.points, orders.tolist(), strict=True))
+            self.values = dict(zip(self.points, np.asarray(surrogate.value(h, g)).tolist(), strict=True))
         else:
             for point in self.points.values():
                 self._look(point)
 
     def _look(self, point: Candidate) -> None:
-        if self.surrogate.product:
-            value = order = (1.0 + point.h) * point.g
-        else:
-            value, order = float(self.surrogate.value(point.h, point.g)), float(self.surrogate.order(point.h, point.g))
-        self.values[point.key], self.orders[point.key] = value, order
+        product = self.surrogate.product
+        self.values[point.key] = (1.0 + point.h) * point.g if product else float(self.surrogate.value(point.h, point.g))
+        self.orders.pop(point.key, None)
+
+    def _order(self, point: Candidate) -> float:
+        order = self.orders.get(point.key)
+        if order is None:
+            order = self.orders[point.key] = float(self.surrogate.order(point.h, point.g))
+        return order
 
     def add(self, point: Candidate) -> bool:
         """Whether it is new."""
@@ -73,9 +77,12 @@ class _Seen:
         """
         values = [self.values[point.key] for point in hull]
         top = max(values)
-        if top >= 0:
+        if top > _UNDERFLOW:
+            corner = values.index(top)
+            at = hull[corner].h
+        elif top >= 0:
             # Not by their order alone: what does not underflow may not be defined for negative values.
-            orders = [self.orders[point.key] if value >= 0 else -np.inf for point, value in zip(hull, values, strict=True)]
+            orders = [self._order(point) if value >= 0 else -np.inf for point, value in zip(hull, values, strict=True)]
             highest = max(orders)
             corner = orders.index(highest) if -np.inf < highest < np.inf else values.index(top)
             at = hull[corner].h
