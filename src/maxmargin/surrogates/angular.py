@@ -1,7 +1,8 @@
 """Angular search: the largest ``(1 + h) g`` exactly, by an oracle that looks into a cone of slopes (spec 9).
 
-``H`` is ``1 + h``, and the slope of an output ``g / H``. Whatever beats an output found in a cone lies strictly between its slope
-and that of its mirror image, so that a question splits a cone into two smaller ones.
+``H`` is ``1 + h`` (E2), and the slope of an output ``g / H``; of an edge of the hull it is ``dh / dg`` (E16). Whatever beats an
+output found in a cone lies strictly between its slope and that of its mirror image, so that a question splits a cone into two
+smaller ones.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def angular(
 def _room(
     low: float, high: float, lines: Sequence[tuple[float, float]], losses: Sequence[float] | None, floor: float
 ) -> tuple[float, float, float]:
-    """The largest product of a point with a slope in the range below all lines ``H + lam g <= K``, and a range of slopes.
+    """The largest product of a point with a slope in the range below all lines ``H + lam g <= K`` (E13), and a range of slopes.
 
     Of all points, or of those with one of the ``losses`` if these are known; whatever is worth more than ``floor`` is in the
     range of slopes, but for rounding.

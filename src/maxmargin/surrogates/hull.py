@@ -111,10 +111,10 @@ def hull_search(
 ) -> SearchResult:
     """The largest psi over the convex hull of all outputs, in at most one question more than the hull has corners.
 
-    Each question goes along the tangent of psi at the best corner or, if a neighbour is above that, along the edge between
-    them (E15: in print it is a neighbour *below*). If nothing above the line is found, no output is above it. Where the oracle
-    knows all losses that there can be, the search ends as soon as the lines leave none of them room for a better output, be the
-    optimum of the hull found or not.
+    Algorithm 4 and theorem 6 of the thesis (E17): each question goes along the tangent of psi at the best corner or, if a
+    neighbour is above that, along the edge between them (E15: in print it is a neighbour *below*). If nothing above the line is
+    found, no output is above it. Where the oracle knows all losses that there can be, the search ends as soon as the lines leave
+    none of them room for a better output, be the optimum of the hull found or not.
 
     Parameters
     ----------
@@ -174,10 +174,10 @@ def hull_search(
             break
         step, least = ask(a, b), corners[corner].along(a, b)
         # Of the terms of both sums: near the truth the sums themselves are differences of much larger numbers.
-        ends = (corners[corner], corners[corner if neighbour is None else neighbour], step.found or corners[corner])
-        rounding = _FLAT * sum(abs(a * point.h) + abs(b * point.g) for point in ends)
-        if step.found is None or step.found.along(a, b) <= least + rounding:
-            proved = step.upper <= least + rounding
+        other, found = corners[corner if neighbour is None else neighbour], step.found
+        size = _size(corners[corner], a, b) + _size(other, a, b) + (_size(found, a, b) if found else 0.0)
+        if found is None or found.along(a, b) <= least + _FLAT * size:
+            proved = step.upper <= least + _FLAT * size
             break
     else:
         # Nothing, or nothing better than a single output: of mixtures nothing is said.
@@ -192,11 +192,16 @@ def _above(hull: Sequence[Candidate], corner: int, lam: float) -> int | None:
     own, found = hull[corner], []
     for k in (corner - 1, corner + 1):
         if 0 <= k < len(hull):
-            size = abs(a * own.h) + abs(b * own.g) + abs(a * hull[k].h) + abs(b * hull[k].g)
-            if hull[k].along(a, b) - own.along(a, b) > _FLAT * size:
+            rise = hull[k].along(a, b) - own.along(a, b)
+            if rise > 0 and rise > _FLAT * (_size(own, a, b) + _size(hull[k], a, b)):
                 found.append(k)
     assert len(found) < 2, "both neighbours of a corner are above its tangent"
     return found[0] if found else None
+
+
+def _size(point: Candidate, a: float, b: float) -> float:
+    """Of the numbers that are added up along a line."""
+    return abs(a * point.h) + abs(b * point.g)
 
 
 def _result(

@@ -1,4 +1,8 @@
-"""What a search asks: the best output for a weighing of margin error and loss (spec 7)."""
+"""What a search asks: the best output for a weighing of margin error and loss (spec 7).
+
+The argmax is that of ``h + lam g`` (E6: in print that of a set of outputs). ``h`` is to the right and ``g`` upward, here and in
+pictures (E18: in figure 4-1 of the thesis it is the other way round).
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ class StructureOracle(LambdaOracle):
 
     def known(self, key: Hashable, known: Known) -> Candidate:
         """The same at these weights."""
-        return Candidate(-dot(known.cut.psi, self.weights), known.cut.loss, key, known)
+        cut = known.cut
+        return Candidate(-dot(cut.psi, self.weights), cut.loss, key, known)
 
     def ask(self, a: float, b: float) -> Answer:
         """By ``decode``."""
@@ -171,6 +172,8 @@ def offers(structure: Structure, name: str) -> bool:
 
 def key_of(y: Any) -> Hashable:
     """By what an output is known again, whatever it is."""
+    if type(y) is int:
+        return y
     if isinstance(y, np.ndarray):
         return y.shape, y.tobytes()
     if isinstance(y, tuple | list):
