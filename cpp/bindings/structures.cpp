@@ -1,10 +1,13 @@
 // Python face of the kernels on labelings: arrays in, arrays out, interpreter lock released.
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "bindings/arrays.hpp"
+#include "structures/count_dp.hpp"
 #include "structures/tree_dp.hpp"
 
 using namespace maxmargin::structures;
@@ -67,10 +70,39 @@ nb::tuple forest_best_many(const Reals& unary, const Reals& pairwise, const Int6
     return nb::make_tuple(labels.array, scores.array);
 }
 
+// The best labeling of one forest for every number of wrong labels: scores (L + 1), minus infinity where there is none, and labels.
+nb::tuple forest_best_by_count(const Reals& unary, const Reals& pairwise, const Int32s& truth, const std::optional<Int32s>& parent) {
+    Forest forest = forest_of(unary, pairwise);
+    const std::size_t L = forest.n_nodes, n = forest.n_labels;
+    require(forest.shared, "pairwise must be of shape (labels, labels)");
+    const std::int64_t whole[] = {0, static_cast<std::int64_t>(L)};
+    check_forests(whole, 2, parent ? &*parent : nullptr, L);
+    if (parent) forest.parent = parent->data();
+    require(truth.size() == L, "truth must have one label for every node");
+    const auto known = [&](std::int32_t k) { return k >= 0 && static_cast<std::size_t>(k) < n; };
+    require(std::all_of(truth.data(), truth.data() + L, known), "truth must have labels between 0 and the number of labels less one");
+    const auto scores = zeros<double>({L + 1});
+    const auto labels = zeros<std::int32_t>({L + 1, L});
+    {
+        nb::gil_scoped_release unlocked;
+        std::vector<double> turned(n * n);
+        transpose(forest.pairwise, n, turned.data());
+        CountSolver solver;
+        solver.solve(forest, turned.data(), truth.data());
+        for (std::size_t j = 0; j <= L; ++j) {
+            scores.data[j] = solver.score(j);
+            if (!std::isinf(scores.data[j])) solver.labels(j, labels.data + j * L);
+        }
+    }
+    return nb::make_tuple(scores.array, labels.array);
+}
+
 }  // namespace
 
 void bind_structures(nb::module_& m) {
     m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a);
     m.def("forest_best_many", &forest_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
+          "parent"_a.noconvert().none());
+    m.def("forest_best_by_count", &forest_best_by_count, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "truth"_a.noconvert(),
           "parent"_a.noconvert().none());
 }

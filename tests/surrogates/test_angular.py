@@ -81,6 +81,35 @@ def test_the_counter_example_is_no_match():
     assert found.incumbent.key == 2 and found.exact
 
 
+def test_an_angle_that_is_exhausted_is_not_the_only_one():
+    """E10: the label (4, 8) is on the middle ray of the upper angle, but (8, 6) in the lower one is better."""
+    H, g = np.array([3.0, 8.0, 4.0, 14.0, 0.5]), np.array([12.0, 6.0, 8.0, 0.5, 14.0])
+    for order in ("fifo", "priority"):
+        found = angular(PointOracle(H - 1, g), order=order, start=1.0)
+        assert found.incumbent.key == 1 and found.exact
+    cones = [step for step in angular(PointOracle(H - 1, g), order="fifo").trace if step.cone]
+    assert cones[1].found.key == 2 and cones[1].b == pytest.approx(0.5)
+
+
+@few
+@given(points, st.floats(0.05, 20), st.floats(1.05, 50))
+def test_lemmas_9_and_10_of_cones(case, lam, width):
+    """E13: in the cone around 1 / lam nothing exceeds B(sqrt(v)) times the answer, v its capacity, and its parts are smaller."""
+    oracle, capacity = made(case), width
+    low, high = 1 / (lam * width), width / lam
+    found = oracle.within(lam, low, high).found
+    inside = [p for p in oracle.points if p.h > -1 and p.g > 0 and low <= p.g / (1 + p.h) < high]
+    assert (found is None) == (not inside)
+    if found is None:
+        return
+    best, value = max((1 + p.h) * p.g for p in inside), (1 + found.h) * found.g
+    assert best <= 0.25 * (np.sqrt(capacity) + 1 / np.sqrt(capacity)) ** 2 * value * (1 + 1e-9)
+    slope = found.g / (1 + found.h)
+    steep, flat = max(slope, 1 / (lam * lam * slope)), min(slope, 1 / (lam * lam * slope))
+    for part in (np.sqrt(steep * lam), np.sqrt(1 / (lam * flat))):
+        assert part == pytest.approx(np.sqrt(np.sqrt(steep / flat))) and part <= np.sqrt(capacity) * (1 + 1e-9)
+
+
 def test_a_good_label_is_worth_remembering():
     rng = np.random.default_rng(0)
     cold = warm = 0

@@ -99,6 +99,7 @@ def test_special_cases_coincide():
 
 
 def test_the_example_of_slack_and_margin():
+    """E1 and E2: margin errors come first, and slack rescaling adds the one to them."""
     h, g = np.array([-10.0, 1.0]), np.array([100.0, 2.0])
     assert Margin().value(h, g).tolist() == [90, 3]
     assert Slack().value(h, g).tolist() == [-900, 4]

@@ -134,6 +134,18 @@ def best_labels(scores: Floats, weights: TreeWeights, offsets: Ints, parent: Int
     return labels.astype(np.int64)
 
 
+def best_by_count(scores: Floats, weights: TreeWeights, truth: Ints, parent: Int32s | None) -> tuple[Floats, Ints]:
+    """The best labeling of one block for every number of wrong labels: scores (m,) and labelings (m, L), by rising numbers.
+
+    The first one is the truth. By belief propagation with a counter (spec 7.4): L / 2 times the work of `best_labels` on a chain.
+    """
+    values, labels = _core.forest_best_by_count(
+        scores, np.ascontiguousarray(weights.transition), np.ascontiguousarray(truth, dtype=np.int32), parent
+    )
+    # With one label only nothing can be wrong.
+    return (values, labels.astype(np.int64)) if scores.shape[1] > 1 else (values[:1], labels[:1].astype(np.int64))
+
+
 def check_labels(y: ArrayLike, n_labels: int) -> Ints:
     """Labels of nodes, between 0 and K - 1, as int64."""
     labels = np.asarray(y)

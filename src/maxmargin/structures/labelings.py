@@ -17,7 +17,17 @@ from scipy import sparse
 
 from maxmargin._types import Floats, Ints
 from maxmargin.structures.base import Structure
-from maxmargin.structures.forest import CHAINS, TREES, Forests, TreeWeights, add_losses, best_labels, check_labels, label_scores
+from maxmargin.structures.forest import (
+    CHAINS,
+    TREES,
+    Forests,
+    TreeWeights,
+    add_losses,
+    best_by_count,
+    best_labels,
+    check_labels,
+    label_scores,
+)
 from maxmargin.structures.k_best import k_best_labelings
 from maxmargin.structures.rows import check_rows, stack
 
@@ -121,6 +131,28 @@ class TreeStructure(Structure):
             add_losses(scores, np.asarray(truth), b * forest.costs(self.normalize))
         parent = np.arange(-1, len(scores) - 1) if forest.parent is None else np.asarray(forest.parent, dtype=np.int64)
         return list(k_best_labelings(scores, parts.transition, parent, k)[1])
+
+    def best_by_loss(self, x: Any, weights: Floats, truth: Any) -> list[Ints]:
+        """The best labeling for every number of wrong labels, none first: the truth."""
+        return list(self._by_count(x, weights, truth)[1])
+
+    def decode_within(self, x: Any, weights: Floats, truth: Any, lam: float, low: float, high: float) -> Ints | None:
+        """The best of `best_by_loss` with ``low <= loss / (1 + margin error) < high``, both positive; None if there is none.
+
+        Among *all* labelings in the cone this would be the problem of hitting a sum exactly, which is hard; but those left out
+        have a smaller margin error than one with the same loss, so that none of them is the most violating.
+        """
+        scores, labels = self._by_count(x, weights, truth)
+        error, loss = 1.0 + scores - scores[0], np.arange(len(scores)) / (len(truth) if self.normalize else 1.0)
+        with np.errstate(divide="ignore"):
+            slope = loss / error
+        inside = (error > 0) & (loss > 0) & (slope >= low) & (slope < high)
+        return labels[np.argmax(np.where(inside, error + lam * loss, -np.inf))] if inside.any() else None
+
+    def _by_count(self, x: Any, weights: Floats, truth: Any) -> tuple[Floats, Ints]:
+        X, forest = self.gather([x])
+        parts = TreeWeights(weights, self.n_labels, self.n_inputs)
+        return best_by_count(label_scores(parts, X, forest.is_root, forest.is_leaf), parts, np.asarray(truth), forest.parent)
 
     def all_outputs(self, x: Any) -> Iterator[Ints]:
         """All labelings, of which there are many."""

@@ -1,12 +1,14 @@
 """Angular search: the largest ``(1 + h) g`` exactly, by an oracle that looks into a cone of slopes (spec 9).
 
-``H`` is ``1 + h``, and the slope of an output ``g / H``. Whatever beats an output found in a cone lies strictly between its slope
-and that of its mirror image, so that a question splits a cone into two smaller ones.
+``H`` is ``1 + h`` (E2), and the slope of an output ``g / H``; of an edge of the hull it is ``dh / dg`` (E16). Whatever beats an
+output found in a cone lies strictly between its slope and that of its mirror image, so that a question splits a cone into two
+smaller ones.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -20,6 +22,8 @@ from maxmargin.surrogates.result import SearchResult, Step
 MOST_CALLS, _SAME = 2000, 1e-12
 # Of the largest product that there could be, what the cone of theorem 5 leaves out.
 _FLOOR = 1e-6
+# The slope of which an angle begins that has no lower end.
+_LEAST = math.nextafter(0.0, 1.0)
 
 
 class _Angle(NamedTuple):
@@ -29,6 +33,10 @@ class _Angle(NamedTuple):
     high: float
     lines: tuple[tuple[float, float], ...]
     upper: float
+
+    @property
+    def unbounded(self) -> bool:
+        return self.high == np.inf or self.low <= _LEAST
 
 
 class _Queue:
@@ -77,11 +85,13 @@ def angular(
     oracle : LambdaOracle
         With `LambdaOracle.within`.
     known : sequence of Candidate
-        Outputs seen before, the label cache: the best one is the first incumbent.
+        Outputs seen before, the label cache: the best one is the first incumbent, and the first question is tangent to it.
     order : {"priority", "fifo"}
-        The angle with the largest bound first, or the oldest one, for which the rates are proved (E12).
+        The angle with the largest bound first, cut down to where something better can be; or the oldest one first, and angles as
+        their parents left them, for which the rates are proved (E12).
     start : float, optional
-        The first weight of the loss; the ratio of the largest ``H`` and the largest loss by default (E11).
+        The first weight of the loss. By default that of the best known output; if none is known, of an output with the largest
+        loss and no margin error or, with "fifo", the ratio of the largest ``H`` and the largest loss (E11).
     ratio : float
         Stop if the incumbent is at least this part of the bound.
     cone : bool
@@ -107,51 +117,87 @@ def angular(
         if _product(point) > _product(best):
             best = point
 
+    def ask(a: float, b: float) -> float:
+        answer = oracle.ask(a, b)
+        trace.append(Step(a, b, *answer))
+        if answer.found is not None:
+            take(answer.found)
+        return answer.upper
+
     def result(upper: float) -> SearchResult:
         value, calls = _product(best), oracle.calls - before
         return SearchResult((best,), (1.0,), value, best, value, max(value, upper), calls, trace, list(seen.values()))
 
     for point in known:
         take(point)
-    for a, b in ((1.0, 0.0), (0.0, 1.0)):
-        answer = oracle.ask(a, b)
-        trace.append(Step(a, b, *answer))
-        if answer.found is not None:
-            take(answer.found)
-    most_h, most_g = 1.0 + trace[0].upper, trace[1].upper
+    values = oracle.losses()
+    losses = None if values is None else [loss for loss in values.tolist() if loss > 0]
+    # Both ends of the plane need no question where something else says how large its numbers are.
+    most_h, most_g = np.inf, np.inf if losses is None else max(losses, default=0.0)
+    if order == "fifo":
+        most_h, most_g = 1.0 + ask(1.0, 0.0), ask(0.0, 1.0)
+    elif start is None and _product(best) <= 0 and losses is None:
+        most_g = ask(0.0, 1.0)
     if most_h <= 0 or most_g <= 0:
         return result(0.0)
-    first = most_h / most_g if start is None else start
-    low, high, residue = float(np.nextafter(0.0, 1.0)), np.inf, 0.0
+    if start is not None:
+        first = start
+    elif order == "fifo":
+        first = most_h / most_g
+    else:
+        first = (1.0 + best.h) / best.g if _product(best) > 0 else 1.0 / most_g
+    lines: tuple[tuple[float, float], ...] = ()
+    if order == "fifo":
+        lines = ((0.0, most_h),)
+    if cone:
+        # A question to all outputs is no dearer than one to a cone, and says how large H can be.
+        top = 1.0 + ask(1.0, first)
+        if top <= 0:
+            return result(0.0)
+        lines = (*lines, (first, top))
+        most_h, most_g = min(most_h, top), min(most_g, top / first)
+    low, high, residue = _LEAST, np.inf, 0.0
     if cone:
         floor = max(_product(best), _FLOOR * most_h * most_g)
         low, high, residue = floor / most_h**2, most_g**2 / floor * (1.0 + _SAME), floor
+
+    def angle(low: float, high: float, lines: tuple[tuple[float, float], ...]) -> _Angle:
+        if order == "fifo":
+            # As it is analysed: angles are what their parents left of them.
+            return _Angle(low, high, lines, _room(low, high, lines, losses, 0.0)[0])
+        upper, least, most = _room(low, high, lines, losses, _product(best))
+        return _Angle(max(low, least), min(high, most), lines, upper)
+
     queue = _Queue(order == "fifo")
-    queue.push(_Angle(low, high, (), most_h * most_g))
+    queue.push(angle(low, high, lines))
     # What angles that could not be looked into may hold.
     unresolved = 0.0
     cones = 0
     while queue and cones < max_calls:
         if _product(best) >= ratio * max(queue.upper(), unresolved):
             break
-        angle = queue.pop()
-        if angle.upper <= _product(best):
+        current = queue.pop()
+        if current.upper <= _product(best):
             continue
-        unbounded = angle.high == np.inf or angle.low <= np.nextafter(0.0, 1.0)
-        lam = first if unbounded else 1.0 / np.sqrt(angle.low * angle.high)
-        answer, cones = oracle.within(lam, angle.low * (1.0 + shrink), angle.high * (1.0 - shrink)), cones + 1
-        trace.append(Step(1.0, lam, *answer, (angle.low, angle.high)))
+        if order == "priority":
+            # The incumbent may be better by now.
+            current = angle(*current[:3])
+            if current.upper <= _product(best) or current.low >= current.high:
+                continue
+        lam = first if current.unbounded else 1.0 / math.sqrt(current.low * current.high)
+        answer, cones = oracle.within(lam, current.low * (1.0 + shrink), current.high * (1.0 - shrink)), cones + 1
+        trace.append(Step(1.0, lam, *answer, (current.low, current.high)))
         found, most = answer.found, 1.0 + answer.upper
-        lines = (*angle.lines, (lam, most))
+        lines = (*current.lines, (lam, most))
         if found is None:
             if most > 0:
-                unresolved = max(unresolved, _bound(angle.low, angle.high, lines))
+                unresolved = max(unresolved, _room(current.low, current.high, lines, losses, 0.0)[0])
             continue
         take(found)
         H = 1.0 + found.h
         if most > (H + lam * found.g) * (1.0 + 1e-9):
             # The oracle may have missed something: the two smaller cones would leave it out.
-            unresolved = max(unresolved, _bound(angle.low, angle.high, lines))
+            unresolved = max(unresolved, _room(current.low, current.high, lines, losses, 0.0)[0])
         slope, middle = found.g / H if H > 0 else np.inf, 1.0 / lam
         mirrored = middle * middle / slope if slope > 0 else np.inf
         if abs(slope - middle) <= _SAME * middle or not 0 < slope < np.inf:
@@ -161,19 +207,62 @@ def angular(
         if upper_end < lower_end * (1.0 + max(_SAME, shrink)):
             continue
         # E5: the upper part has the middle and not its end, the lower part neither.
-        queue.push(_Angle(middle, min(upper_end, angle.high), lines, _bound(middle, upper_end, lines)))
-        inner = float(np.nextafter(max(lower_end, angle.low), np.inf))
-        queue.push(_Angle(inner, middle, lines, _bound(inner, middle, lines)))
+        for from_, to in ((middle, min(upper_end, current.high)), (math.nextafter(max(lower_end, current.low), np.inf), middle)):
+            if from_ < to:
+                queue.push(angle(from_, to, lines))
     return result(max(queue.upper(), unresolved, residue if cone and residue > _product(best) else 0.0))
 
 
-def _bound(low: float, high: float, lines: Sequence[tuple[float, float]]) -> float:
-    """The largest product of a point with a slope in the range below all lines ``H + lam g <= K``."""
-    bounds = []
-    for lam, most in lines:
-        slope = float(np.clip(1.0 / lam, low, high))
-        bounds.append(slope * (most / (1.0 + lam * slope)) ** 2 if most > 0 else 0.0)
-    return min(bounds)
+def _room(
+    low: float, high: float, lines: Sequence[tuple[float, float]], losses: Sequence[float] | None, floor: float
+) -> tuple[float, float, float]:
+    """The largest product of a point with a slope in the range below all lines ``H + lam g <= K`` (E13), and a range of slopes.
+
+    Of all points, or of those with one of the ``losses`` if these are known; whatever is worth more than ``floor`` is in the
+    range of slopes, but for rounding.
+    """
+    if any(most <= 0 for _, most in lines):
+        return 0.0, high, low
+    if losses is None:
+        return _room_of_points(low, high, lines, floor)
+    upper, least, most_slope = 0.0, high, low
+    for g in losses:
+        # From the ray of the lower end to the left, to the first line that is met.
+        H = g / low if low > _LEAST else np.inf
+        for lam, most in lines:
+            H = min(H, most - lam * g)
+        if H <= 0 or H * high <= g * (1.0 - _SAME) or H * g <= floor:
+            continue
+        upper, least = max(upper, H * g), min(least, g / H)
+        most_slope = max(most_slope, g * g / floor if floor > 0 else np.inf)
+    return upper, least * (1.0 - _SAME), most_slope * (1.0 + _SAME)
+
+
+def _room_of_points(low: float, high: float, lines: Sequence[tuple[float, float]], floor: float) -> tuple[float, float, float]:
+    """The same for all points: the lowest line is highest at a peak of one, where two of them cross, or at an end."""
+    if not lines or (high == np.inf and all(lam == 0 for lam, _ in lines)):
+        return np.inf, low, high
+    places, least, most_slope = [low, high], low, high
+    for k, (lam, most) in enumerate(lines):
+        if lam > 0:
+            places.append(1.0 / lam)
+        for other, top in lines[:k]:
+            # K / (1 + lam s) is the same for both.
+            fall = lam * top - other * most
+            if fall != 0 and (most - top) / fall > 0:
+                places.append((most - top) / fall)
+        if floor > 0 and lam > 0:
+            # On this line the product is floor at two slopes: s K^2 = floor (1 + lam s)^2.
+            half = most * most / (2.0 * floor * lam) - 1.0
+            if half < 1.0:
+                return 0.0, high, low
+            far = half + math.sqrt(half * half - 1.0)
+            least, most_slope = max(least, (1.0 - _SAME) / (lam * far)), min(most_slope, (1.0 + _SAME) * far / lam)
+    upper = 0.0
+    for place in {min(max(place, least), most_slope) for place in places}:
+        if 0 < place < np.inf:
+            upper = max(upper, min(place * (most / (1.0 + lam * place)) ** 2 for lam, most in lines))
+    return upper, least, most_slope
 
 
 def _product(point: Candidate) -> float:

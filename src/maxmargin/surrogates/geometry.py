@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,11 +15,13 @@ from maxmargin.surrogates.result import ROUNDING, Step
 if TYPE_CHECKING:
     from maxmargin.surrogates.base import Surrogate
 
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
-# Places between two points that are looked at before the best of them is refined, and rounds of that.
-_PLACES, _ROUNDS = 33, 48
+# Places between two points that are looked at, and how often the surroundings of the best of them are looked at again: to a
+# ten millionth of the way, and of a maximum much closer than that.
+_PLACES, _ROUNDS = np.linspace(0.0, 1.0, 33), 6
 # Parts of the size of points that are as good as zero.
 _FLAT = 1e-12
+# Candidates by their g, then their h.
+_BY_LOSS = itemgetter(1, 0)
 
 
 def upper_right_hull(points: Iterable[Candidate]) -> list[Candidate]:
@@ -30,8 +33,9 @@ def upper_right_hull(points: Iterable[Candidate]) -> list[Candidate]:
     [(2, 1), (0, 2)]
     """
     hull: list[Candidate] = []
-    for point in sorted(points, key=lambda point: (point.g, point.h)):
-        while hull and hull[-1].h <= point.h:
+    for point in sorted(points, key=_BY_LOSS):
+        h = point.h
+        while hull and hull[-1].h <= h:
             hull.pop()
         while len(hull) > 1 and not _turns(hull[-2], hull[-1], point):
             hull.pop()
@@ -50,27 +54,24 @@ def best_between(surrogate: Surrogate, p: Candidate, q: Candidate) -> tuple[floa
     dh, dg = q.h - p.h, q.g - p.g
     if surrogate.product:
         if dh * dg < 0:
-            place = float(np.clip(-((1.0 + p.h) * dg + p.g * dh) / (2.0 * dh * dg), 0.0, 1.0))
+            place = min(1.0, max(0.0, -((1.0 + p.h) * dg + p.g * dh) / (2.0 * dh * dg)))
         else:
-            place = float(surrogate.value(q.h, q.g) > surrogate.value(p.h, p.g))
-        return place, float(surrogate.value(p.h + place * dh, p.g + place * dg))
+            place = float((1.0 + q.h) * q.g > (1.0 + p.h) * p.g)
+        return place, (1.0 + p.h + place * dh) * (p.g + place * dg)
     return maximize(lambda t: surrogate.value(p.h + t * dh, p.g + t * dg))
 
 
 def maximize(function: Callable[[Floats], Floats]) -> tuple[float, float]:
-    """The largest value on [0, 1] of a function that is unimodal where it is not negative: a grid, then golden sections."""
-    places = np.linspace(0.0, 1.0, _PLACES)
-    values = np.asarray(function(places), dtype=np.float64)
-    k = int(np.argmax(values))
-    low, high = places[max(0, k - 1)], places[min(_PLACES - 1, k + 1)]
-    best, place = values[k], places[k]
+    """The largest value on [0, 1] of a function that is unimodal where it is not negative: a grid, and finer ones around it."""
+    low, high, best, place = 0.0, 1.0, -np.inf, 0.0
     for _ in range(_ROUNDS):
-        probes = np.array([high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)])
-        left, right = np.asarray(function(probes), dtype=np.float64)
-        if max(left, right) > best:
-            best, place = max(left, right), probes[int(right > left)]
-        low, high = (low, probes[1]) if left >= right else (probes[0], high)
-    return float(place), float(best)
+        places = low + (high - low) * _PLACES
+        values = np.asarray(function(places), dtype=np.float64)
+        k = int(values.argmax())
+        if values[k] > best:
+            best, place = float(values[k]), float(places[k])
+        low, high = float(places[max(0, k - 1)]), float(places[min(len(places) - 1, k + 1)])
+    return place, best
 
 
 def bound_of_line(surrogate: Surrogate, step: Step, most_loss: float) -> float:
@@ -87,13 +88,33 @@ def bound_of_line(surrogate: Surrogate, step: Step, most_loss: float) -> float:
     return max(0.0, float(found)) * (1.0 + ROUNDING)
 
 
-def bound_of_losses(surrogate: Surrogate, steps: Sequence[Step], losses: Floats) -> float:
-    """The largest psi of a point below all lines that were asked, if only these losses are possible; the truth is worth zero."""
-    lines = [step for step in steps if step.a > 0]
-    if not lines:
-        return np.inf
-    g = losses[losses > 0]
-    if len(g) == 0:
-        return 0.0
-    h = np.min([(step.upper - step.b * g) / step.a for step in lines], axis=0)
-    return max(0.0, float(np.max(surrogate.value(h, g)))) * (1.0 + ROUNDING)
+class Ceiling:
+    """What no single output is worth more than, where only some losses are possible: by all lines that were asked.
+
+    Parameters
+    ----------
+    surrogate : Surrogate
+    losses : array of shape (m,)
+        All losses that outputs can have; the truth, without loss, is worth zero.
+
+    Examples
+    --------
+    >>> from maxmargin.surrogates import Slack
+    >>> ceiling = Ceiling(Slack(), np.array([0.0, 1.0, 2.0, 3.0]))
+    >>> ceiling.lower(Step(1.0, 1.0, None, 2.5))
+    >>> round(ceiling.upper, 6)
+    3.0
+    """
+
+    def __init__(self, surrogate: Surrogate, losses: Floats) -> None:
+        self.surrogate, self.g = surrogate, losses[losses > 0]
+        self.h: Floats | None = None
+        self.upper = np.inf if len(self.g) else 0.0
+
+    def lower(self, step: Step) -> None:
+        """Take note of one more line ``a h + b g <= upper``."""
+        if step.a <= 0 or len(self.g) == 0:
+            return
+        line = (step.upper - step.b * self.g) / step.a
+        self.h = line if self.h is None else np.minimum(self.h, line)
+        self.upper = max(0.0, float(np.asarray(self.surrogate.value(self.h, self.g)).max())) * (1.0 + ROUNDING)

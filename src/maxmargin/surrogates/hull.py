@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin.surrogates.geometry import best_between, bound_of_line, bound_of_losses, upper_right_hull
+from maxmargin.surrogates.geometry import Ceiling, best_between, bound_of_line, upper_right_hull
 from maxmargin.surrogates.oracle import Banned, Candidate, LambdaOracle
 from maxmargin.surrogates.result import ROUNDING, SearchResult, Step
 
@@ -17,8 +17,86 @@ if TYPE_CHECKING:
 
 # A point is above a line if it is so by this part of the numbers of the line.
 _FLAT = 1e-11
+# Values below this may have lost digits, and are compared by their order.
+_UNDERFLOW = 1e-280
 # Questions of one search, and rounds of recovery, at most.
 MOST_CALLS, MOST_ROUNDS = 500, 50
+
+
+class _Seen:
+    """Outputs that a search has seen, with what psi is there: as long as the weights stay, it is looked at once."""
+
+    def __init__(self, surrogate: Surrogate, points: Sequence[Candidate]) -> None:
+        self.surrogate = surrogate
+        self.points = {point.key: point for point in points}
+        self.values: dict[Hashable, float] = {}
+        self.orders: dict[Hashable, float] = {}
+        if len(self.points) > 2 and not surrogate.product:
+            columns = list(self.points.values())
+            h, g = np.array([point.h for point in columns]), np.array([point.g for point in columns])
+            self.values = dict(zip(self.points, np.asarray(surrogate.value(h, g)).tolist(), strict=True))
+        else:
+            for point in self.points.values():
+                self._look(point)
+
+    def _look(self, point: Candidate) -> None:
+        product = self.surrogate.product
+        self.values[point.key] = (1.0 + point.h) * point.g if product else float(self.surrogate.value(point.h, point.g))
+        self.orders.pop(point.key, None)
+
+    def _order(self, point: Candidate) -> float:
+        order = self.orders.get(point.key)
+        if order is None:
+            order = self.orders[point.key] = float(self.surrogate.order(point.h, point.g))
+        return order
+
+    def add(self, point: Candidate) -> bool:
+        """Whether it is new."""
+        old = self.points.get(point.key)
+        if old is not None and old.h == point.h and old.g == point.g:
+            return False
+        self.points[point.key] = point
+        self._look(point)
+        return True
+
+    def best(self, truth: Candidate) -> tuple[Candidate, float]:
+        """The best single output, the truth or one that was seen, and psi there."""
+        best, top = truth, self.values.get(truth.key)
+        if top is None:
+            top = float(self.surrogate.value(truth.h, truth.g))
+        for key, value in self.values.items():
+            if value > top:
+                best, top = self.points[key], value
+        return best, top
+
+    def best_corner(self, hull: Sequence[Candidate]) -> tuple[int, float]:
+        """The corner where psi is largest, and the weight of the loss along its tangent there.
+
+        Where psi is negative everywhere its contours need not be convex; but that of zero is, and the corner nearest to it in
+        ``h`` leads there.
+        """
+        values = [self.values[point.key] for point in hull]
+        top = max(values)
+        if top > _UNDERFLOW:
+            corner = values.index(top)
+            at = hull[corner].h
+        elif top >= 0:
+            # Not by their order alone: what does not underflow may not be defined for negative values.
+            orders = [self._order(point) if value >= 0 else -np.inf for point, value in zip(hull, values, strict=True)]
+            highest = max(orders)
+            corner = orders.index(highest) if -np.inf < highest < np.inf else values.index(top)
+            at = hull[corner].h
+        else:
+            level = np.asarray(self.surrogate.level(np.array([point.g for point in hull])))
+            corner = int(np.argmax(np.array([point.h for point in hull]) - level))
+            at = float(level[corner])
+        loss = hull[corner].g
+        if self.surrogate.product and loss > 0:
+            return corner, max(0.0, (1.0 + at) / loss)
+        with np.errstate(all="ignore"):
+            lam = float(self.surrogate.tangent(at, loss))
+        # At the truth every contour is level, and the loss alone counts.
+        return corner, np.inf if lam != lam else max(0.0, lam)
 
 
 def hull_search(
@@ -28,12 +106,15 @@ def hull_search(
     *,
     first: float | None = None,
     with_truth: bool = True,
+    enough: float = -np.inf,
     max_calls: int = MOST_CALLS,
 ) -> SearchResult:
     """The largest psi over the convex hull of all outputs, in at most one question more than the hull has corners.
 
-    Each question goes along the tangent of psi at the best corner or, if a neighbour is above that, along the edge between
-    them (E15: in print it is a neighbour *below*). If nothing above the line is found, no output is above it.
+    Algorithm 4 and theorem 6 of the thesis (E17): each question goes along the tangent of psi at the best corner or, if a
+    neighbour is above that, along the edge between them (E15: in print it is a neighbour *below*). If nothing above the line is
+    found, no output is above it. Where the oracle knows all losses that there can be, the search ends as soon as the lines leave
+    none of them room for a better output, be the optimum of the hull found or not.
 
     Parameters
     ----------
@@ -43,6 +124,8 @@ def hull_search(
         Outputs to begin with, of an earlier search, say; the truth is always one of them, unless ``with_truth`` is False.
     first : float, optional
         Weight of the loss in a first question that proves nothing but finds a good output, if none is known.
+    enough : float
+        The value of an output that is known from elsewhere: the search ends if no loss has room for more than that.
 
     Examples
     --------
@@ -52,60 +135,55 @@ def hull_search(
     (Candidate(h=2.01, g=3.0, key=2, output=None), 4, True)
     """
     before, trace = oracle.calls, []
-    seen = {point.key: point for point in ((oracle.truth, *known) if with_truth else known)}
+    seen = _Seen(surrogate, (oracle.truth, *known) if with_truth else known)
+    losses = oracle.losses()
+    ceiling = None if losses is None else Ceiling(surrogate, losses)
+    hull = upper_right_hull(seen.points.values())
 
     def ask(a: float, b: float) -> Step:
-        answer = oracle.ask(a, b)
-        trace.append(Step(a, b, *answer))
-        if answer.found is not None:
-            seen[answer.found.key] = answer.found
-        return trace[-1]
+        nonlocal hull
+        step = Step(a, b, *oracle.ask(a, b))
+        trace.append(step)
+        if ceiling is not None:
+            ceiling.lower(step)
+        if step.found is not None and seen.add(step.found):
+            hull = upper_right_hull([*hull, step.found])
+        return step
 
-    if first is not None and len(seen) <= 1:
+    def settled() -> bool:
+        """Whether the lines leave no room for anything better than the best single output."""
+        if ceiling is None or not trace:
+            return False
+        return ceiling.upper <= max(enough, seen.best(oracle.truth)[1]) * (1.0 + 2.0 * ROUNDING)
+
+    if first is not None and len(seen.points) <= 1:
         ask(1.0, first)
-    elif not seen:
+    elif not seen.points:
         ask(1.0, 0.0)
-    proved, corner, hull = False, None, []
-    while seen:
-        hull = upper_right_hull(seen.values())
-        corner, lam = _best_corner(surrogate, hull)
-        neighbour = _above(hull, corner, lam)
+    proved, corners = False, hull
+    corner: int | None = None
+    neighbour: int | None = None
+    while hull and not settled():
+        corners = hull
+        corner, lam = seen.best_corner(corners)
+        neighbour = _above(corners, corner, lam)
         if neighbour is not None:
-            lam = -(hull[neighbour].h - hull[corner].h) / (hull[neighbour].g - hull[corner].g)
+            lam = -(corners[neighbour].h - corners[corner].h) / (corners[neighbour].g - corners[corner].g)
         a, b = (1.0, lam) if lam <= 1 else (1.0 / lam, 1.0)
         if len(trace) >= max_calls:
             break
-        step, least = ask(a, b), hull[corner].along(a, b)
+        step, least = ask(a, b), corners[corner].along(a, b)
         # Of the terms of both sums: near the truth the sums themselves are differences of much larger numbers.
-        ends = (hull[corner], hull[corner] if neighbour is None else hull[neighbour], step.found or hull[corner])
-        rounding = _FLAT * sum(abs(a * point.h) + abs(b * point.g) for point in ends)
-        if step.found is None or step.found.along(a, b) <= least + rounding:
-            proved = step.upper <= least + rounding
+        other, found = corners[corner if neighbour is None else neighbour], step.found
+        size = _size(corners[corner], a, b) + _size(other, a, b) + (_size(found, a, b) if found else 0.0)
+        if found is None or found.along(a, b) <= least + _FLAT * size:
+            proved = step.upper <= least + _FLAT * size
             break
-    return _result(surrogate, oracle, hull, corner, seen, proved, trace, before)
-
-
-def _best_corner(surrogate: Surrogate, hull: Sequence[Candidate]) -> tuple[int, float]:
-    """The corner where psi is largest, and the weight of the loss along its tangent there.
-
-    Where psi is negative everywhere its contours need not be convex; but that of zero is, and the corner nearest to it in ``h``
-    leads there.
-    """
-    h, g = np.array([point.h for point in hull]), np.array([point.g for point in hull])
-    values = np.asarray(surrogate.value(h, g))
-    if values.max() >= 0:
-        # Not by their order alone: what does not underflow may not be defined for negative values.
-        order = np.where(values >= 0, surrogate.order(h, g), -np.inf)
-        corner = int(np.argmax(order)) if np.isfinite(order).any() else int(np.argmax(values))
-        at = h[corner]
     else:
-        level = np.asarray(surrogate.level(g))
-        corner = int(np.argmax(h - level))
-        at = level[corner]
-    with np.errstate(all="ignore"):
-        lam = float(surrogate.tangent(at, g[corner]))
-    # At the truth every contour is level, and the loss alone counts.
-    return corner, np.inf if np.isnan(lam) else max(0.0, lam)
+        # Nothing, or nothing better than a single output: of mixtures nothing is said.
+        corner, corners = None, hull
+    edge = None if corner is None or neighbour is None else (corner, neighbour)
+    return _result(surrogate, oracle, corners, edge, seen, proved, ceiling, trace, before)
 
 
 def _above(hull: Sequence[Candidate], corner: int, lam: float) -> int | None:
@@ -114,36 +192,39 @@ def _above(hull: Sequence[Candidate], corner: int, lam: float) -> int | None:
     own, found = hull[corner], []
     for k in (corner - 1, corner + 1):
         if 0 <= k < len(hull):
-            size = abs(a * own.h) + abs(b * own.g) + abs(a * hull[k].h) + abs(b * hull[k].g)
-            if hull[k].along(a, b) - own.along(a, b) > _FLAT * size:
+            rise = hull[k].along(a, b) - own.along(a, b)
+            if rise > 0 and rise > _FLAT * (_size(own, a, b) + _size(hull[k], a, b)):
                 found.append(k)
     assert len(found) < 2, "both neighbours of a corner are above its tangent"
     return found[0] if found else None
+
+
+def _size(point: Candidate, a: float, b: float) -> float:
+    """Of the numbers that are added up along a line."""
+    return abs(a * point.h) + abs(b * point.g)
 
 
 def _result(
     surrogate: Surrogate,
     oracle: LambdaOracle,
     hull: Sequence[Candidate],
-    corner: int | None,
-    seen: dict[Hashable, Candidate],
+    edge: tuple[int, int] | None,
+    seen: _Seen,
     proved: bool,
+    ceiling: Ceiling | None,
     trace: list[Step],
     before: int,
 ) -> SearchResult:
-    points = [oracle.truth, *seen.values()]
-    values = [float(surrogate.value(point.h, point.g)) for point in points]
-    best = int(np.argmax(values))
-    incumbent, value = points[best], values[best]
+    incumbent, value = seen.best(oracle.truth)
     labels: tuple[Candidate, ...] = (incumbent,)
     weights: tuple[float, ...] = (1.0,)
     mixed = value
-    if corner is not None:
-        for k in (corner - 1, corner + 1):
-            if 0 <= k < len(hull):
-                place, there = best_between(surrogate, hull[corner], hull[k])
-                if there > mixed + ROUNDING * abs(mixed) and 0 < place < 1:
-                    mixed, labels, weights = there, (hull[corner], hull[k]), (1.0 - place, place)
+    if edge is not None:
+        # Nothing is above the tangent of psi on the way to a neighbour that is not itself.
+        p, q = (hull[k] for k in edge)
+        place, there = best_between(surrogate, p, q)
+        if there > mixed + ROUNDING * abs(mixed) and 0 < place < 1:
+            mixed, labels, weights = there, (p, q), (1.0 - place, place)
     # The optimum of the hull; what a search for it may have missed by rounding is no more than that.
     upper = mixed * (1.0 + ROUNDING) if len(labels) == 2 else mixed
     if trace and trace[-1].found is None:
@@ -151,12 +232,11 @@ def _result(
         upper = value
     elif not proved:
         upper = np.inf
-        if any(step.a > 0 for step in trace):
+        if (ceiling is None or np.isinf(ceiling.upper)) and any(step.a > 0 for step in trace):
             most = oracle.most_loss()
             upper = min(bound_of_line(surrogate, step, most) for step in trace)
-    losses = oracle.losses()
-    if upper > value and losses is not None:
-        upper = min(upper, bound_of_losses(surrogate, trace, losses))
+    if ceiling is not None:
+        upper = min(upper, ceiling.upper)
     return SearchResult(
         labels, weights, mixed, incumbent, value, max(upper, value), oracle.calls - before, trace, list(hull)
     )  # fmt: skip
@@ -185,7 +265,7 @@ def recover(surrogate: Surrogate, oracle: LambdaOracle, found: SearchResult, max
         banned |= {label.key for label in current.labels}
         known = [point for point in known if point.key not in banned]
         allowed = Banned(oracle, banned)
-        current = hull_search(surrogate, allowed, known, with_truth=oracle.truth.key not in banned)
+        current = hull_search(surrogate, allowed, known, with_truth=oracle.truth.key not in banned, enough=best)
         known = current.vertices
         trace += current.trace
         if current.best > best:

@@ -1,4 +1,8 @@
-"""What a search asks: the best output for a weighing of margin error and loss (spec 7)."""
+"""What a search asks: the best output for a weighing of margin error and loss (spec 7).
+
+The argmax is that of ``h + lam g`` (E6: in print that of a set of outputs). ``h`` is to the right and ``g`` upward, here and in
+pictures (E18: in figure 4-1 of the thesis it is the other way round).
+"""
 
 from __future__ import annotations
 
@@ -66,6 +70,10 @@ class LambdaOracle(ABC):
     def within(self, lam: float, low: float, high: float) -> Answer:
         """The output with the largest ``h + lam g`` among those with ``1 + h > 0``, ``g > 0``, ``low <= g / (1 + h) < high``."""
         raise NotImplementedError(f"{type(self).__name__} has no within")
+
+    def best_by_loss(self) -> list[Candidate]:
+        """For every loss that there is, an output with the largest ``h``."""
+        raise NotImplementedError(f"{type(self).__name__} has no best_by_loss")
 
     def everything(self) -> Iterable[Candidate]:
         """All outputs."""

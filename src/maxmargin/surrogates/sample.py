@@ -29,8 +29,10 @@ class Sample:
         if not np.isfinite(entries(self.feature)[1]).all():
             raise ValueError(f"joint_feature of the truth of sample {number} has entries that are NaN or infinite")
         self.seen: dict[Any, Any] | None = None
-        # Questions to the decoder so far; outputs to begin the next search with; the largest loss, once it is known.
+        # Questions to the decoder so far; the truth and outputs to begin the next search with, by their keys; the largest loss,
+        # once it is known.
         self.queries = 0
+        self.own: tuple[Hashable, Any] | None = None
         self.warm: dict[Hashable, Any] = {}
         self.most_loss: float | None = None
         own = self._loss(structure, self.truth)

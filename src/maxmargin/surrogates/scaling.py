@@ -9,6 +9,9 @@ import numpy as np
 
 from maxmargin.surrogates.base import Surrogate
 
+# Losses whose powers neither overflow nor underflow.
+_SMALL = 1e-100
+
 
 @dataclass(frozen=True)
 class GeneralizedScaling(Surrogate):
@@ -24,7 +27,7 @@ class GeneralizedScaling(Surrogate):
     Examples
     --------
     >>> GeneralizedScaling(1.0, 0.5).value(2.0, 4.0)
-    np.float64(8.0)
+    8.0
     """
 
     alpha: float
@@ -55,6 +58,8 @@ class GeneralizedScaling(Surrogate):
 
     def affine(self, g: Any) -> tuple[Any, Any]:
         """``(g^beta, g^alpha)``; the latter is zero for g = 0, so that the truth costs nothing even for alpha = 0."""
+        if type(g) is float:
+            return g**self.beta, g**self.alpha if self.alpha > 0 else float(g > 0)
         own = np.power(g, self.alpha) if self.alpha > 0 else np.where(np.asarray(g) > 0, 1.0, 0.0)[()]
         return np.power(g, self.beta), own
 
@@ -71,6 +76,8 @@ class GeneralizedScaling(Surrogate):
 
     def tangent(self, h: Any, g: Any) -> Any:
         """``beta h / g + alpha g^(alpha - beta - 1)``, without a quotient of powers."""
+        if type(g) is float and type(h) is float and g > _SMALL:
+            return self.beta * h / g + self.alpha * g ** (self.alpha - self.beta - 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             first = self.beta * np.divide(h, g) if self.beta else 0.0
             second = self.alpha * np.power(np.asarray(g, dtype=np.float64), self.alpha - self.beta - 1.0) if self.alpha else 0.0
@@ -84,7 +91,7 @@ class BetaScaling(GeneralizedScaling):
     Examples
     --------
     >>> BetaScaling(0.5).tangent(0.0, 4.0)
-    np.float64(0.5)
+    0.5
     """
 
     def __init__(self, beta: float, *, search: Any = "auto") -> None:
@@ -117,6 +124,8 @@ class Slack(Surrogate):
 
     def value(self, h: Any, g: Any) -> Any:
         """``(1 + h) g``."""
+        if type(h) is float and type(g) is float:
+            return (1.0 + h) * g
         return np.multiply(np.add(h, 1.0), g)
 
     def gradient(self, h: Any, g: Any) -> tuple[Any, Any]:

@@ -120,6 +120,7 @@ def binary_search(
 ) -> SearchResult:
     """Minimise the bound ``K(mu)^2 / (4 mu)``, which is convex in ``mu``, by the sign of its derivative (spec 8.2).
 
+    Convex as the largest of convex functions, one for each output (E8: in print by a second derivative, which it need not have).
     Questions go to ``mu``, the *square* of the published weight.
 
     Examples

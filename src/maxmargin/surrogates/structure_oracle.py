@@ -33,7 +33,8 @@ class StructureOracle(LambdaOracle):
     Parameters
     ----------
     structure : Structure
-        Asked by ``decode``; ``k_best``, ``decode_within``, ``all_outputs`` and ``loss_values`` are used where it has them.
+        Asked by ``decode``; ``k_best``, ``decode_within``, ``best_by_loss``, ``all_outputs`` and ``loss_values`` are used where
+        it has them.
     sample : Sample
         What is found is checked there, and counted.
     weights : array of shape (d,)
@@ -41,17 +42,29 @@ class StructureOracle(LambdaOracle):
 
     def __init__(self, structure: Structure, sample: Sample, weights: Floats) -> None:
         self.structure, self.sample, self.weights = structure, sample, weights
-        self.own = dot(sample.feature, weights)
-        own = Known(sample.truth, Cut(difference(sample.feature, sample.feature), 0.0))
-        self.truth = self.known(key_of(sample.truth), own)
+        self._own: float | None = None
+        # Neither the truth nor what is kept of earlier searches has changed with the weights.
+        self.warm: dict[Hashable, Known] = sample.warm
+        if sample.own is None:
+            sample.own = key_of(sample.truth), Known(sample.truth, Cut(difference(sample.feature, sample.feature), 0.0))
+        self.truth = self.known(*sample.own)
+
+    @property
+    def own(self) -> float:
+        """Score of the truth."""
+        if self._own is None:
+            self._own = dot(self.sample.feature, self.weights)
+        return self._own
 
     def candidate(self, y: Any) -> Candidate:
         """An output as a point."""
-        return self.known(key_of(y), Known(y, self.sample.cut(self.structure, y)))
+        key = key_of(y)
+        return self.known(key, self.warm.get(key) or Known(y, self.sample.cut(self.structure, y)))
 
     def known(self, key: Hashable, known: Known) -> Candidate:
         """The same at these weights."""
-        return Candidate(-dot(known.cut.psi, self.weights), known.cut.loss, key, known)
+        cut = known.cut
+        return Candidate(-dot(cut.psi, self.weights), cut.loss, key, known)
 
     def ask(self, a: float, b: float) -> Answer:
         """By ``decode``."""
@@ -101,14 +114,19 @@ class StructureOracle(LambdaOracle):
                 return Answer(None, listed[-1].along(1.0, lam))
             k *= 2
 
+    def best_by_loss(self) -> list[Candidate]:
+        """By the structure's own; one question."""
+        self._count()
+        return [self.candidate(y) for y in self._offered("best_by_loss")(self.sample.x, self.weights, self.sample.truth)]
+
     def everything(self) -> Iterable[Candidate]:
         """All outputs, if the structure can list them; one question."""
         self._count()
         return (self.candidate(y) for y in self._offered("all_outputs")(self.sample.x))
 
     def losses(self) -> Floats | None:
-        """Those that the structure says are possible."""
-        if not offers(self.structure, "loss_values"):
+        """Those that the structure says are possible; averages of outputs, where they are outputs too, can have any."""
+        if self.structure.relaxed or not offers(self.structure, "loss_values"):
             return None
         found = self._offered("loss_values")(self.sample.x, self.sample.truth)
         return None if found is None else np.asarray(found, dtype=np.float64)
@@ -154,6 +172,8 @@ def offers(structure: Structure, name: str) -> bool:
 
 def key_of(y: Any) -> Hashable:
     """By what an output is known again, whatever it is."""
+    if type(y) is int:
+        return y
     if isinstance(y, np.ndarray):
         return y.shape, y.tobytes()
     if isinstance(y, tuple | list):

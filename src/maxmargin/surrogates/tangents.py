@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,9 +58,22 @@ def search_structure(
         return _SLACK_SEARCHES[name](oracle, known)
     # The question of margin rescaling is a good one to begin with.
     found = hull_search(surrogate, oracle, known, first=1.0)
-    if name == "auto" and not found.exact and len(found.labels) > 1 and offers(structure, "k_best") and not structure.relaxed:
-        found = recover(surrogate, oracle, found)
+    if name == "auto" and not found.exact and not structure.relaxed:
+        if offers(structure, "best_by_loss"):
+            found = counted(surrogate, oracle, found)
+        elif len(found.labels) > 1 and offers(structure, "k_best"):
+            found = recover(surrogate, oracle, found)
     return found
+
+
+def counted(surrogate: Surrogate, oracle: LambdaOracle, found: SearchResult) -> SearchResult:
+    """The best single output, from the best one for every loss: psi does not fall with the margin error (spec 7.4)."""
+    before = oracle.calls
+    points = oracle.best_by_loss()
+    values = np.asarray(surrogate.value(np.array([point.h for point in points]), np.array([point.g for point in points])))
+    top = int(values.argmax())
+    best, incumbent = max((found.best, found.incumbent), (float(values[top]), points[top]), key=lambda pair: pair[0])
+    return replace(found, incumbent=incumbent, best=best, upper=best, calls=found.calls + oracle.calls - before)
 
 
 def enumerate_outputs(surrogate: Surrogate, oracle: LambdaOracle) -> SearchResult:
@@ -78,8 +92,9 @@ def tangent_cut(surrogate: Surrogate, structure: Structure, sample: Sample, orac
     found = search_structure(surrogate, structure, oracle, known)
     vertices = {point.key: point.output for point in (*found.vertices, found.incumbent) if point.key != oracle.truth.key}
     sample.warm = dict(list(vertices.items())[-_KEPT:])
-    for entry in vertices.values():
-        sample.remember(entry.cut, entry.y)
+    if sample.seen is not None:
+        for entry in vertices.values():
+            sample.remember(entry.cut, entry.y)
     labels: tuple[Candidate, ...] = (found.incumbent,)
     weights: tuple[float, ...] = (1.0,)
     if structure.relaxed:
