@@ -174,12 +174,13 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         if (!(curvature > 1e-300) || data_.binary()) return false;
         if (data_.factors) {
             const double* a = factors(i);
-            double sum = 0;
-            for (std::size_t k = 0; k < data_.n_labels; ++k) sum += a[k] * mu[k];
+            double sum = 0, mean = 0;
+            for (std::size_t k = 0; k < data_.n_labels; ++k) sum += a[k] * mu[k], mean += mu[k] * hinge_[k];
             // Hinges as they would be without this block in the weights.
             gain_.resize(data_.n_labels);
             for (std::size_t k = 0; k < data_.n_labels; ++k) gain_[k] = hinge_[k] + curvature * a[k] * (a[k] * mu[k] + sum);
-            simplex_.solve(gain_.data(), a, data_.n_labels, curvature, point_.data());
+            // At the best point the hinges of all labels in use are the multiplier, so their mean is near it.
+            simplex_.solve(gain_.data(), a, data_.n_labels, curvature, mean, sum, point_.data());
             rise = change_to_point(i);
             return true;
         }

@@ -20,8 +20,9 @@ namespace maxmargin::numeric {
 
 class ScaledSimplex {
   public:
-    // `gain` and `factor` have n entries, at least one factor is zero; the point goes to `out`.
-    void solve(const double* gain, const double* factor, std::size_t n, double curvature, double* out) {
+    // `gain` and `factor` have n entries, at least one factor is zero; the point goes to `out`. `multiplier` and `sum` are where the
+    // search begins: t and S of a point nearby, or anything.
+    void solve(const double* gain, const double* factor, std::size_t n, double curvature, double multiplier, double sum, double* out) {
         std::size_t still = n;
         double top = -INFINITY;
         for (std::size_t k = 0; k < n; ++k) {
@@ -39,17 +40,20 @@ class ScaledSimplex {
             out[still] = 1;
             return;
         }
-        double at = low;
+        // The mass is to be one, or less at the lowest multiplier: what does not move takes the rest then.
+        sum_ = sum;
+        const double least = low;
+        bool enough = false;  // whether the mass at `low` is known to be more than one
+        double at = std::min(std::max(multiplier - top, low), high);
         evaluate(at);
-        if (mass_ > 1) {
-            // Nothing is left: a larger multiplier has a mass of one.
-            for (int round = 0; round < 100 && std::fabs(mass_ - 1) > 1e-14; ++round) {
-                (mass_ > 1 ? low : high) = at;
-                double next = at + (mass_ - 1) / -slope_;
-                if (!(next > low && next < high)) next = 0.5 * (low + high);
-                if (next == at) break;
-                evaluate(at = next);
-            }
+        for (int round = 0; round < 100 && std::fabs(mass_ - 1) > 1e-14 && !(mass_ < 1 && at == least); ++round) {
+            if (mass_ > 1) low = at, enough = true;
+            else high = at;
+            double next = slope_ < 0 ? at + (mass_ - 1) / -slope_ : low;
+            if (next <= low && !enough) next = low;
+            else if (!(next > low && next < high)) next = 0.5 * (low + high);
+            if (next == at) break;
+            evaluate(at = next);
         }
         double total = 0;
         for (std::size_t j = 0; j < label_.size(); ++j) {
@@ -64,8 +68,8 @@ class ScaledSimplex {
   private:
     // S, the mass of the labels that move, and its derivative, for a multiplier.
     void evaluate(double at) {
-        // From below the root of a convex function Newton steps never pass it, and end when no label drops out any more.
-        sum_ = 0;
+        // From below the root of a convex function Newton steps never pass it, from above they do once; they end when the labels
+        // above S are as many as before, and thus the same.
         std::size_t last = label_.size() + 1;
         double fall = 0;
         for (;;) {
