@@ -47,7 +47,7 @@ def check_search(surrogate: Surrogate, structure: Structure) -> None:
 
 
 def search_structure(
-    surrogate: Surrogate, structure: Structure, oracle: LambdaOracle, known: Sequence[Candidate]
+    surrogate: Surrogate, structure: Structure, oracle: StructureOracle, known: Sequence[Candidate]
 ) -> SearchResult:
     """By the method that the surrogate names."""
     name = surrogate.search
@@ -57,7 +57,7 @@ def search_structure(
         return _SLACK_SEARCHES[name](oracle, known)
     # The question of margin rescaling is a good one to begin with.
     found = hull_search(surrogate, oracle, known, first=1.0)
-    if name == "auto" and not found.exact and len(found.labels) > 1 and offers(structure, "k_best") and not structure.relaxed:
+    if name == "auto" and not found.exact and len(found.labels) > 1 and not structure.relaxed and oracle.lists():
         found = recover(surrogate, oracle, found)
     return found
 
