@@ -12,6 +12,7 @@
 
 #include "blocks/blocks.hpp"
 #include "blocks/rows.hpp"
+#include "numeric/scaled_simplex.hpp"
 
 namespace maxmargin::blocks {
 
@@ -166,10 +167,23 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         if (kind != Steps::pairwise) balance(i);
     }
 
-    // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection.
+    // The dual of the block is quadratic with the same curvature in all directions: its best point is a projection. With factors
+    // directions differ in length, and the search is one for two numbers.
     bool set_best_change(std::size_t i, double& rise) {
         const double curvature = squared_[i] * per_block(), *mu = point_of(i);
-        if (!(curvature > 1e-300) || data_.binary() || data_.factors) return false;
+        if (!(curvature > 1e-300) || data_.binary()) return false;
+        if (data_.factors) {
+            const double* a = factors(i);
+            double sum = 0, mean = 0;
+            for (std::size_t k = 0; k < data_.n_labels; ++k) sum += a[k] * mu[k], mean += mu[k] * hinge_[k];
+            // Hinges as they would be without this block in the weights.
+            gain_.resize(data_.n_labels);
+            for (std::size_t k = 0; k < data_.n_labels; ++k) gain_[k] = hinge_[k] + curvature * a[k] * (a[k] * mu[k] + sum);
+            // At the best point the hinges of all labels in use are the multiplier, so their mean is near it.
+            simplex_.solve(gain_.data(), a, data_.n_labels, curvature, mean, sum, point_.data());
+            rise = change_to_point(i);
+            return true;
+        }
         // Relative to the best hinge: where the curvature is tiny, a constant would swallow the distribution.
         for (std::size_t k = 0; k < data_.n_labels; ++k) point_[k] = mu[k] + (hinge_[k] - hinge_[target_]) / curvature;
         project_to_simplex(point_.data(), data_.n_labels, order_, point_.data());
@@ -294,7 +308,8 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     bool interior_ = false;
     std::size_t target_ = 0, worst_ = 0;
     std::vector<std::uint32_t> targets_;
-    std::vector<double> score_, hinge_, change_, scaled_, point_, order_, coefficient_;
+    std::vector<double> score_, hinge_, change_, scaled_, point_, order_, coefficient_, gain_;
+    numeric::ScaledSimplex simplex_;
 };
 
 }  // namespace maxmargin::blocks

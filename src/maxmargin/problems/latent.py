@@ -165,3 +165,7 @@ class _Pairs(Structure):
 
     def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
         return self.structure.decode(x, weights, None if truth is None else truth[0], a, b)
+
+    def loss_values(self, x: Any, truth: Any) -> Floats | None:
+        known: Floats | None = self.structure.loss_values(x, truth[0])
+        return known

@@ -66,11 +66,16 @@ def _lists(structure: Any, xs: list[Any], ys: list[Any]) -> Problem:
     return RankingProblem(stack(xs), np.concatenate([y.relevant for y in ys]), structure.rank_loss, offsets)
 
 
+def _graphs(structure: Any, xs: list[Any], ys: list[Any], relaxed: bool) -> Problem:
+    own = structure.n_labels, structure.pairwise, structure.costs
+    return GraphProblem(xs, ys, *own, relaxed, normalize=structure.normalize)
+
+
 _FAST: dict[Any, Callable[[Any, list[Any], list[Any]], Problem]] = {
     ClassStructure: _classes,
     ChainStructure: _labelings,
     TreeStructure: _labelings,
-    GraphStructure: lambda own, xs, ys: GraphProblem(xs, ys, own.n_labels, own.pairwise, own.costs),
-    RelaxedGraphStructure: lambda own, xs, ys: GraphProblem(xs, ys, own.n_labels, own.pairwise, own.costs, relaxed=True),
+    GraphStructure: lambda own, xs, ys: _graphs(own, xs, ys, False),
+    RelaxedGraphStructure: lambda own, xs, ys: _graphs(own, xs, ys, True),
     RankingStructure: _lists,
 }

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin.cuts import Cut
+from maxmargin.cuts import Capability, Cut
 from maxmargin.problems.arrays import compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.multiclass import MulticlassProblem, row_of
@@ -35,7 +35,7 @@ class SurrogateMulticlassProblem(MulticlassProblem):
     Cut(psi=array([ 3.,  0., -3., -0.]), loss=3.0, bound=None)
     """
 
-    offers = frozenset({"whole passes"})
+    offers = frozenset({"whole passes", "exact steps"})
 
     def __init__(
         self,
@@ -55,7 +55,12 @@ class SurrogateMulticlassProblem(MulticlassProblem):
         # Of psi = a h + b for every truth and answer, if it is of that form; the truth is worth nothing.
         self._affine = None if pair is None else tuple(_without_diagonal(part, n_classes) for part in pair)
         # Tangents of a function that is not convex are no lower bounds.
-        self.exact = surrogate.convex
+        self.convex = self.exact = surrogate.convex
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The best point of a block is known where psi is affine in the margin error: its dual is quadratic then."""
+        return super().capabilities if self._affine is not None else super().capabilities - {"exact steps"}
 
     def _contents(self) -> tuple[Any, ...] | None:
         form = compiled_surrogate(self.surrogate)

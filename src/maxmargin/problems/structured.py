@@ -13,7 +13,7 @@ from maxmargin.cuts import Audit, Bounds, Cut
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.audit import N_AUDITED, audit
 from maxmargin.structures.base import Decoded, Structure
-from maxmargin.surrogates import Sample, Surrogate, make_surrogate
+from maxmargin.surrogates import Margin, Sample, Surrogate, make_surrogate
 
 
 class StructuredProblem(ArrayProblem):
@@ -84,8 +84,8 @@ class StructuredProblem(ArrayProblem):
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The tangent cuts of several samples; more than one are asked for in a batch."""
         found = self.surrogate.cuts(self.structure, [self.samples[block] for block in blocks], weights)
-        if self.exact and not self.structure.exact:
-            # A decoder that knows bounds elsewhere, but none here.
+        if self.exact and not self.structure.exact and isinstance(self.surrogate, Margin):
+            # A decoder that knows bounds elsewhere, but none here. Searches of other surrogates prove what they have found.
             found = [replace(cut, bound=np.inf) if cut.bound is None else cut for cut in found]
         return found
 

@@ -4,6 +4,7 @@ from maxmargin.structures.base import Decoded, Structure, predict
 from maxmargin.structures.classes import ClassStructure
 from maxmargin.structures.forest import ChainWeights, TreeWeights
 from maxmargin.structures.graph import Graph, GraphStructure
+from maxmargin.structures.graph_sets import GraphSetStructure
 from maxmargin.structures.hierarchy import HierarchyLoss, HierarchySetStructure, HierarchyStructure
 from maxmargin.structures.label_sets import LabelSetStructure, RelaxedLabelSets
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
@@ -14,7 +15,8 @@ from maxmargin.structures.ranking import Interleaving, RankingStructure
 from maxmargin.structures.relaxed_graph import RelaxedGraphStructure
 
 __all__ = [
-    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "DependencyStructure", "Graph", "GraphStructure",
+    "ChainStructure", "ChainWeights", "ClassStructure", "Decoded", "DependencyStructure", "Graph",
+    "GraphSetStructure", "GraphStructure",
     "HierarchyLoss", "HierarchySetStructure", "HierarchyStructure", "Interleaving", "LabelSetStructure", "LatentClasses",
     "LatentGraphStructure", "LatentStructure", "PartlyHidden", "RankingStructure", "RelaxedGraphStructure", "RelaxedLabelSets",
     "SentenceArcs", "Structure", "Tree", "TreeStructure", "TreeWeights", "predict",

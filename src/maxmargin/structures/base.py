@@ -10,14 +10,18 @@ from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, overrides
 
 # Methods that a structure may have, by which surrogates other than margin rescaling are searched:
-# ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first;
+# ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first; each as ``Decoded`` if the structure is not
+# exact, with an upper bound of it and of all that are not listed before it;
+# ``can_list(x)``: whether ``k_best`` is worth its cost in a search (it is if there is no such method);
 # ``decode_within(x, weights, truth, lam, low, high)``: that with the largest ``score + lam * loss`` among those with
 # ``low <= loss / (1 + score - score of the truth) < high``, loss and denominator positive; None if there is none. Outputs with
 # the loss of another one and a smaller score, which no surrogate ever prefers, may be left out;
 # ``best_by_loss(x, weights, truth)``: for every loss that there is, an output with the largest score;
 # ``all_outputs(x)``: every output;  ``loss_values(x, truth)``: every loss that an output can have, or None;
 # ``set_size(y)`` and ``decode_sized(x, weights, truth, a, b, c)``, the largest ``a * score + b * loss - c * size``: for micro-F1.
-OPTIONAL = frozenset({"k_best", "decode_within", "best_by_loss", "all_outputs", "loss_values", "set_size", "decode_sized"})
+OPTIONAL = frozenset(
+    {"k_best", "can_list", "decode_within", "best_by_loss", "all_outputs", "loss_values", "set_size", "decode_sized"}
+)
 
 
 class Decoded(NamedTuple):

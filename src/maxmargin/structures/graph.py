@@ -32,6 +32,17 @@ from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Bounds
 from maxmargin.structures.base import Decoded, Structure
+from maxmargin.structures.graph_lists import (
+    MOST_LABELINGS,
+    Cone,
+    Rooted,
+    best_in_cone,
+    every_labeling,
+    is_small,
+    rooted,
+    values_of,
+)
+from maxmargin.structures.k_best import Listed, k_best_labelings, listed_by_parts
 
 Pairwise = Literal["attractive", "symmetric", "antisymmetric", "free"]
 
@@ -41,6 +52,10 @@ _TOLERANCE, _SWEEPS = 1e-6, 200
 _PATIENCE = 20
 # Joint features longer than this are handed out without their zeros.
 _LONG = 1000
+# A list of the best labelings takes a minimum cut per node for each of them; up to so many nodes searches ask for it.
+_MOST_NODES = 64
+# Losses that sums of costs can have are listed if there are no more than this.
+_MOST_LOSSES = 4096
 
 
 class _Parts(NamedTuple):
@@ -65,6 +80,11 @@ class Graph(_Parts):
             kept[n_labels] = _core.MessagePassing(len(self.nodes), n_labels, edges, True)
         return kept[n_labels]
 
+    @cached_property
+    def rooted(self) -> Rooted:
+        """The nodes of a forest from the roots down."""
+        return rooted(len(self.nodes), self.edges)
+
     def __getstate__(self) -> None:
         # The cutter and the messages belong to the process.
         return None
@@ -80,7 +100,7 @@ class Costs(NamedTuple):
 
 
 class GraphStructure(Structure):
-    """Labelings of a :class:`Graph` with Hamming loss, divided by the number of nodes.
+    """Labelings of a :class:`Graph` with Hamming loss, divided by the number of nodes unless it is to count.
 
     Parameters
     ----------
@@ -92,6 +112,8 @@ class GraphStructure(Structure):
         What edges can say, for all of their features or for each; see :mod:`maxmargin.structures.graph`.
     costs : array of shape (K,), optional
         Loss of a wrong label, by the true one; ones by default.
+    normalize : bool
+        Divide the loss by the number of nodes; False counts wrong labels.
 
     Attributes
     ----------
@@ -119,8 +141,9 @@ class GraphStructure(Structure):
         n_labels: int = 2,
         pairwise: Pairwise | str | Sequence[str] = "attractive",
         costs: ArrayLike | None = None,
+        normalize: bool = True,
     ) -> None:
-        self.n_inputs, self.n_edge_inputs, self.n_labels = n_inputs, n_edge_inputs, n_labels
+        self.n_inputs, self.n_edge_inputs, self.n_labels, self.normalize = n_inputs, n_edge_inputs, n_labels, normalize
         self.pairwise = check_pairwise(pairwise, n_edge_inputs)
         self.costs = np.ones(n_labels) if costs is None else np.asarray(costs, dtype=np.float64)
         if self.costs.shape != (n_labels,) or not (np.isfinite(self.costs) & (self.costs >= 0)).all():
@@ -205,9 +228,13 @@ class GraphStructure(Structure):
         return as_row(np.concatenate([nodes.ravel(), own]))
 
     def loss(self, truth: Any, y: Any) -> float:
-        """The share of wrong labels, each with its cost."""
+        """The share, or the number, of wrong labels, each with its cost."""
         wrong = np.asarray(truth) != np.asarray(y)
-        return float(self.costs[np.asarray(truth)[wrong]].sum()) / len(truth)
+        return float(self.costs[np.asarray(truth)[wrong]].sum()) / self.unit(len(truth))
+
+    def unit(self, n_nodes: int) -> int:
+        """What the cost of a wrong label is divided by."""
+        return n_nodes if self.normalize else 1
 
     def decode(self, x: Graph, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
         """The best labeling where it can be found, or else a good one; with an upper bound unless the structure is exact.
@@ -217,6 +244,107 @@ class GraphStructure(Structure):
         scores = self.node_scores(x, a * weights, truth, b)
         cut = self._by_cut(x, scores, a * weights)
         return best_of_messages(x, self.costs_of(x, scores, a * weights), truth) if cut is None else cut
+
+    # ---- more than the best ----------------------------------------------------------------------------------------------------
+
+    def can_list(self, x: Graph) -> bool:
+        """Whether a search may ask for the k best: on forests, where all labelings can be listed, and by few minimum cuts."""
+        n_nodes = len(x.nodes)
+        return is_small(n_nodes, self.n_labels) or self._is_forest(x) or (self.exact and n_nodes <= _MOST_NODES)
+
+    def k_best(self, x: Graph, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[Any]:
+        """The ``k`` best labelings, best first; all of them if there are no more.
+
+        Small graphs are listed, forests have a dynamic program, and elsewhere what is left is divided into parts, each of which is
+        searched as `decode` does. Unless the structure is exact, labelings are :class:`Decoded`, with an upper bound of them
+        and of all that come later: above their own value only where TRW-S is asked.
+        """
+        return [one.labels if self.exact else Decoded(one.labels, one.upper) for one in self._listed(x, weights, truth, a, b, k)]
+
+    def _listed(self, x: Graph, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[Listed]:
+        scores, own, K = self.node_scores(x, a * weights, truth, b), a * weights, self.n_labels
+        tables = self._pair_scores(x, own)
+        if is_small(len(scores), K):
+            values = values_of(every_labeling(len(scores), K), scores, x.edges, tables)
+            order = np.argsort(-values, kind="stable")[:k]
+            return [Listed(every_labeling(len(scores), K)[n].copy(), float(values[n]), float(values[n])) for n in order]
+        if self._is_forest(x):
+            order, parent, edge, turned = x.rooted
+            # Tables of the edges above nodes, from the label of the parent to that of the child.
+            above, below = np.zeros((len(scores), K, K)), edge >= 0
+            own_tables = tables[edge[below]]
+            above[below] = np.where((turned[below] == 0)[:, None, None], own_tables, own_tables.transpose(0, 2, 1))
+            totals, found = k_best_labelings(scores[order], above, parent, k)
+            labels = np.empty_like(found)
+            labels[:, order] = found
+            return [Listed(one, float(value), float(value)) for one, value in zip(labels, totals, strict=True)]
+
+        def best(allowed: NDArray[np.bool_]) -> Listed:
+            answer = self._best_allowed(x, scores, own, allowed, tables)
+            labels = answer.output if isinstance(answer, Decoded) else answer
+            value = float(values_of(labels[None], scores, x.edges, tables)[0])
+            return Listed(labels, value, max(value, answer.upper) if isinstance(answer, Decoded) else value)
+
+        return list(listed_by_parts(best, len(scores), K, k))
+
+    def _best_allowed(self, x: Graph, scores: Floats, weights: Floats, allowed: NDArray[np.bool_], tables: Floats) -> Any:
+        """The best labeling of the labels that are allowed; with a bound unless a minimum cut has found it."""
+        # More than all scores together, for minimum cuts know no infinity.
+        wall = 1.0 + 2.0 * float(np.abs(scores).sum() + np.abs(tables).max(axis=(1, 2), initial=0.0).sum())
+        cut = self._by_cut(x, np.where(allowed, scores, scores - wall), weights)
+        if cut is None:
+            return best_of_messages(x, self.costs_of(x, np.where(allowed, scores, -np.inf), weights), None)
+        return cut.output if isinstance(cut, Decoded) else cut
+
+    def _is_forest(self, x: Graph) -> bool:
+        # A loop, which minimum cuts allow, is none of the edges that messages know.
+        return not (x.edges[:, 0] == x.edges[:, 1]).any() and x.messages(self.n_labels).is_forest
+
+    def all_outputs(self, x: Graph) -> list[Ints]:
+        """All labelings of a small graph."""
+        if not is_small(len(x.nodes), self.n_labels):
+            raise ValueError(
+                f"{len(x.nodes)} nodes with {self.n_labels} labels have too many labelings to list them, more than "
+                f"{MOST_LABELINGS}; use search='auto' or 'hull'"
+            )
+        return list(every_labeling(len(x.nodes), self.n_labels))
+
+    def loss_values(self, x: Graph, truth: Any) -> Floats | None:
+        """All losses that labelings can have: counts, or sums of costs if these are not too many."""
+        labels = np.asarray(truth)
+        values, counts = np.unique(self.costs[labels], return_counts=True)
+        values, counts = values[values > 0], counts[values > 0]
+        if np.prod(counts + 1.0) > _MOST_LOSSES:
+            return None
+        totals = np.zeros(1)
+        for value, count in zip(values, counts, strict=True):
+            totals = np.unique(totals[:, None] + value * np.arange(count + 1))
+        return totals / self.unit(len(labels))
+
+    def decode_within(self, x: Graph, weights: Floats, truth: Any, lam: float, low: float, high: float) -> Any:
+        """The labeling with the largest ``score + lam * loss`` of those with ``low <= loss / (1 + margin error) < high``.
+
+        Loss and denominator are positive. Labelings of small graphs are listed, others are left to an integer program; None if
+        there is no such labeling.
+        """
+        scores, tables = self.node_scores(x, weights), self._pair_scores(x, weights)
+        labels = np.asarray(truth)
+        own = float(values_of(labels[None], scores, x.edges, tables)[0])
+        losses = self.node_scores(x, 0.0 * weights, truth, 1.0)
+        if not is_small(len(scores), self.n_labels):
+            return best_in_cone(scores, x.edges, tables, losses, own, lam, Cone(low, high))
+        every = every_labeling(len(scores), self.n_labels)
+        error = 1.0 + values_of(every, scores, x.edges, tables) - own
+        wrong = losses[np.arange(len(losses)), every].sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = wrong / error
+        inside = (error > 0) & (wrong > 0) & (slope >= low) & (slope < high)
+        if not inside.any():
+            return None
+        at = int(np.argmax(np.where(inside, error + lam * wrong, -np.inf)))
+        return Decoded(every[at].copy(), float(error[at] - 1.0 + own + lam * wrong[at]))
+
+    # ---- the searches ----------------------------------------------------------------------------------------------------------
 
     def _by_cut(self, x: Graph, unary: Floats, weights: Floats) -> Any:
         """The best labeling for scores of nodes, if a minimum cut can find it; None otherwise."""
@@ -248,7 +376,7 @@ class GraphStructure(Structure):
         unary = np.asarray(x.nodes @ weights[: self._n_node_weights].reshape(self.n_labels, -1).T)
         if truth is not None:
             labels = np.asarray(truth)
-            losses = (b / len(unary)) * self.costs[labels]
+            losses = (b / self.unit(len(unary))) * self.costs[labels]
             unary += losses[:, None]
             unary[np.arange(len(labels)), labels] -= losses
         return np.ascontiguousarray(unary)

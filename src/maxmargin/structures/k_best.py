@@ -1,10 +1,13 @@
-"""The k best labelings of a forest, by dynamic programming with lists (spec 7.3)."""
+"""The k best labelings: of a forest by dynamic programming with lists (spec 7.3), of anything by partitions of what is left."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
 import numpy as np
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Booleans, Floats, Ints
 
 
 def k_best_labelings(scores: Floats, transition: Floats, parent: Ints, k: int) -> tuple[Floats, Ints]:
@@ -14,8 +17,8 @@ def k_best_labelings(scores: Floats, transition: Floats, parent: Ints, k: int) -
     ----------
     scores : array of shape (L, K)
         Of every label at every node.
-    transition : array of shape (K, K)
-        From the parent's label to the child's.
+    transition : array of shape (K, K) or (L, K, K)
+        From the parent's label to the child's, for all nodes or for each.
     parent : int array of shape (L,)
         A node before it, or -1 for a root.
     k : int
@@ -36,7 +39,8 @@ def k_best_labelings(scores: Floats, transition: Floats, parent: Ints, k: int) -
     for node in range(L - 1, -1, -1):
         above = int(parent[node])
         # All labels of the node for each one of its parent.
-        pairs = (transition if above >= 0 else np.zeros((1, K)))[:, :, None] + values[node]
+        own = np.zeros((1, K)) if above < 0 else transition if transition.ndim == 2 else transition[node]
+        pairs = own[:, :, None] + values[node]
         m = values[node].shape[1]
         message, place = _largest(pairs.reshape(len(pairs), -1), k)
         below = labels[node][place // m, place % m]
@@ -63,3 +67,48 @@ def _together(values: Floats, labels: Ints, other: Floats, below: Ints, k: int) 
     best, place = _largest((values[:, :, None] + other[:, None, :]).reshape(len(values), -1), k)
     rows = np.arange(len(values))[:, None]
     return best, np.concatenate([labels[rows, place // m], below[rows, place % m]], axis=2)
+
+
+class Listed(NamedTuple):
+    """A labeling (L,), its value, and an upper bound of this one and of all that are not listed before it."""
+
+    labels: Ints
+    value: float
+    upper: float
+
+
+def listed_by_parts(best: Callable[[Booleans], Listed], n_nodes: int, n_labels: int, k: int) -> Iterator[Listed]:
+    """Up to k different labelings, those found first that seem best; in order and with tight bounds if ``best`` is exact.
+
+    After every labeling the rest of its part is divided by the first node at which it differs (Lawler 1972), and ``best`` is asked
+    for each of these parts. What was not listed is in one of them, so that the largest of their bounds is one.
+
+    Parameters
+    ----------
+    best : callable
+        The best labeling found, with its value and an upper bound, among those with labels that are allowed, shape (L, K).
+
+    Examples
+    --------
+    >>> def best(allowed):
+    ...     scores = np.where(allowed, [[0.0, 1.0], [0.0, 0.5]], -np.inf)
+    ...     return Listed(scores.argmax(axis=1), scores.max(axis=1).sum(), scores.max(axis=1).sum())
+    >>> [(found.labels.tolist(), float(found.value)) for found in listed_by_parts(best, 2, 2, 3)]
+    [([1, 1], 1.5), ([1, 0], 1.0), ([0, 1], 0.5)]
+    """
+    everything = np.ones((n_nodes, n_labels), dtype=bool)
+    # Parts with their best labelings; nodes before `first` have one label left.
+    waiting: list[tuple[Listed, Booleans, int]] = [(best(everything), everything, 0)]
+    for _ in range(k):
+        if not waiting:
+            return
+        upper = max(part.upper for part, _, _ in waiting)
+        at = max(range(len(waiting)), key=lambda place: waiting[place][0].value)
+        found, allowed, first = waiting.pop(at)
+        yield found._replace(upper=max(upper, found.value))
+        for node in range(first, n_nodes):
+            part = allowed.copy()
+            part[:node] = np.arange(n_labels) == found.labels[:node, None]
+            part[node, found.labels[node]] = False
+            if part[node].any():
+                waiting.append((best(part), part, node))

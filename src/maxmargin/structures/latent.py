@@ -19,6 +19,12 @@ class LatentStructure(ABC):
     # returns `Decoded((y, h), upper)` with a bound of it.
     exact: bool = True
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        # What an earlier class knows of its losses does not hold for another one.
+        if "loss" in vars(cls) and "loss_values" not in vars(cls):
+            type.__setattr__(cls, "loss_values", LatentStructure.loss_values)
+
     @property
     def bounds(self) -> Bounds | None:
         """Bounds of the weights without which `decode` would not be exact."""
@@ -47,6 +53,10 @@ class LatentStructure(ABC):
     @abstractmethod
     def start(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
         """An ``h`` at random, before there are weights."""
+
+    def loss_values(self, x: Any, truth: Any) -> Floats | None:
+        """Every loss that an output can have, which tightens the bounds of surrogates; None if that is not known."""
+        return None
 
     def coarse(self, x: Any) -> Any:
         """An input of the same kind that leaves nothing to guess, such as the mean of a bag; None if there is none.
@@ -83,6 +93,10 @@ class LatentClasses(LatentStructure):
     def loss(self, truth: Any, y: Any, h: Any) -> float:
         """0-1."""
         return float(truth != y)
+
+    def loss_values(self, x: Any, truth: Any) -> Floats:
+        """0 and 1."""
+        return np.array([0.0, 1.0])
 
     def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> tuple[int, int]:
         """By looking at all pairs."""

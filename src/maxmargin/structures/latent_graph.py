@@ -48,6 +48,8 @@ class LatentGraphStructure(LatentStructure):
         What edges can say of pairs of states, as in :class:`maxmargin.structures.GraphStructure`.
     costs : array of shape (K,), optional
         Loss of a wrong label, by the true one; ones by default.
+    normalize : bool
+        Divide the loss by the number of labels; False counts wrong ones.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class LatentGraphStructure(LatentStructure):
         n_hidden_states: int = 0,
         pairwise: str | Sequence[str] = "symmetric",
         costs: ArrayLike | None = None,
+        normalize: bool = True,
     ) -> None:
         states = np.asarray(n_states)
         if states.shape not in ((), (n_labels,)) or states.dtype.kind not in "iu" or (states < 1).any():
@@ -89,7 +92,8 @@ class LatentGraphStructure(LatentStructure):
         kinds = np.repeat(np.arange(n_labels), states)
         self.label_of = np.concatenate([kinds, np.full(n_hidden_states, -1)])
         self.states = GraphStructure(n_inputs, n_edge_inputs, len(self.label_of), pairwise)
-        self.costs = GraphStructure(n_inputs, n_labels=n_labels, costs=costs).costs
+        self.labels = GraphStructure(n_inputs, n_labels=n_labels, costs=costs, normalize=normalize)
+        self.costs = self.labels.costs
 
     @property
     def bounds(self) -> Bounds | None:
@@ -126,9 +130,12 @@ class LatentGraphStructure(LatentStructure):
         return self.states.joint_feature(x.graph, h)
 
     def loss(self, truth: Any, y: Any, h: Any) -> float:
-        """The share of wrong labels, each with its cost; states do not matter."""
-        labels = np.asarray(truth)
-        return float(self.costs[labels[labels != np.asarray(y)]].sum()) / len(labels)
+        """The share, or the number, of wrong labels, each with its cost; states do not matter."""
+        return self.labels.loss(truth, y)
+
+    def loss_values(self, x: PartlyHidden, truth: Any) -> Floats | None:
+        """All losses that outputs can have, if they are few."""
+        return self.labels.loss_values(x.graph, truth)
 
     def decode(self, x: PartlyHidden, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Decoded:
         """The best states, and their labels: for sure on trees, elsewhere with a bound."""
@@ -136,7 +143,7 @@ class LatentGraphStructure(LatentStructure):
         n_visible = len(scores) - x.n_hidden
         if truth is not None:
             labels = np.asarray(truth)
-            scores[:n_visible] += (b / n_visible) * self.costs[labels][:, None] * (self.label_of != labels[:, None])
+            scores[:n_visible] += (b / self.labels.unit(n_visible)) * self.costs[labels][:, None] * (self.label_of != labels[:, None])
         found = self._best(x, scores, a * weights, self._allowed(x))
         return Decoded((self.label_of[found.output[:n_visible]], found.output), found.upper)
 

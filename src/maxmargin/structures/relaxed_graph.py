@@ -50,12 +50,12 @@ class RelaxedGraphStructure(GraphStructure):
         return as_row(np.concatenate([(y.nodes.T @ x.nodes).ravel(), own]))
 
     def loss(self, truth: Any, y: Any) -> float:
-        """The share of wrong labels, each with its cost; on average over marginals."""
+        """The share, or the number, of wrong labels, each with its cost; on average over marginals."""
         if not isinstance(y, Marginals):
             return super().loss(truth, y)
         labels = np.asarray(truth)
         right = np.minimum(y.nodes[np.arange(len(labels)), labels], 1.0)
-        return float(self.costs[labels] @ (1.0 - right)) / len(labels)
+        return float(self.costs[labels] @ (1.0 - right)) / self.unit(len(labels))
 
     def decode(self, x: Graph, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
         """With a truth the best marginals, without one a labeling as :class:`GraphStructure` finds it."""

@@ -67,6 +67,10 @@ class LambdaOracle(ABC):
         """The ``k`` best distinct outputs, best first; all of them if there are no more."""
         raise NotImplementedError(f"{type(self).__name__} has no k_best")
 
+    def listed(self, a: float, b: float, k: int) -> list[Answer]:
+        """The same, each with an upper bound of ``a h + b g`` for all outputs that are not listed before it."""
+        return [Answer(found, found.along(a, b)) for found in self.k_best(a, b, k)]
+
     def within(self, lam: float, low: float, high: float) -> Answer:
         """The output with the largest ``h + lam g`` among those with ``1 + h > 0``, ``g > 0``, ``low <= g / (1 + h) < high``."""
         raise NotImplementedError(f"{type(self).__name__} has no within")
@@ -98,10 +102,10 @@ class Banned(LambdaOracle):
         """The first that is not banned."""
         self.calls += 1
         k = len(self.banned) + 1
-        found = self.oracle.k_best(a, b, k)
-        for candidate in found:
-            if candidate.key not in self.banned:
-                return Answer(candidate, candidate.along(a, b))
+        found = self.oracle.listed(a, b, k)
+        for candidate, upper in found:
+            if candidate is not None and candidate.key not in self.banned:
+                return Answer(candidate, upper)
         if len(found) == k:
             raise ValueError(f"k_best returned {k} outputs, but only {len(self.banned)} of them can be distinct")
         return Answer(None, -np.inf)

@@ -87,9 +87,19 @@ class StructureOracle(LambdaOracle):
 
     def k_best(self, a: float, b: float, k: int) -> list[Candidate]:
         """By the structure's own."""
+        return [found for found, _ in self.listed(a, b, k) if found is not None]
+
+    def listed(self, a: float, b: float, k: int) -> list[Answer]:
+        """The same, with bounds: infinity from a structure that is not exact and has none."""
         self._count()
         found = self._offered("k_best")(self.sample.x, self.weights, self.sample.truth, a, b, k)
-        return [self.candidate(y) for y in found]
+        return [self._answer(y, a, b) for y in found]
+
+    def lists(self) -> bool:
+        """Whether the structure has ``k_best``, and it is worth its cost for this sample."""
+        if not offers(self.structure, "k_best"):
+            return False
+        return not offers(self.structure, "can_list") or bool(self._offered("can_list")(self.sample.x))
 
     def within(self, lam: float, low: float, high: float) -> Answer:
         """By ``decode_within``; else among all outputs, or the k best of them."""
@@ -103,15 +113,15 @@ class StructureOracle(LambdaOracle):
             return Answer(found, -np.inf if found is None else found.along(1.0, lam))
         k = 8
         while True:
-            listed = self.k_best(1.0, lam, k)
-            for point in listed:
-                if in_angle(point, low, high):
-                    return Answer(point, point.along(1.0, lam))
+            listed = self.listed(1.0, lam, k)
+            for answer in listed:
+                if answer.found is not None and in_angle(answer.found, low, high):
+                    return answer
             if len(listed) < k:
                 return Answer(None, -np.inf)
             if k >= _MOST_LISTED:
                 # Whatever is in there is worth no more than the last one listed.
-                return Answer(None, listed[-1].along(1.0, lam))
+                return Answer(None, listed[-1].upper)
             k *= 2
 
     def best_by_loss(self) -> list[Candidate]:

@@ -48,7 +48,7 @@ def check_search(surrogate: Surrogate, structure: Structure) -> None:
 
 
 def search_structure(
-    surrogate: Surrogate, structure: Structure, oracle: LambdaOracle, known: Sequence[Candidate]
+    surrogate: Surrogate, structure: Structure, oracle: StructureOracle, known: Sequence[Candidate]
 ) -> SearchResult:
     """By the method that the surrogate names."""
     name = surrogate.search
@@ -61,7 +61,7 @@ def search_structure(
     if name == "auto" and not found.exact and not structure.relaxed:
         if offers(structure, "best_by_loss"):
             found = counted(surrogate, oracle, found)
-        elif len(found.labels) > 1 and offers(structure, "k_best"):
+        elif len(found.labels) > 1 and oracle.lists():
             found = recover(surrogate, oracle, found)
     return found
 
