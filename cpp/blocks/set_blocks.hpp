@@ -115,6 +115,8 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         const double count = data_.counts(i);
         const auto found = seek(i, score_.data(), pair_scores(), proving_);
         const double hinge = target_slot_ == kNone ? count * (target_.cut.a * found.h + target_.cut.b) : hinges_[target_slot_];
+        // A proof may find what the short searches of steps, along the hull alone, do not.
+        if (proving_ && hinge > average) find_slot(i);
         return {hinge, average, std::max(hinge, count * found.bound)};
     }
 
@@ -273,7 +275,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
     // Sets looked for in one exact step, and the part of the first one's gap at which it ends.
     static constexpr std::size_t kMostRounds = 6;
-    static constexpr double kLeastGap = 0.1;
+    static constexpr double kLeastGap = 0.1, kLeastSlope = 0.05;
     static constexpr std::uint32_t kPatience = 2;
 
     // What a label or a pair has in a set more than in the truth.
@@ -426,9 +428,10 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         now_.push_back(now);
         scale_ = std::max(scale_, std::abs(hinges_[m]));
     }
-    // Pairwise steps.
+    // Pairwise steps, until little is left of what there was to gain: the next set will change it all anyway.
     void solve_program() {
         const std::size_t m = mass_.size();
+        double least = 1e-12 * scale_;
         for (std::size_t round = 0; round < 20 * m; ++round) {
             std::size_t up = 0, down = m;
             for (std::size_t c = 0; c < m; ++c) {
@@ -436,7 +439,8 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
                 if (mass_[c] > 0 && (down == m || now_[c] < now_[down])) down = c;
             }
             const double slope = now_[up] - now_[down];
-            if (!(slope > 1e-12 * scale_)) return;
+            if (!(slope > least)) return;
+            if (round == 0) least = std::max(least, kLeastSlope * slope);
             const double bend = gram_[up][up] + gram_[down][down] - 2 * gram_[up][down];
             const double step = bend > 1e-300 ? std::min(mass_[down], slope / bend) : mass_[down];
             mass_[up] += step;

@@ -138,7 +138,7 @@ class SetSearch {
   private:
     // Up to so many labels every set is looked at, and up to so many for a proof.
     static constexpr std::size_t kFew = 8, kListed = 14;
-    static constexpr std::size_t kMostStepping = 2, kMostProving = 60;
+    static constexpr std::size_t kMostStepping = 20, kMostProving = 60;
     static constexpr double kRounding = 1e-10;
 
     struct Point {
