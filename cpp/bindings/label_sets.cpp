@@ -53,7 +53,7 @@ class PyLabelGraph {
 
     // Labels, or points of the relaxation, and by how much their scores may be too low. Pairs are the same for all samples, or a row
     // for each.
-    nb::tuple best(const Matrix& unary, const Reals& pairs, bool relaxed, bool enumerate, int n_threads) {
+    nb::tuple best(const Matrix& unary, const Reals& pairs, bool relaxed, bool listing, int n_threads) {
         const std::size_t n = unary.shape(0), L = graph->n_labels(), E = graph->n_pairs();
         require(unary.shape(1) == L, "unary needs a column per label");
         const bool own = pairs.ndim() == 2;
@@ -66,7 +66,7 @@ class PyLabelGraph {
                 for (std::size_t i = first; i < last; ++i) {
                     const double *u = unary.data() + i * L, *p = pairs.data() + (own ? i * E : 0);
                     if (relaxed) decoder.relaxed(u, p, labels.data + i * L);
-                    else excess.data[i] = decoder.best(u, p, labels.data + i * L, enumerate);
+                    else excess.data[i] = decoder.best(u, p, labels.data + i * L, listing);
                 }
             });
         }
@@ -161,7 +161,7 @@ void bind_label_sets(nb::module_& m) {
     nb::class_<PyLabelGraph>(m, "LabelGraph")
         .def(nb::init<std::size_t, const Pairs&>(), "n_labels"_a, "pairs"_a.noconvert())
         .def_prop_ro("is_forest", [](const PyLabelGraph& own) { return own.graph->is_forest(); })
-        .def("best", &PyLabelGraph::best, "unary"_a.noconvert(), "pairs"_a.noconvert(), "relaxed"_a, "enumerate"_a, "n_threads"_a);
+        .def("best", &PyLabelGraph::best, "unary"_a.noconvert(), "pairs"_a.noconvert(), "relaxed"_a, "listing"_a, "n_threads"_a);
     nb::class_<PySetSearch>(m, "SetSearch")
         .def(nb::init<std::shared_ptr<PyLabelGraph>, const std::string&, double, double, bool, bool>(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a,
              "relaxed"_a, "hull_only"_a)

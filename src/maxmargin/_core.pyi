@@ -89,7 +89,7 @@ class LabelGraph:
     @property
     def is_forest(self) -> bool: ...
     def best(
-        self, unary: Floats, pairs: Floats, relaxed: bool, enumerate: bool, n_threads: int
+        self, unary: Floats, pairs: Floats, relaxed: bool, listing: bool, n_threads: int
     ) -> tuple[Floats, Floats]: ...
 
 class SetSearch:
