@@ -4,6 +4,7 @@ void bind_blocks(nanobind::module_& m);
 void bind_clique_moves(nanobind::module_& m);
 void bind_data(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
+void bind_label_sets(nanobind::module_& m);
 void bind_moves(nanobind::module_& m);
 void bind_messages(nanobind::module_& m);
 void bind_max_marginals(nanobind::module_& m);
@@ -22,6 +23,7 @@ NB_MODULE(_core, m) {
     bind_clique_moves(m);
     bind_data(m);
     bind_graphcut(m);
+    bind_label_sets(m);
     bind_moves(m);
     bind_messages(m);
     bind_max_marginals(m);

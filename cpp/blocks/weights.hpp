@@ -72,6 +72,9 @@ class Weights {
     bool bounded() const { return !lower_.empty(); }
     const double* data() const { return bounded() ? w_.data() : v.data(); }
 
+    // What the weight of v[j] = x would be.
+    double within(std::size_t j, double x) const { return bounded() ? clipped(j, x) : x; }
+
     // After v was changed as a whole.
     void project() {
         if (!bounded()) return w_.clear();

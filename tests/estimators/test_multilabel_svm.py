@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from copy import copy
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +19,7 @@ from maxmargin.inference import LabelPairs
 from maxmargin.inference.label_sets import all_sets
 from maxmargin.problems import MultilabelProblem, StructuredProblem
 from maxmargin.problems.label_set_search import SetSearch
+from maxmargin.solvers import ConvergenceWarning
 from maxmargin.structures import Decoded, LabelSetStructure
 from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Slack
 
@@ -107,28 +109,64 @@ def test_many_labels_that_repel_have_a_bound():
 def test_most_violating_sets_against_all_sets(surrogate, monkeypatch):
     rng = np.random.default_rng(1)
     n_missed = n = 0
-    for L in (1, 2, 5, 7):
+    on_hull = copy(surrogate)
+    object.__setattr__(on_hull, "search", "hull")
+    for L in (1, 2, 5, 7, 10):
         for kind in ("none", "tree", "full", "attractive"):
             pairs = LabelPairs(L, pairs_of(kind, L, rng))
             for trial in range(4):
                 S = rng.choice([0.1, 1.0, 3.0]) * scores_of("", (10, L), rng, trial == 3)
                 P, Y = scores_of(kind, len(pairs.pairs), rng, trial == 3), (rng.random((10, L)) < 0.4).astype(np.int8)
                 expected = hinges(surrogate, pairs, S, P, Y)
-                monkeypatch.setattr(label_set_search, "_FEW", 8)
+                # Enumerated, sorted, asked once, by the ascent for sizes, or on the hull and then by counting or enumerating.
                 found = SetSearch(pairs, surrogate).search(S, P, Y)
                 np.testing.assert_allclose(found.value, expected, atol=1e-9)
+                assert found.bound is None
                 monkeypatch.setattr(label_set_search, "_FEW", 0)
-                # By one sort, by asking once, by the ascent for sizes: exact. On the hull: bounded.
-                for relaxed in (False, True):
-                    found = SetSearch(pairs, surrogate, relaxed).search(S, P, Y)
+                for search in (SetSearch(pairs, on_hull).search, SetSearch(pairs, surrogate).in_step):
+                    found = search(S, P, Y)
                     bound = found.value if found.bound is None else found.bound
-                    assert (bound >= expected - 1e-9).all()
-                    assert relaxed or (found.value <= expected + 1e-9).all()
-                    if not relaxed:
-                        n_missed, n = n_missed + int((found.value < expected - 1e-9).sum()), n + len(S)
-                        if kind == "none" or isinstance(surrogate, Margin | MicroF1):
-                            np.testing.assert_allclose(found.value, expected, atol=1e-9)
+                    assert (bound >= expected - 1e-9).all() and (found.value <= expected + 1e-9).all()
+                    n_missed, n = n_missed + int((found.value < expected - 1e-9).sum()), n + len(S)
+                    if isinstance(surrogate, Margin | MicroF1):
+                        np.testing.assert_allclose(found.value, expected, atol=1e-9)
+                # The relaxation is worth at least as much, and both ways to search it agree.
+                relaxed = [SetSearch(pairs, surrogate, True).search(S, P, Y), SetSearch(pairs, surrogate, True).in_step(S, P, Y)]
+                for found in relaxed:
+                    assert ((found.value if found.bound is None else found.bound) >= expected - 1e-9).all()
     assert n_missed <= 0.03 * n
+
+
+@pytest.mark.parametrize("surrogate", [Margin(), Slack(), BetaScaling(0.5)], ids=lambda own: type(own).__name__)
+def test_bounds_of_the_relaxation_hold_for_every_solution_of_the_linear_program(surrogate):
+    from scipy.optimize import linprog
+
+    rng, L = np.random.default_rng(4), 5
+    pairs = LabelPairs(L, list(combinations(range(L), 2)))
+    rows, right = [], []
+    for e, (j, k) in enumerate(pairs.pairs):
+        for signs, most in (((-1, 0, 1), 0), ((0, -1, 1), 0), ((1, 1, -1), 1)):
+            row = np.zeros(L + len(pairs.pairs))
+            row[[j, k, L + e]] = signs
+            rows.append(row)
+            right.append(most)
+    n_halves = 0
+    for _ in range(6):
+        S, P, truth = rng.normal(size=L), 2 * rng.normal(size=len(pairs.pairs)), (rng.random(L) < 0.5).astype(np.int8)
+        found = SetSearch(pairs, surrogate, True).search(S[None], P, truth[None])
+        top = float(found.value[0] if found.bound is None else found.bound[0])
+        score, turns = np.concatenate([S, P]), np.concatenate([1.0 - 2.0 * truth, np.zeros(len(P))])
+        best = 0.0
+        # HiGHS answers questions h + lambda g with vertices of the polytope; none is worth more than the bound.
+        for weight in (0.0, 0.1, 0.3, 1.0, 3.0, 10.0):
+            solved = linprog(-(score + weight * turns), A_ub=np.array(rows), b_ub=right, bounds=(0, 1)).x
+            h, g = score @ solved - pairs.scores(truth, S, P), truth.sum() + turns @ solved
+            n_halves += int((np.abs(solved[:L] - np.rint(solved[:L])) > 0.1).any())
+            best = max(best, float(surrogate.value(np.array([h]), np.array([g]))[0]) if g > 1e-9 else 0.0)
+        assert best <= top + 1e-7
+        if isinstance(surrogate, Margin):
+            np.testing.assert_allclose(best, top, atol=1e-7)
+    assert n_halves > 0
 
 
 def test_empty_sets_have_an_f1():
@@ -287,6 +325,16 @@ def test_solvers_agree(solver):
     reference = MultilabelSVM(C=0.3, pairwise="tree", surrogate="slack", tol=1e-3).fit(X, Y)
     model = MultilabelSVM(C=0.3, pairwise="tree", surrogate="slack", solver=solver, tol=2e-2, max_iter=3000)
     assert abs(model.fit(X, Y).primal_objective_ / reference.primal_objective_ - 1) < 3e-2
+
+
+def test_large_features_are_told_what_to_change():
+    X, Y = data(n=60)
+    with pytest.warns(ConvergenceWarning, match=r"norm of about 1.7e\+03.*standardise the features.*or use C=4e-7") as told:
+        MultilabelSVM(max_iter=20).fit(1000 * X, Y)
+    assert told[0].filename == __file__
+    # Of features that are not large the usual advice.
+    with pytest.warns(ConvergenceWarning, match="scale the features$"):
+        MultilabelSVM(C=10.0, max_iter=1).fit(X, Y)
 
 
 def test_labels_never_or_always_present_empty_sets_and_sparse_input():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
@@ -18,8 +19,13 @@ from maxmargin._validation import check_matrix, with_constant
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.problems import MultilabelProblem
+from maxmargin.solvers import ConvergenceWarning
 from maxmargin.structures.label_sets import LabelSetStructure
+from maxmargin.structures.rows import row_norms
 from maxmargin.surrogates import Surrogate, make_surrogate
+
+# Of C times the squared norm of samples: standardised features, however many, are below it at the default C.
+_LARGE = 1e4
 
 
 @dataclass(eq=False, repr=False)
@@ -103,6 +109,7 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         if X.shape[0] != len(Y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(Y)} rows of labels; they must be equal")
         self.pairs_ = self._chosen_pairs(Y)
+        self._size = float(np.sqrt(np.mean(row_norms(X) ** 2)))
         return MultilabelProblem(
             with_constant(X) if self.fit_intercept else X,
             Y,
@@ -123,11 +130,17 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
             raise ValueError(f"pairwise names a label outside of 0 to {Y.shape[1] - 1}; name pairs by the columns of y")
         return found
 
-    def _train(self, problem: Any) -> Floats:
-        before = problem.queries
-        weights = super()._train(problem)
-        self.n_queries_ = int(problem.queries - before)
-        return weights
+    def _warn(self, text: str) -> None:
+        # Of large features the default C asks for what no solver does quickly; neither more passes nor more time help then.
+        size = self._size
+        if self.C * size**2 > _LARGE:
+            text += (
+                f". Samples have a norm of about {size:.2g}, so that C={self.C:g} is what {self.C * size**2:.2g} is for samples "
+                "of norm 1: standardise the features (sklearn.preprocessing.StandardScaler, or MaxAbsScaler for sparse ones) "
+                f"or use C={_float(1.0 / size**2)}"
+            )
+        # The user is as many calls above as in the base class.
+        warnings.warn(f"MultilabelSVM {text}", ConvergenceWarning, stacklevel=6)
 
     def _keep(self, weights: Floats) -> None:
         L = len(weights) - len(self.pairs_)
@@ -172,6 +185,10 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         return tags
+
+
+def _float(x: float) -> str:
+    return f"{x:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def check_indicator(y: Any) -> NDArray[np.int8]:

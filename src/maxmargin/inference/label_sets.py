@@ -19,18 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Int32s
+from maxmargin._validation import thread_count
 from maxmargin.inference.flow import check_edges
 
 Sets = NDArray[np.int8]
 
-# Up to so many labels all sets are looked at for many samples at once.
-_FEW = 10
-# So many labels that a relaxation leaves open are enumerated.
+# So many labels that a relaxation leaves open are enumerated; see cpp/structures/label_sets.hpp.
 _OPEN = 14
-# Fewer samples than this are cut one by one on a forest; more are worth a program that goes through the labels in Python.
-_ROWS = 16
-# Samples whose sets are listed at once.
-_CHUNK = 512
+# Samples that are worth a thread of their own.
+_PER_THREAD = 256
 
 
 class BestSets(NamedTuple):
@@ -75,27 +72,25 @@ class LabelPairs:
         if (counts > 1).any():
             twice = int(codes[(counts > 1).argmax()])
             raise ValueError(f"the pair of labels {divmod(twice, n_labels)} is there {counts.max()} times; name every pair once")
-        self.steps = _forest(n_labels, self.pairs)
+
+    @property
+    def is_forest(self) -> bool:
+        """Whether the pairs have no circle."""
+        return self.graph.is_forest
 
     @property
     def exact(self) -> bool:
         """Whether the best set is always found, whatever the scores."""
-        return self.steps is not None or self.n_labels <= _OPEN
+        return self.is_forest or self.n_labels <= _OPEN
 
     def __getstate__(self) -> dict[str, object]:
         # Graphs belong to the process.
-        return {name: value for name, value in vars(self).items() if name not in ("_cutter", "_doubled", "_listed_pairs")}
+        return {name: value for name, value in vars(self).items() if name not in ("graph", "_listed_pairs")}
 
     @cached_property
-    def _cutter(self) -> _core.GraphCut:
-        return _core.GraphCut(self.n_labels, self.pairs)
-
-    @cached_property
-    def _doubled(self) -> _core.GraphCut:
-        # Pairs of labels, of their opposites, and of a label with the opposite of the other.
-        (j, k), L = self.pairs.T, self.n_labels
-        edges = np.concatenate([np.column_stack(ends) for ends in ((j, k), (j + L, k + L), (j, k + L), (k, j + L))])
-        return _core.GraphCut(2 * L, np.ascontiguousarray(edges, dtype=np.int32))
+    def graph(self) -> _core.LabelGraph:
+        """The compiled form."""
+        return _core.LabelGraph(self.n_labels, self.pairs)
 
     def scores(self, labels: ArrayLike, unary: Floats, pairs: Floats) -> Floats:
         """Of one set per row, shape (n,)."""
@@ -124,33 +119,19 @@ class LabelPairs:
         relaxed_only : bool
             Enumerate nothing beyond what the relaxation leaves open; for tests.
         """
-        unary, pairs = self._checked(unary, pairs)
-        if not pairs.any():
-            return BestSets((unary > 0).astype(np.int8), None)
-        if self.steps is not None:
-            search = self._switched if len(unary) < _ROWS else self._on_forest
-            return BestSets(search(self.steps, unary, pairs), None)
-        if self.n_labels <= _FEW and not relaxed_only:
-            return BestSets(self._enumerated(unary, pairs), None)
-        found = [self._by_cuts(own, own_pairs) for own, own_pairs in zip(unary, pairs, strict=True)]
-        labels = np.array([one for one, _ in found], dtype=np.int8).reshape(unary.shape)
-        if all(bound is None for _, bound in found):
-            return BestSets(labels, None)
-        values = self.scores(labels, unary, pairs)
-        bounds = [value if bound is None else bound for value, (_, bound) in zip(values, found, strict=True)]
-        return BestSets(labels, np.maximum(bounds, values))
+        own, own_pairs = self._checked(unary, pairs)
+        labels, excess = self.graph.best(own, own_pairs, False, not relaxed_only, threads_for(len(own)))
+        sets = labels.astype(np.int8)
+        if not excess.any():
+            return BestSets(sets, None)
+        return BestSets(sets, self.scores(sets, own, own_pairs) + excess)
 
     def relaxed(self, unary: ArrayLike, pairs: ArrayLike) -> RelaxedSets:
         """The best point of the relaxation, a set where that is tight."""
-        unary, pairs = self._checked(unary, pairs)
-        if not pairs.any() or self.steps is not None:
-            labels = self.best(unary, pairs).labels.astype(np.float64)
-        else:
-            labels = np.array([self._halves(own, own_pairs)[0] for own, own_pairs in zip(unary, pairs, strict=True)])
-        first, second = labels[:, self.pairs[:, 0]], labels[:, self.pairs[:, 1]]
-        # What the constraints leave to a pair: as much as its lesser label if that is good, as little as they must share if not.
-        both = np.where(pairs > 0, np.minimum(first, second), np.maximum(first + second - 1.0, 0.0))
-        return RelaxedSets(labels, both, (labels * unary).sum(axis=1) + (both * pairs).sum(axis=1))
+        own, own_pairs = self._checked(unary, pairs)
+        labels, _ = self.graph.best(own, own_pairs, True, True, threads_for(len(own)))
+        both = pair_values(labels[:, self.pairs[:, 0]], labels[:, self.pairs[:, 1]], own_pairs)
+        return RelaxedSets(labels, both, (labels * own).sum(axis=1) + (both * own_pairs).sum(axis=1))
 
     def k_best(self, unary: ArrayLike, pairs: ArrayLike, k: int) -> Iterator[tuple[Sets, float]]:
         """Up to k different sets of one sample with their scores, best first.
@@ -158,7 +139,8 @@ class LabelPairs:
         After every set the rest is divided by where it first differs from that set (Lawler 1972), and the best set of each part
         is found with the labels before that place fixed. Exact where `best` is.
         """
-        own, own_pairs = self._checked(np.asarray(unary)[None], pairs)
+        own, shared = self._checked(np.asarray(unary)[None], pairs)
+        own_pairs = np.atleast_2d(shared)
         # More than all scores together, so that a label that is worth this much is fixed.
         wall = 1.0 + 2.0 * float(np.abs(own).sum() + np.abs(own_pairs).sum())
         L = self.n_labels
@@ -176,107 +158,19 @@ class LabelPairs:
             turns = np.arange(fixed, L)
             signs = np.where(np.arange(L) < turns[:, None], 1.0, 0.0) - (np.arange(L) == turns[:, None])
             walls = wall * signs * (2.0 * labels - 1.0)
-            parts = self.best(own + walls, np.repeat(own_pairs, len(turns), axis=0)).labels
+            parts = self.best(own + walls, own_pairs[0]).labels
             values = self.scores(parts, own, own_pairs)
             waiting += [(float(score), part, int(turn) + 1) for score, part, turn in zip(values, parts, turns, strict=True)]
 
     def _checked(self, unary: ArrayLike, pairs: ArrayLike) -> tuple[Floats, Floats]:
-        own, own_pairs = np.asarray(unary, dtype=np.float64), np.asarray(pairs, dtype=np.float64)
+        own, own_pairs = (np.ascontiguousarray(part, dtype=np.float64) for part in (unary, pairs))
         if own.ndim != 2 or own.shape[1] != self.n_labels:
             raise ValueError(f"unary has shape {own.shape}, but a row of {self.n_labels} scores per sample is needed")
         if own_pairs.shape not in ((len(self.pairs),), (len(own), len(self.pairs))):
             raise ValueError(f"pairs has shape {own_pairs.shape}, but {len(self.pairs)} are needed, for all samples or each")
-        return own, np.broadcast_to(own_pairs, (len(own), len(self.pairs)))
-
-    # ---- the searches ----------------------------------------------------------------------------------------------------------
-
-    def _on_forest(self, steps: list[tuple[int, int, int]], unary: Floats, pairs: Floats) -> Sets:
-        """From the leaves up, what a label is worth with all that hangs below it, off and on; then down again."""
-        n, L = unary.shape
-        off, on = np.zeros((L, n)), np.array(unary.T, order="C")
-        beside_off, beside_on = np.zeros((L, n), dtype=bool), np.zeros((L, n), dtype=bool)
-        for child, parent, edge in steps:
-            if parent < 0:
-                continue
-            together = on[child] + pairs[:, edge]
-            beside_off[child], beside_on[child] = on[child] > off[child], together > off[child]
-            off[parent] += np.maximum(off[child], on[child])
-            on[parent] += np.maximum(off[child], together)
-        labels = np.zeros((L, n), dtype=bool)
-        for child, parent, _ in reversed(steps):
-            alone = on[child] > off[child] if parent < 0 else np.where(labels[parent], beside_on[child], beside_off[child])
-            labels[child] = alone
-        return labels.T.astype(np.int8)
-
-    def _switched(self, steps: list[tuple[int, int, int]], unary: Floats, pairs: Floats) -> Sets:
-        """By minimum cuts: on a forest there are always labels which, taken for their opposites, leave no pair that repels."""
-        labels = np.empty(unary.shape, dtype=np.int8)
-        edges = np.arange(len(self.pairs))
-        for row, (own, own_pairs) in enumerate(zip(unary, pairs, strict=True)):
-            turned, repelling = [0] * self.n_labels, (own_pairs < 0).tolist()
-            for child, parent, edge in reversed(steps):
-                if parent >= 0:
-                    turned[child] = turned[parent] ^ repelling[edge]
-            turns = np.array(turned)
-            nodes, tables = np.zeros((self.n_labels, 2)), np.zeros((len(edges), 2, 2))
-            nodes[np.arange(self.n_labels), 1 - turns] = own
-            tables[edges, 1 - turns[self.pairs[:, 0]], 1 - turns[self.pairs[:, 1]]] = own_pairs
-            _, found = self._cutter.solve(nodes, tables)
-            labels[row] = found ^ turns
-        return labels
-
-    def _enumerated(self, unary: Floats, pairs: Floats) -> Sets:
-        sets, both = all_sets(self.n_labels), self._listed_pairs
-        best = [
-            np.argmax(unary[at : at + _CHUNK] @ sets.T + pairs[at : at + _CHUNK] @ both.T, axis=1)
-            for at in range(0, len(unary), _CHUNK)
-        ]
-        return sets[np.concatenate(best)].astype(np.int8) if best else np.zeros((0, self.n_labels), dtype=np.int8)
-
-    def _by_cuts(self, unary: Floats, pairs: Floats) -> tuple[Sets, float | None]:
-        """The best set, or a good one with a bound."""
-        if (pairs >= 0).all():
-            return self._attracted(unary, pairs), None
-        halves, value = self._halves(unary, pairs)
-        labels = (halves > 0.5).astype(np.int8)
-        free = np.flatnonzero(halves == 0.5)
-        if len(free) == 0:
-            return labels, None
-        matrix = np.zeros((self.n_labels, self.n_labels))
-        matrix[self.pairs[:, 0], self.pairs[:, 1]] = pairs
-        matrix += matrix.T
-        if len(free) <= _OPEN:
-            # Whole labels are those of some best set, so that the others are all that is left to decide.
-            sets = all_sets(len(free))
-            own = unary[free] + matrix[free] @ labels
-            inner = matrix[np.ix_(free, free)]
-            labels[free] = sets[np.argmax(sets @ own + 0.5 * np.einsum("sj,sj->s", sets @ inner, sets))]
-            return labels, None
-        starts = labels, np.where(halves > 0, 1, 0).astype(np.int8)
-        improved = [_climbed(start, unary, matrix) for start in starts]
-        return max(improved, key=lambda one: float(self.scores(one, unary, pairs))), value
-
-    def _attracted(self, unary: Floats, pairs: Floats) -> Sets:
-        tables = np.zeros((len(pairs), 2, 2))
-        tables[:, 1, 1] = pairs
-        _, labels = self._cutter.solve(np.column_stack([np.zeros(len(unary)), unary]), tables)
-        return labels.astype(np.int8)
-
-    def _halves(self, unary: Floats, pairs: Floats) -> tuple[Floats, float]:
-        """Zeros, halves and ones that solve the relaxation, and its value."""
-        if (pairs >= 0).all():
-            labels = self._attracted(unary, pairs)
-            return labels.astype(np.float64), float(self.scores(labels, unary, pairs))
-        half, L = 0.5 * unary, self.n_labels
-        nodes = np.zeros((2 * L, 2))
-        # Half of the score for a label that is on, and half for its opposite that is off; likewise for pairs.
-        nodes[:L, 1], nodes[L:, 0] = half, half
-        tables = np.zeros((4, len(pairs), 2, 2))
-        attracting, repelling = 0.5 * np.maximum(pairs, 0.0), 0.5 * np.minimum(pairs, 0.0)
-        tables[0, :, 1, 1], tables[1, :, 0, 0] = attracting, attracting
-        tables[2, :, 1, 0], tables[3, :, 1, 0] = repelling, repelling
-        value, sides = self._doubled.solve(nodes, tables.reshape(-1, 2, 2))
-        return 0.5 * (sides[:L] + (1.0 - sides[L:])), float(value)
+        if not np.isfinite(own).all() or not np.isfinite(own_pairs).all():
+            raise ValueError("scores of labels and pairs must be finite numbers; check the features and the weights")
+        return own, own_pairs
 
 
 @cache
@@ -289,41 +183,13 @@ def all_sets(n_labels: int) -> Floats:
     return found
 
 
-def _forest(n_labels: int, pairs: Int32s) -> list[tuple[int, int, int]] | None:
-    """(child, parent, edge) with children before their parents, -1 for a root's; None if the pairs have a circle."""
-    beside: list[list[tuple[int, int]]] = [[] for _ in range(n_labels)]
-    for edge, (j, k) in enumerate(pairs.tolist()):
-        beside[j].append((k, edge))
-        beside[k].append((j, edge))
-    seen, steps = [False] * n_labels, list[tuple[int, int, int]]()
-    for root in range(n_labels):
-        if seen[root]:
-            continue
-        seen[root] = True
-        waiting = [(root, -1, -1)]
-        while waiting:
-            node, parent, edge = waiting.pop()
-            steps.append((node, parent, edge))
-            for other, between in beside[node]:
-                if between == edge:
-                    continue
-                if seen[other]:
-                    return None
-                seen[other] = True
-                waiting.append((other, node, between))
-    return steps[::-1]
+def pair_values(first: Floats, second: Floats, scores: Floats) -> Floats:
+    """What a pair has, by what its labels have: both or neither for sets, and for halves as much of a good pair as its labels
+    allow, and as little of a bad one.
+    """
+    return np.where(scores > 0, np.minimum(first, second), np.maximum(first + second - 1.0, 0.0))
 
 
-def _climbed(labels: Sets, unary: Floats, matrix: Floats) -> Sets:
-    """Turn the label that gains most until none gains."""
-    own = labels.astype(np.float64)
-    gains = unary + matrix @ own
-    # Every turn gains more than rounding, so that there is an end.
-    least = 1e-12 * (1.0 + float(np.abs(unary).sum()))
-    while True:
-        turned = np.where(own > 0, -gains, gains)
-        best = int(turned.argmax())
-        if turned[best] <= least:
-            return own.astype(np.int8)
-        own[best] = 1.0 - own[best]
-        gains += (2.0 * own[best] - 1.0) * matrix[best]
+def threads_for(n: int) -> int:
+    """How many threads n samples are worth."""
+    return max(1, min(thread_count(None), n // _PER_THREAD))

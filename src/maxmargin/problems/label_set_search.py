@@ -14,13 +14,16 @@ how many labels are wrong), and the hinge is the largest ``psi(h, g)``. Four way
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin.inference.label_sets import LabelPairs, all_sets
+from maxmargin.inference.label_sets import LabelPairs, all_sets, pair_values, threads_for
+from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.surrogates import Margin, MicroF1, Surrogate
 
 # Up to so many labels every set is looked at.
@@ -73,6 +76,17 @@ class SetSearch:
 
     def __init__(self, pairs: LabelPairs, surrogate: Surrogate, relaxed: bool = False) -> None:
         self.pairs, self.surrogate, self.relaxed = pairs, surrogate, relaxed
+        form = compiled_surrogate(surrogate)
+        # How compiled searches are told of all this; None if they do not know the surrogate.
+        self.form = None if form is None else (*form, relaxed, surrogate.search == "hull")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled forms belong to the process.
+        return {name: value for name, value in vars(self).items() if name != "_compiled"}
+
+    @cached_property
+    def _compiled(self) -> _core.SetSearch | None:
+        return None if self.form is None else _core.SetSearch(self.pairs.graph, *self.form)
 
     def search(self, scores: Floats, pair_scores: Floats, truth: NDArray[np.int8]) -> Violations:
         """The most violating sets.
@@ -86,10 +100,29 @@ class SetSearch:
         truth : int8 array of shape (n, L)
             The true sets.
         """
+        if self._compiled is not None:
+            return self._found(scores, pair_scores, truth)
+        return self.in_step(scores, pair_scores, truth)
+
+    def _found(self, scores: Floats, pair_scores: Floats, truth: NDArray[np.int8]) -> Violations:
+        """By the compiled search."""
+        assert self._compiled is not None
+        labels, error, a, b, bound, queries = self._compiled.search(
+            np.ascontiguousarray(scores, dtype=np.float64),
+            np.ascontiguousarray(pair_scores, dtype=np.float64),
+            np.ascontiguousarray(truth).view(np.uint8),
+            threads_for(len(scores)),
+        )
+        value = a * error + b
+        missed = bound > value + 1e-9 * (1.0 + np.abs(value))
+        return Violations(labels, error, value, a, np.where(missed, bound, value) if missed.any() else None, queries)
+
+    def in_step(self, scores: Floats, pair_scores: Floats, truth: NDArray[np.int8]) -> Violations:
+        """The same for surrogates of one's own, whose psi is asked for many outputs at once: all samples in step."""
         plane = _Plane(self, scores, pair_scores, truth)
         if type(self.surrogate) is Margin:
             return plane.asked_once()
-        search, loose = self.surrogate.search, self.relaxed and not plane.separate and self.pairs.steps is None
+        search, loose = self.surrogate.search, self.relaxed and not plane.separate and not self.pairs.is_forest
         if not loose and (search == "enumerate" or (search == "auto" and self.pairs.n_labels <= _FEW)):
             return plane.enumerated()
         if isinstance(self.surrogate, MicroF1):
@@ -287,10 +320,3 @@ class _Plane:
         # At the truth every contour is level, and the loss alone counts.
         tangent = np.where(np.isnan(tangent), np.inf, tangent)
         return best, np.maximum(np.minimum(np.maximum(tangent, least[at]), most[at]), 0.0)
-
-
-def pair_values(first: Floats, second: Floats, scores: Floats) -> Floats:
-    """What a pair has, by what its labels have: both or neither for sets, and for halves as much of a good pair as its labels
-    allow, and as little of a bad one.
-    """
-    return np.where(scores > 0, np.minimum(first, second), np.maximum(first + second - 1.0, 0.0))

@@ -128,4 +128,3 @@ class SurrogateTreeProblem(TreeProblem):
         scale, forests = np.repeat(a, self.forests.lengths), self.forests
         psi = self._scaled_difference(slice(None), (forests.child, forests.above), labels, scale)
         return Cut(psi / self.n_blocks, float(np.mean(b)), float(np.mean(bound)))
-

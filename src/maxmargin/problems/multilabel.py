@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, Cut, SparseVector, Tangent
-from maxmargin.problems.arrays import ArrayProblem
-from maxmargin.problems.label_set_search import SetSearch, Violations, pair_values
+from maxmargin.inference.label_sets import pair_values
+from maxmargin.problems.arrays import ArrayProblem, compiled_features
+from maxmargin.problems.label_set_search import SetSearch, Violations
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures.label_sets import LabelSetStructure, RelaxedLabelSets
 from maxmargin.structures.rows import is_sparse
@@ -19,6 +21,8 @@ from maxmargin.surrogates import Surrogate, make_surrogate
 
 # Blocks whose pairs are looked at together: their number times that of pairs stays below this.
 _ENTRIES = 4_000_000
+# Blocks keep the pairs of their sets; more of them than this are left to solvers that make whole passes.
+_MOST_PAIRS = 4096
 
 
 class MultilabelProblem(ArrayProblem):
@@ -53,7 +57,7 @@ class MultilabelProblem(ArrayProblem):
     (2.0, 2)
     """
 
-    offers = frozenset({"whole passes", "scores"})
+    offers = frozenset({"whole passes", "scores", "exact steps"})
 
     def __init__(
         self,
@@ -85,6 +89,19 @@ class MultilabelProblem(ArrayProblem):
         self.exact, self.relaxed = self.surrogate.convex, self.structure.relaxed
         self._search = SetSearch(self.structure.pairs, self.surrogate, self.relaxed)
         self.queries = 0
+
+    @property
+    def capabilities(self) -> Any:
+        """Exact steps only where there is a compiled form."""
+        return super().capabilities if self.block_data is not None else super().capabilities - {"exact steps"}
+
+    def _compiled(self) -> _core.BlockData | None:
+        if self._search.form is None or len(self.structure.pairs.pairs) > _MOST_PAIRS:
+            return None
+        truth = np.ascontiguousarray(self.Y).view(np.uint8)
+        return _core.LabelSetData(
+            compiled_features(self.X), truth, self.sample_weight, self.structure.pairs.graph, *self._search.form
+        )
 
     def _contents(self) -> tuple[Any, ...]:
         own = self.structure

@@ -220,4 +220,4 @@ class RelaxedLabelSets(LabelSetStructure):
     @property
     def relaxed(self) -> bool:
         """Whether halves can be worth more than sets."""
-        return not (self.pairs.steps is not None or self.attractive)
+        return not (self.pairs.is_forest or self.attractive)

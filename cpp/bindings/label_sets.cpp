@@ -1,0 +1,172 @@
+// Python face of sets of labels: the best and the most violating ones of many samples, and the blocks of the engine.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/block_data.hpp"
+#include "blocks/set_blocks.hpp"
+#include "numeric/threads.hpp"
+
+using maxmargin::share_out;
+using maxmargin::structures::LabelGraph;
+using maxmargin::structures::SetDecoder;
+
+namespace {
+
+using Matrix = Input<double, nb::ndim<2>>;
+using Values = InputVector<double>;
+using Truths = Input<std::uint8_t, nb::ndim<2>>;
+using Pairs = Input<std::int32_t, nb::shape<-1, 2>>;
+
+// Samples that a thread takes at once.
+constexpr std::size_t kPiece = 64;
+
+// Piece after piece of n samples, each thread with a worker of its own: work(worker, first, last).
+template <class Worker, class Make, class Work>
+void in_pieces(std::vector<std::unique_ptr<Worker>>& workers, std::size_t n, int n_threads, const Make& make, const Work& work) {
+    const std::size_t pieces = (n + kPiece - 1) / kPiece;
+    const std::size_t threads = std::max<std::size_t>(1, std::min(pieces, static_cast<std::size_t>(std::max(1, n_threads))));
+    while (workers.size() < threads) workers.push_back(make());
+    // Worker t takes the pieces t, t + threads, ...: which one does what does not depend on their speed.
+    share_out(static_cast<int>(threads), threads, [&](std::size_t t) {
+        for (std::size_t piece = t; piece < pieces; piece += threads) work(*workers[t], piece * kPiece, std::min(n, (piece + 1) * kPiece));
+    });
+}
+
+class PyLabelGraph {
+  public:
+    PyLabelGraph(std::size_t n_labels, const Pairs& pairs) {
+        require(n_labels >= 1 && n_labels < (1u << 24), "too few or too many labels");
+        for (std::size_t e = 0; e < 2 * pairs.shape(0); ++e)
+            require(pairs.data()[e] >= 0 && static_cast<std::size_t>(pairs.data()[e]) < n_labels, "pairs out of range");
+        graph = std::make_shared<LabelGraph>(n_labels, pairs.data(), pairs.shape(0));
+    }
+    std::shared_ptr<const LabelGraph> graph;
+
+    // Labels, or points of the relaxation, and by how much their scores may be too low. Pairs are the same for all samples, or a row
+    // for each.
+    nb::tuple best(const Matrix& unary, const Reals& pairs, bool relaxed, bool listing, int n_threads) {
+        const std::size_t n = unary.shape(0), L = graph->n_labels(), E = graph->n_pairs();
+        require(unary.shape(1) == L, "unary needs a column per label");
+        const bool own = pairs.ndim() == 2;
+        require(own ? pairs.shape(0) == n && pairs.shape(1) == E : pairs.ndim() == 1 && pairs.shape(0) == E, "pairs of wrong shape");
+        const auto labels = zeros<double>({n, L}), excess = zeros<double>({n});
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            in_pieces(decoders_, n, n_threads, [&] { return std::make_unique<SetDecoder>(graph); }, [&](SetDecoder& decoder, std::size_t first, std::size_t last) {
+                for (std::size_t i = first; i < last; ++i) {
+                    const double *u = unary.data() + i * L, *p = pairs.data() + (own ? i * E : 0);
+                    if (relaxed) decoder.relaxed(u, p, labels.data + i * L);
+                    else excess.data[i] = decoder.best(u, p, labels.data + i * L, listing);
+                }
+            });
+        }
+        return nb::make_tuple(labels.array, excess.array);
+    }
+
+  private:
+    std::vector<std::unique_ptr<SetDecoder>> decoders_;
+    std::mutex busy_;
+};
+
+SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only) {
+    return {{chosen<Kind>(kind, "surrogate", {{"generalized", Kind::generalized}, {"logistic", Kind::logistic},
+                                              {"probability", Kind::probability}, {"micro_f1", Kind::micro_f1}}),
+             alpha, beta}, relaxed, hull_only};
+}
+
+class PySetSearch {
+  public:
+    PySetSearch(std::shared_ptr<PyLabelGraph> graph, const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only)
+        : graph_(std::move(graph)), surrogate_(surrogate_of(kind, alpha, beta, relaxed, hull_only)) {}
+
+    // Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions.
+    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads) {
+        const std::size_t n = scores.shape(0), L = graph_->graph->n_labels();
+        require(scores.shape(1) == L && truth.shape(0) == n && truth.shape(1) == L, "scores and truth need a row per sample and a column per label");
+        require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
+        const auto labels = zeros<double>({n, L}), error = zeros<double>({n}), a = zeros<double>({n}), b = zeros<double>({n}), bound = zeros<double>({n});
+        std::size_t queries = 0;
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            const auto asked = [&] {
+                return std::accumulate(searches_.begin(), searches_.end(), std::size_t{0}, [](std::size_t sum, const auto& own) { return sum + own->queries(); });
+            };
+            const std::size_t before = asked();
+            in_pieces(searches_, n, n_threads, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); }, [&](SetSearch& search, std::size_t first, std::size_t last) {
+                for (std::size_t i = first; i < last; ++i) {
+                    const std::uint8_t* own = truth.data() + i * L;
+                    double* y = labels.data + i * L;
+                    search.begin(scores.data() + i * L, pairs.data(), own);
+                    SetSearch::Violator found;
+                    if (search.finite()) found = search.find(true);
+                    else found.h = NAN, found.bound = NAN;
+                    if (found.id == SetSearch::kNew) std::copy_n(search.set(), L, y);
+                    else std::copy_n(own, L, y);
+                    const SetCut cut = search.cut(found.h, found.g, found.size);
+                    error.data[i] = found.h, a.data[i] = cut.a, b.data[i] = cut.b, bound.data[i] = found.bound;
+                }
+            });
+            queries = asked() - before;
+        }
+        return nb::make_tuple(labels.array, error.array, a.array, b.array, bound.array, queries);
+    }
+
+  private:
+    std::shared_ptr<PyLabelGraph> graph_;
+    SetSurrogate surrogate_;
+    std::vector<std::unique_ptr<SetSearch>> searches_;
+    std::mutex busy_;
+};
+
+struct PyLabelSetData final : BlockData {
+    Features features;
+    Truths truth;
+    std::optional<Reals> weights;
+    LabelSetData data;
+
+    PyLabelSetData(Features features_, Truths truth_, std::optional<Reals> weights_, const PyLabelGraph& graph, const std::string& kind, double alpha,
+                   double beta, bool relaxed, bool hull_only)
+        : features(std::move(features_)), truth(std::move(truth_)), weights(std::move(weights_)) {
+        const std::size_t n = features.rows.n_rows, L = graph.graph->n_labels();
+        require(n >= 1 && truth.shape(0) == n && truth.shape(1) == L, "truth needs a row per sample and a column per label");
+        require(!weights || weights->size() == n, "weights must have one entry per sample");
+        for (std::size_t e = 0; e < truth.size(); ++e) require(truth.data()[e] <= 1, "truth must be zeros and ones");
+        data = {features.rows, truth.data(), weights ? weights->data() : nullptr, graph.graph, surrogate_of(kind, alpha, beta, relaxed, hull_only)};
+    }
+    bool separate() const { return data.graph->n_pairs() == 0 && data.surrogate.is_margin(); }
+    std::unique_ptr<Blocks> make() const override {
+        if (separate()) return std::make_unique<SeparateSets>(data);
+        return std::make_unique<SetBlocks>(data);
+    }
+    std::size_t n_bytes(bool) const override {
+        // A number for every label, or about four sets of a few labels and pairs each.
+        return separate() ? truth.size() * sizeof(double) : data.x.n_rows * 1024;
+    }
+};
+
+}  // namespace
+
+void bind_label_sets(nb::module_& m) {
+    nb::class_<PyLabelGraph>(m, "LabelGraph")
+        .def(nb::init<std::size_t, const Pairs&>(), "n_labels"_a, "pairs"_a.noconvert())
+        .def_prop_ro("is_forest", [](const PyLabelGraph& own) { return own.graph->is_forest(); })
+        .def("best", &PyLabelGraph::best, "unary"_a.noconvert(), "pairs"_a.noconvert(), "relaxed"_a, "listing"_a, "n_threads"_a);
+    nb::class_<PySetSearch>(m, "SetSearch")
+        .def(nb::init<std::shared_ptr<PyLabelGraph>, const std::string&, double, double, bool, bool>(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a,
+             "relaxed"_a, "hull_only"_a)
+        .def("search", &PySetSearch::search, "scores"_a.noconvert(), "pairs"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a);
+    nb::class_<PyLabelSetData, BlockData>(m, "LabelSetData")
+        .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelGraph&, const std::string&, double, double, bool, bool>(), "features"_a,
+             "truth"_a.noconvert(), "weights"_a.noconvert().none(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a, "relaxed"_a, "hull_only"_a);
+}
