@@ -141,10 +141,8 @@ def test_shared_norm_on_a_graph():
     # The constraints are linear in v: their matrix by columns.
     size = 3 * k + n
     at = {"budget": lambda v: 1 - B @ parts(v)[1], "hinge": lambda v: (parts(v)[2][:, None] - hinges(parts(v)[0])).ravel()}
-    linear = [
-        {"type": "ineq", "fun": f, "jac": lambda v, J=np.array([f(e) - f(np.zeros(size)) for e in np.eye(size)]).T: J}
-        for f in at.values()
-    ]
+    matrices = {name: np.array([f(e) - f(np.zeros(size)) for e in np.eye(size)]).T for name, f in at.items()}
+    linear = [{"type": "ineq", "fun": f, "jac": lambda v, J=matrices[name]: J} for name, f in at.items()]
     start = np.concatenate([np.zeros(2 * k), np.full(k, 0.1), np.full(n, 1.5)])
     bounds = [(None, None)] * (2 * k) + [(1e-5, 1)] * k + [(0, None)] * n
     found = minimize(objective, start, jac=gradient, bounds=bounds, constraints=linear, method="SLSQP", options={"maxiter": 300})

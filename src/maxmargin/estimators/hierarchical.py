@@ -156,8 +156,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             self.multilabel or self.loss not in ("auto", "zero_one") or type(make_surrogate(self.surrogate)) is not Margin
         ):
             raise ValueError(
-                "norm='recursive' has a hinge of its own, every label against the others: it is for one label per sample, without "
-                "loss and surrogate; leave them out, or use norm='path'"
+                "norm='recursive' has a hinge of its own, every label against the others: it is for one label per sample, "
+                "without loss and surrogate; leave them out, or use norm='path'"
             )
 
     def _node_weights(self) -> NodeWeights:

@@ -3,7 +3,8 @@
 ``min sum_n f_n(x_n)`` with ``x >= 0``, ``lower <= B x <= upper``, one row of B per leaf, and, if asked, ``x_parent <= x_child``.
 Newton's equations are written in the nodes, not in the rows: two nodes meet in them only if one leaf is below both. Children
 before parents is then an order of elimination that costs no entry on a tree, ``sum of depths`` in all; equations in the rows
-would be full, as all leaves share the root. Where rows are equalities, leaves take what their ancestors leave and are no unknowns.
+would be full, as all leaves share the root. Where rows are equalities, leaves take what their ancestors leave and are no
+unknowns.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class Budgets:
         x = rank * limit.min()
         x[self.own] = 0.0
         x[self.own] = middle - np.asarray(self.B @ x)
-        return x
+        return np.asarray(x)
 
 
 def least_sum(costs: Costs, budgets: Budgets, tol: float = 1e-9, max_iter: int = 200) -> Minimum:
@@ -223,7 +224,7 @@ class _Steps:
         self.m = m
 
     def minimum(self) -> Minimum:
-        """Where it is, and what any point costs at least: the multipliers of equalities are those for which leaves are at rest."""
+        """Where it is, and what any point costs at least; multipliers of equalities are those for which leaves are at rest."""
         pushed = self.multiplier[: self.m] + np.asarray(self.rest.T @ self.multiplier[self.m :])
         bound = float(self.sides @ self.multiplier)
         if self.equal:
@@ -260,7 +261,7 @@ class _Steps:
 
         _, ds, dz = direction(-s * z)
         ahead = float((s + self._longest(s, ds) * ds) @ (z + self._longest(z, dz) * dz)) / len(s)
-        # Where functions bend much, steps leave a push behind, which may take more of them; the products must not vanish meanwhile.
+        # Where functions bend much, steps leave a push behind, which takes more of them; products must not vanish meanwhile.
         aim = max((ahead / mu) ** 3 * mu, self.leave * mu, 1e-19 * scale * size)
         dx, ds, dz = direction(aim - s * z - ds * dz)
         if not (np.isfinite(dx).all() and np.isfinite(dz).all()):

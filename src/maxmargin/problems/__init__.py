@@ -25,6 +25,7 @@ __all__ = [
     "HierarchySetProblem", "HighOrderBinaryProblem", "HighOrderRankingProblem", "JointLatentRankingProblem",
     "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem", "LatentRankingProblem", "LatentStructuredProblem",
     "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem", "ParseProblem", "RankingProblem",
-    "RecursiveProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "Treebank", "WeightedProblem",
+    "RecursiveProblem", "StructuredProblem",
+    "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "Treebank", "WeightedProblem",
     "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip

@@ -157,7 +157,7 @@ class HierarchyProblem(ArrayProblem):
 class RecursiveProblem(ArrayProblem):
     """HR-SVM (spec 12.9): every label against all others, and weights that are near those of the parent.
 
-    ``1/2 sum_n |W_n - W_parent|^2`` is ``1/2 |V|^2`` with ``W_l = sum of V_n over the nodes at or above l``, the weights of the path
+    ``1/2 sum_n |W_n - W_parent|^2`` is ``1/2 |V|^2`` with ``W_l = sum of V_n over the nodes at or above l``, weights of the path
     norm; the hinge of a sample is ``sum over labels l of max(0, 1 - s_l W_l . x)``, with s_l = 1 for its label and -1 for others.
     The most violating of the 2^K answers is that with all labels whose hinges are positive.
 
