@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from maxmargin import HierarchicalSVM, MulticlassSVM, load_model, save_model
-from maxmargin.hierarchies import Hierarchy, NodeWeights, tree_norm
+from maxmargin.hierarchies import Hierarchy, NodeWeights, node_norm, tree_norm
 from maxmargin.problems import HierarchyProblem
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.structures import HierarchySetStructure, HierarchyStructure
@@ -114,6 +114,88 @@ def test_shared_norm_against_a_smooth_minimiser():
     assert (gaps <= 1e-12).all()
 
 
+def test_shared_norm_on_a_graph():
+    X, y = samples(DAG, n=25, p=2)
+    model = HierarchicalSVM(DAG, norm="shared", loss="zero_one", fit_intercept=False, tol=1e-3).fit(X, y)
+    assert model.certified_ and model.dual_gap_ <= 0.02 * model.primal_objective_
+    assert (DAG.membership() @ model.alpha_ <= 1 + 1e-9).all()
+    # (6.17) as a program in U and alpha together, smooth with a slack for every hinge.
+    B, truth, n, k = DAG.membership().toarray(), np.searchsorted(DAG.leaves, DAG.numbers(y.tolist())), len(y), len(DAG)
+    wrong = np.arange(len(B)) != truth[:, None]
+
+    def parts(v):
+        return v[: 2 * k].reshape(k, 2), v[2 * k : 3 * k], v[3 * k :]
+
+    def objective(v):
+        U, alpha, slack = parts(v)
+        return 0.5 * ((U**2).sum(axis=1) / alpha).sum() + slack.sum()
+
+    def gradient(v):
+        U, alpha, _ = parts(v)
+        return np.concatenate([(U / alpha[:, None]).ravel(), -0.5 * (U**2).sum(axis=1) / alpha**2, np.ones(n)])
+
+    def hinges(U):
+        scores = X @ (B @ U).T
+        return wrong + scores - scores[np.arange(n), truth][:, None]
+
+    # The constraints are linear in v: their matrix by columns.
+    size = 3 * k + n
+    at = {"budget": lambda v: 1 - B @ parts(v)[1], "hinge": lambda v: (parts(v)[2][:, None] - hinges(parts(v)[0])).ravel()}
+    matrices = {name: np.array([f(e) - f(np.zeros(size)) for e in np.eye(size)]).T for name, f in at.items()}
+    linear = [{"type": "ineq", "fun": f, "jac": lambda v, J=matrices[name]: J} for name, f in at.items()]
+    start = np.concatenate([np.zeros(2 * k), np.full(k, 0.1), np.full(n, 1.5)])
+    bounds = [(None, None)] * (2 * k) + [(1e-5, 1)] * k + [(0, None)] * n
+    found = minimize(objective, start, jac=gradient, bounds=bounds, constraints=linear, method="SLSQP", options={"maxiter": 300})
+    assert found.success and min(f(found.x).min() for f in at.values()) > -1e-6
+    U = np.sqrt(model.alpha_)[:, None] * model.coef_
+    value = 0.5 * node_norm(DAG, U) ** 2 + hinges(U).max(axis=1).sum()
+    assert value == pytest.approx(model.primal_objective_, rel=1e-6)
+    assert model.dual_objective_ <= found.fun * (1 + 1e-4) and model.primal_objective_ <= found.fun * 1.01
+    fixed = HierarchicalSVM(DAG, norm="normalized", loss="zero_one", fit_intercept=False).fit(X, y)
+    assert model.primal_objective_ <= fixed.primal_objective_ * (1 + 1e-3)
+    assert (np.diff(model.history_.primal) <= 1e-12).all() and len(model.history_.primal) > 2
+
+
+@pytest.mark.parametrize("hierarchy", [TREE, DAG])
+def test_recursive_against_a_quadratic_program(hierarchy):
+    # sum_n 1/2 |W_n - W_parent|^2 + C sum over labels of hinges, with slacks; on a graph a node is near the sum of what is above.
+    X, y = samples(hierarchy, n=20, p=2)
+    weights = np.random.default_rng(0).random(20) + 0.5
+    model = HierarchicalSVM(hierarchy, C=0.5, norm="recursive", fit_intercept=False, tol=1e-4).fit(X, y, sample_weight=weights)
+    assert model.certified_
+    B, k = hierarchy.membership().toarray(), len(hierarchy)
+    signs = np.where(hierarchy.leaves == hierarchy.numbers(y.tolist())[:, None], 1.0, -1.0)
+    n_hinges = signs.size
+
+    def objective(v):
+        V = v[: 2 * k].reshape(k, 2)
+        if hierarchy.is_tree:
+            # In W, as published: the root has no parent.
+            W = hierarchy.ancestors @ V
+            difference = W.copy()
+            difference[1:] -= W[hierarchy.parent[1:]]
+            np.testing.assert_allclose(difference, V, atol=1e-9)
+        return 0.5 * (V**2).sum() + 0.5 * weights @ v[2 * k :].reshape(signs.shape).sum(axis=1)
+
+    def gradient(v):
+        return np.concatenate([v[: 2 * k], np.repeat(0.5 * weights, signs.shape[1])])
+
+    rows = np.einsum("il,ln,ij->ilnj", signs, B, X).reshape(n_hinges, 2 * k)
+    constraint = {
+        "type": "ineq", "fun": lambda v: v[2 * k :] - 1 + rows @ v[: 2 * k],
+        "jac": lambda v: np.hstack([rows, np.eye(n_hinges)]),
+    }  # fmt: skip
+    start = np.concatenate([np.zeros(2 * k), np.full(n_hinges, 1.1)])
+    bounds = [(None, None)] * (2 * k) + [(0, None)] * n_hinges
+    found = minimize(objective, start, jac=gradient, bounds=bounds, constraints=constraint, method="SLSQP")
+    assert found.success and model.primal_objective_ == pytest.approx(found.fun, rel=1e-3)
+    assert model.dual_objective_ <= found.fun * (1 + 1e-6)
+    blocks = HierarchicalSVM(hierarchy, C=0.5, norm="recursive", fit_intercept=False, solver="bcfw", tol=1e-3)
+    assert blocks.fit(X, y, sample_weight=weights).primal_objective_ == pytest.approx(found.fun, rel=2e-3)
+    best = hierarchy.leaves[np.argmax(X @ (B @ model.coef_).T, axis=1)]
+    np.testing.assert_array_equal(model.predict(X), [hierarchy.nodes[k] for k in best])
+
+
 @pytest.mark.parametrize("hierarchy", [TREE, DAG])
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_sets_of_labels(hierarchy, relaxed):
@@ -177,7 +259,8 @@ def test_what_is_wrong_is_told():
         ({"labels": "leaves"}, np.where(y == y[0], 1, y), "no leaf"),
         ({"norm": "l1"}, y, "norm='l1'"),
         ({"rho": 1.0}, y, "above 1"),
-        ({"norm": "shared", "hierarchy": DAG}, np.array([6, 7] * 30), "for trees"),
+        ({"norm": "recursive", "surrogate": "slack"}, y, "hinge of its own"),
+        ({"norm": "recursive", "multilabel": True}, y, "hinge of its own"),
         ({"norm": "shared", "bounds": (-1, 1)}, y, "bounds"),
         ({"multilabel": True}, y.tolist(), "list or a set"),
         ({"multilabel": True}, np.eye(9)[np.ones(60, dtype=int)], "above it; hierarchy.closed"),

@@ -3,19 +3,22 @@
 import networkx as nx
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from maxmargin.hierarchies import (
     Hierarchy,
     LabelSets,
     NodeWeights,
     heaviest_antichain,
+    node_norm,
     shared_norm,
     shared_weights,
     structured_shared_norm,
     tree_norm,
     tree_weights,
 )
+from maxmargin.hierarchies.interior_point import Budgets, Powers, least_sum
+from maxmargin.hierarchies.norms import _shared_on_graph
 
 
 def random_tree(rng, m):
@@ -100,6 +103,69 @@ def test_weights_against_a_generic_solver(rho, kind, directional):
             np.testing.assert_allclose(np.linalg.norm(B * np.sqrt(alpha), axis=1), 1, atol=1e-9)
 
 
+@pytest.mark.parametrize("slack", [1.0, 1.4])
+@pytest.mark.parametrize("kind", ["rho", "max_min"])
+@pytest.mark.parametrize("make", [random_tree, random_dag])
+def test_ranges_and_second_stages_against_a_generic_solver(make, kind, slack):
+    rng = np.random.default_rng(11)
+    for include_root in (True, False):
+        hierarchy = make(rng, 12)
+        own = NodeWeights(kind, 2.0, slack=slack, include_root=include_root, directional=include_root)
+        alpha = own._by_program(hierarchy)
+        B, (above, below) = hierarchy.membership().toarray(), hierarchy.edges.T
+        kept = np.arange(0 if include_root else 1, 12)
+        least = slack / B[:, kept].sum(axis=1).max() if kind == "max_min" else 0.0
+        constraints = [{"type": "ineq", "fun": lambda a, B=B: slack - B @ a}, {"type": "ineq", "fun": lambda a, B=B: B @ a - 1}]
+        if own.directional or kind == "max_min":
+            used = np.isin(above, kept)
+            constraints.append({"type": "ineq", "fun": lambda a, p=above[used], c=below[used]: a[c] - a[p]})
+        reference = minimize(
+            lambda a: (a**2).sum(), alpha * 0.9 + 0.01, bounds=[(0, 0) if n not in kept else (least, slack) for n in range(12)],
+            constraints=constraints, method="SLSQP", options={"maxiter": 500, "ftol": 1e-14},
+        )  # fmt: skip
+        sums = B @ alpha
+        assert sums.min() >= 1 - 1e-9 and sums.max() <= slack + 1e-9 and alpha[kept].min() >= least - 1e-12
+        assert (alpha**2).sum() == pytest.approx(reference.fun, rel=1e-6)
+        np.testing.assert_allclose(alpha, reference.x, atol=2e-5)
+
+
+def test_large_trees_and_graphs_take_seconds():
+    # Newton's equations in the nodes stay sparse; those in the leaves, or a bad order of elimination, would not end here.
+    rng = np.random.default_rng(0)
+    tree = Hierarchy.from_parents([-1] + [(k - 1) // 10 for k in range(1, 11_111)])
+    closed = NodeWeights(rho=2.0).of(tree)
+    np.testing.assert_allclose(NodeWeights(rho=2.0)._by_program(tree), closed, atol=1e-9)
+    # Whoever may not count less than a parent counts alike in a complete tree.
+    np.testing.assert_allclose(NodeWeights(directional=True).of(tree), 0.2, atol=1e-6)
+    uneven = random_tree(rng, 2000)
+    for hierarchy, kind in ((uneven, "max_min"), (random_dag(rng, 300), "rho")):
+        alpha = NodeWeights(kind, directional=True).of(hierarchy)
+        np.testing.assert_allclose(hierarchy.membership() @ alpha, 1, atol=1e-9)
+        assert (alpha[hierarchy.edges[:, 1]] >= alpha[hierarchy.edges[:, 0]] - 1e-9).all()
+
+
+@pytest.mark.parametrize("rho", [1.05, 1.1, 1.5, 2.0, 4.0, 8.0])
+def test_programs_prove_their_answer(rho):
+    rng = np.random.default_rng(2)
+    for make in (random_tree, random_dag):
+        hierarchy = make(rng, 25)
+        B, ones = hierarchy.membership(), np.ones(len(hierarchy.leaves))
+        for lower, pairs in ((ones, np.zeros((0, 2), dtype=int)), (ones, hierarchy.edges), (0.7 * ones, hierarchy.edges)):
+            found = least_sum(Powers(0.0, rho), Budgets(B, hierarchy.leaves, lower, ones, pairs))
+            assert abs(found.value - found.bound) <= 1e-9 * found.value
+            assert found.value == pytest.approx((found.x**rho).sum())
+            # No random point that obeys is better, nor below the bound.
+            for _ in range(10):
+                other = np.full(len(hierarchy), 0.0)
+                other[:] = rng.random() * rng.random(len(hierarchy)) if not len(pairs) else rng.random() / 25
+                other[hierarchy.leaves] = 0
+                other[hierarchy.leaves] = 1 - B @ other
+                if other.min() >= 0:
+                    assert (other**rho).sum() >= found.bound - 1e-12
+    with pytest.raises(RuntimeError, match="choose a rho nearer to 2"):
+        least_sum(Powers(0.0, rho), Budgets(B, hierarchy.leaves, ones, ones, hierarchy.edges), max_iter=1)
+
+
 def test_weights_in_closed_form():
     complete = Hierarchy.from_parents([-1] + [(k - 1) // 2 for k in range(1, 15)])
     np.testing.assert_allclose(tree_weights(complete)[[0, 1, 3, 7]], np.array([8, 4, 2, 1]) / 15)
@@ -161,6 +227,53 @@ def test_algorithm_5_against_a_generic_solver(seed):
         other /= (B @ other).max()
         assert value <= (norms**2 / other).sum() + 1e-9
     assert heaviest_antichain(tree, norms) >= norms @ alpha - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shared_weights_of_graphs_against_a_generic_solver(seed):
+    rng = np.random.default_rng(seed)
+    graph, norms = random_dag(rng, 10), rng.exponential(size=10)
+    # What has no norm needs no weight.
+    norms[rng.random(10) < 0.2] = 0
+    assert not graph.is_tree
+    B, kept = graph.membership().toarray(), norms > 0
+    alpha = shared_weights(graph, norms)
+    assert (alpha >= 0).all() and (B @ alpha <= 1 + 1e-9).all()
+    value = (norms[kept] ** 2 / alpha[kept]).sum()
+    assert value == pytest.approx(node_norm(graph, norms[:, None]) ** 2)
+    reference = minimize(
+        lambda a: (norms[kept] ** 2 / np.maximum(a[kept], 1e-9)).sum(), np.full(10, 0.08), bounds=[(1e-7, 1)] * 10,
+        method="SLSQP", constraints={"type": "ineq", "fun": lambda a: 1 - B @ a}, options={"maxiter": 2000, "ftol": 1e-13},
+    )  # fmt: skip
+    assert value == pytest.approx(reference.fun, rel=1e-5)
+    # Its dual: any distribution over leaves is a bound.
+    d = rng.dirichlet(np.ones(len(B)))
+    assert (norms * np.sqrt(B.T @ d)).sum() ** 2 <= value * (1 + 1e-9)
+    gains = rng.exponential(size=10)
+    best = -linprog(-gains, A_ub=B, b_ub=np.ones(len(B))).fun
+    assert best - 1e-9 <= heaviest_antichain(graph, gains) <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_program_of_graphs_is_algorithm_5_on_trees(seed):
+    rng = np.random.default_rng(seed)
+    tree, norms = random_tree(rng, 30), rng.exponential(size=30)
+    alpha, value = _shared_on_graph(tree, norms)
+    assert value == pytest.approx(tree_norm(tree, norms[:, None]) ** 2, rel=1e-9)
+    np.testing.assert_allclose(alpha, shared_weights(tree, norms), atol=1e-5)
+
+
+def test_norm_of_leaves_on_a_graph():
+    graph, rng = random_dag(np.random.default_rng(4), 9), np.random.default_rng(5)
+    Theta = rng.normal(size=(len(graph.leaves), 2))
+    upper, lower = structured_shared_norm(graph, Theta, tol=1e-3)
+    assert lower <= upper * (1 + 1e-9) and upper**2 - lower**2 <= 1.1e-3 * upper**2
+    B = graph.membership().toarray()
+    for _ in range(20):
+        alpha = rng.random(9)
+        alpha /= (B @ alpha).max()
+        assert np.trace(Theta.T @ np.linalg.solve((B * alpha) @ B.T, Theta)) >= lower**2 * (1 - 1e-9)
+    assert upper <= np.linalg.norm(Theta) * 1.001
 
 
 def test_table_6_1():

@@ -20,17 +20,17 @@ from maxmargin._validation import check_choice, with_constant
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
-from maxmargin.hierarchies import Hierarchy, LabelSets, NodeWeights, heaviest_antichain, paths_of, shared_weights, tree_norm
+from maxmargin.hierarchies import Hierarchy, LabelSets, NodeWeights, heaviest_antichain, node_norm, paths_of, shared_weights
 from maxmargin.problems import StructuredProblem
-from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem
+from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem, RecursiveProblem
 from maxmargin.problems.weighted import check_weights, weighted
 from maxmargin.solvers import BCFW, History, Solution
 from maxmargin.structures.hierarchy import LOSSES, SET_LOSSES, HierarchySetStructure, HierarchyStructure
 from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
-NORMS = ("flat", "path", "normalized", "shared")
+NORMS = ("flat", "path", "normalized", "shared", "recursive")
 # The loss of one label that goes with a norm in the source.
-_LOSS = {"flat": "zero_one", "path": "hamming", "normalized": "normalized", "shared": "normalized"}
+_LOSS = {"flat": "zero_one", "path": "hamming", "normalized": "normalized", "shared": "normalized", "recursive": "zero_one"}
 # What is added to squared norms of nodes where their weights are learned, as a part of the mean: zeros would stay zeros.
 _EPSILON = 1e-4
 
@@ -53,8 +53,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
     norm : {"normalized", "flat", "path", "shared"}
         The weights alpha. ``"flat"``: leaves only (and inner nodes that are labels); ``"path"``: 1 for every node, which makes
         deep labels
-        cheap; ``"normalized"``: they add up to 1 above every leaf; ``"shared"``: the same, but the best ones are learned (trees
-        only).
+        cheap; ``"normalized"``: they add up to 1 above every leaf; ``"shared"``: the same, but the best ones are learned;
+        ``"recursive"``: as ``"path"``, but with one hinge for every label, its own against all others (HR-SVM).
     multilabel : bool, default=False
         Whether a sample has a set of labels: y is a list of lists of names, or a matrix of 0 and 1 with a column per node.
     labels : {"auto", "leaves", "all"}
@@ -152,9 +152,16 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             raise ValueError("fully_normalized=True is for one label per sample, norm='normalized' and its own loss")
         if self.norm == "shared" and self.bounds is not None:
             raise ValueError("bounds are not for norm='shared', whose weights move with alpha; use norm='normalized'")
+        if self.norm == "recursive" and (
+            self.multilabel or self.loss not in ("auto", "zero_one") or type(make_surrogate(self.surrogate)) is not Margin
+        ):
+            raise ValueError(
+                "norm='recursive' has a hinge of its own, every label against the others: it is for one label per sample, "
+                "without loss and surrogate; leave them out, or use norm='path'"
+            )
 
     def _node_weights(self) -> NodeWeights:
-        kinds = {"flat": "flat", "path": "path"}
+        kinds = {"flat": "flat", "path": "path", "recursive": "path"}
         kind = kinds.get(self.norm, "max_min" if self.rho == "max_min" else "rho")
         if isinstance(self.rho, str) and self.rho != "max_min":
             raise ValueError(f"rho={self.rho!r} is unknown; use a number above 1, or 'max_min'")
@@ -170,10 +177,6 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         if self.norm == "flat":
             self.alpha_[self.labels_] = 1.0
         if self.norm == "shared":
-            if not self.hierarchy_.is_tree:
-                raise ValueError(
-                    "norm='shared' is for trees; use norm='normalized' for a hierarchy in which nodes have several parents"
-                )
             # A node without weight would never get any; the learned weights are free to go there.
             self.alpha_ = np.maximum(self.alpha_, 1e-3 * self.alpha_.max()) / (1 + 1e-3 * len(self.alpha_))
         self._width = X.shape[1] + bool(self.fit_intercept)
@@ -187,6 +190,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         self._data: Any = X, truth, surrogate, weights
         if not self.multilabel:
             structure = HierarchyStructure(self.hierarchy_, X.shape[1], self.alpha_, self.labels_, self._loss())
+            if self.norm == "recursive":
+                return RecursiveProblem(structure, X, truth, weights)
             return HierarchyProblem(structure, X, truth, surrogate, weights, self.fully_normalized)
         sets = HierarchySetStructure(self.hierarchy_, X.shape[1], self.alpha_, self._ends(), self._loss(), self.relaxed)
         if type(surrogate) is Margin:
@@ -305,7 +310,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             U = np.sqrt(self.alpha_)[:, None] * rows
             # The hinges of these weights, with the best alpha for them.
             value = (
-                solution.primal - 0.5 * lam * float(rows.ravel() @ rows.ravel()) + 0.5 * lam * tree_norm(self.hierarchy_, U) ** 2
+                solution.primal - 0.5 * lam * float(rows.ravel() @ rows.ravel()) + 0.5 * lam * node_norm(self.hierarchy_, U) ** 2
             )
             lower = max(lower, self._joint_bound(solution, lam))
             if value < upper:

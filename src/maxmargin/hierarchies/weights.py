@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu
 from scipy.special import expit
 
 from maxmargin._types import Floats
 from maxmargin.hierarchies.hierarchy import Hierarchy
+from maxmargin.hierarchies.interior_point import Budgets, Powers, least_sum
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class NodeWeights:
         return self._by_program(hierarchy)
 
     def _by_program(self, hierarchy: Hierarchy) -> Floats:
-        """A convex program with few linear constraints, in ``beta = alpha - least >= 0``."""
+        """A convex program with linear constraints, in ``beta = alpha - least >= 0``; to a gap that its dual proves."""
         used = np.arange(len(hierarchy)) if self.include_root else np.arange(1, len(hierarchy))
         B: Any = hierarchy.membership()[:, used]
         sizes = np.asarray(B.sum(axis=1)).ravel()
@@ -98,7 +97,8 @@ class NodeWeights:
         # it.
         least = self.slack / sizes.max() if self.kind == "max_min" else 0.0
         power = 2.0 if self.kind == "max_min" else self.rho
-        lower, upper = 1.0 - least * sizes, self.slack - least * sizes
+        upper = self.slack - least * sizes
+        lower = upper if self.slack == 1 else np.maximum(1.0 - least * sizes, 0.0)
         # Where nothing is left the nodes are at the limit, and out of the program, which needs an interior.
         tight = upper <= 1e-12 * self.slack
         fixed = np.zeros(len(used), dtype=bool)
@@ -112,7 +112,8 @@ class NodeWeights:
             place[used[free]] = np.arange(len(free))
             pairs = place[hierarchy.edges]
             pairs = pairs[(pairs >= 0).all(axis=1)] if self.directional or self.kind == "max_min" else pairs[:0]
-            alpha[used[free]] += _least_powers(B[rows][:, free], lower[rows], upper[rows], pairs, least, power)
+            budgets = Budgets(B[rows][:, free], place[hierarchy.leaves[rows]], lower[rows], upper[rows], pairs)
+            alpha[used[free]] += least_sum(Powers(least, power), budgets).x
         return alpha
 
 
@@ -141,85 +142,3 @@ def tree_weights(hierarchy: Hierarchy, rho: float = 2.0, *, include_root: bool =
     for k in range(1, n):
         budget[k] = budget[parent[k]] * (1 - share[parent[k]])
     return budget * share
-
-
-def _least_powers(B: Any, lower: Floats, upper: Floats, pairs: Any, least: float, power: float) -> Floats:
-    """The least ``sum (least + beta)^power``, ``beta >= 0``, ``lower <= B beta <= upper`` and ``beta_a <= beta_b`` for pairs.
-
-    By an interior point method: all constraints become equalities ``G z = h`` with ``z = (beta, slacks) >= 0``.
-    """
-    m = B.shape[1]
-    parts, sides = [], []
-    if np.allclose(lower, upper):
-        parts.append((B, 0.0, len(lower)))
-        sides.append(upper)
-    else:
-        parts += [(B, -1.0, len(lower)), (B, 1.0, len(upper))]
-        sides += [np.maximum(lower, 0.0), upper]
-    if len(pairs):
-        rows = np.arange(len(pairs))
-        difference = sparse.csr_array((np.ones(len(pairs)), (rows, pairs[:, 1])), shape=(len(pairs), m)) - sparse.csr_array(
-            (np.ones(len(pairs)), (rows, pairs[:, 0])), shape=(len(pairs), m)
-        )
-        parts.append((difference, -1.0, len(pairs)))
-        sides.append(np.zeros(len(pairs)))
-    slack_counts = [count if sign else 0 for _, sign, count in parts]
-    blocks = [
-        [matrix]
-        + [
-            sign * sparse.eye_array(count) if k == j else sparse.csr_array((count, size))
-            for j, size in enumerate(slack_counts)
-            if size
-        ]
-        for k, (matrix, sign, count) in enumerate(parts)
-    ]
-    G: Any = sparse.csr_array(sparse.block_array(blocks, format="csr"))
-    return interior_point(G, np.concatenate(sides), m, least, power)[:m]
-
-
-def interior_point(G: Any, h: Floats, m: int, least: float, power: float, tol: float = 1e-12) -> Floats:
-    """The z >= 0 with ``G z = h`` and the least ``sum over its first m entries of (least + z)^power``; by Mehrotra's method."""
-    n = G.shape[1]
-    z, u, y = np.ones(n), np.ones(n), np.zeros(G.shape[0])
-    first = np.arange(n) < m
-
-    def derivatives(z: Floats) -> tuple[Floats, Floats]:
-        at = least + z[:m]
-        slope, bend = np.zeros(n), np.zeros(n)
-        slope[:m], bend[:m] = power * at ** (power - 1), power * (power - 1) * at ** (power - 2)
-        return slope, bend
-
-    def longest(x: Floats, dx: Floats) -> float:
-        down = dx < 0
-        return float(min(1.0, 0.995 * np.min(-x[down] / dx[down], initial=1 / 0.995)))
-
-    for _ in range(200):
-        slope, bend = derivatives(z)
-        stationary, feasible, mu = slope - G.T @ y - u, h - G @ z, float(z @ u) / n
-        scale = 1.0 + float(np.abs(slope[first]).max())
-        done = np.abs(stationary).max() <= 1e-9 * scale and np.abs(feasible).max() <= tol and mu <= tol * scale
-        if done or mu <= 1e-30:
-            break
-        # Not the normal equations: the root, above all leaves, would make them dense. The last block keeps weights that are too
-        # small
-        # to be seen beside others from making the matrix singular; that costs steps, no accuracy.
-        diagonal = bend + u / z
-        small = 1e-14 * (np.abs(G) @ (1.0 / diagonal))
-        matrix = sparse.block_array([[sparse.diags_array(diagonal), -G.T], [G, sparse.diags_array(small)]], format="csc")
-        system = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=1e-3, options={"SymmetricMode": True})
-
-        dz, _, du = _direction(system, stationary, feasible, z, u, -z * u)
-        ahead = float((z + longest(z, dz) * dz) @ (u + longest(u, du) * du)) / n
-        dz, dy, du = _direction(system, stationary, feasible, z, u, (ahead / mu) ** 3 * mu - z * u - dz * du)
-        # One length for all: slopes are not linear.
-        step = min(longest(z, dz), longest(u, du))
-        z, y, u = z + step * dz, y + step * dy, u + step * du
-    return np.asarray(z)
-
-
-def _direction(
-    system: Any, stationary: Floats, feasible: Floats, z: Floats, u: Floats, target: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Newton's: ``bend dz - G'dy - du = -stationary``, ``G dz = feasible``, ``u dz + z du = target``."""
-    found = system.solve(np.concatenate([-stationary + target / z, feasible]))
-    return found[: len(z)], found[len(z) :], (target - u * found[: len(z)]) / z

@@ -3,7 +3,7 @@
 from maxmargin.problems.bags import Bags, supervised_share
 from maxmargin.problems.enumerated import EnumeratedProblem
 from maxmargin.problems.graph import GraphProblem
-from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem
+from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem, RecursiveProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.problems.labeling_surrogates import SurrogateTreeProblem
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
@@ -25,6 +25,7 @@ __all__ = [
     "HierarchySetProblem", "HighOrderBinaryProblem", "HighOrderRankingProblem", "JointLatentRankingProblem",
     "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem", "LatentRankingProblem", "LatentStructuredProblem",
     "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem", "ParseProblem", "RankingProblem",
-    "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "Treebank", "WeightedProblem",
+    "RecursiveProblem", "StructuredProblem",
+    "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "Treebank", "WeightedProblem",
     "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip

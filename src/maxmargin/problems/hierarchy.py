@@ -154,6 +154,70 @@ class HierarchyProblem(ArrayProblem):
         return 2 * longest * float((row_norms(self.X) * self._counts).max(initial=0.0))
 
 
+class RecursiveProblem(ArrayProblem):
+    """HR-SVM (spec 12.9): every label against all others, and weights that are near those of the parent.
+
+    ``1/2 sum_n |W_n - W_parent|^2`` is ``1/2 |V|^2`` with ``W_l = sum of V_n over the nodes at or above l``, weights of the path
+    norm; the hinge of a sample is ``sum over labels l of max(0, 1 - s_l W_l . x)``, with s_l = 1 for its label and -1 for others.
+    The most violating of the 2^K answers is that with all labels whose hinges are positive.
+
+    Parameters
+    ----------
+    structure : HierarchyStructure
+        Its attributes are used, its loss is not.
+    X : array or CSR matrix of shape (n, p)
+    y : int array of shape (n,)
+        Labels 0 to K - 1.
+    sample_weight : array of shape (n,), optional
+        The hinges of every sample are multiplied by its weight.
+    """
+
+    offers = frozenset({"whole passes"})
+
+    def __init__(self, structure: HierarchyStructure, X: Any, y: Ints, sample_weight: ArrayLike | None = None) -> None:
+        if X.shape[0] != len(y):
+            raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")
+        self.structure, self.X, self.y = structure, X, np.asarray(y, dtype=np.int64)
+        self.sample_weight = check_weights(sample_weight, len(y))
+        self._counts = np.ones(len(y)) if self.sample_weight is None else self.sample_weight
+        self.n_blocks = len(y)
+        self.n_features = len(structure.hierarchy) * X.shape[1]
+
+    def _contents(self) -> tuple[Any, ...]:
+        own = self.structure
+        return (self.X, self.y, repr(own.hierarchy.nodes), own.hierarchy.edges, own.labels, own.alpha, self.sample_weight)
+
+    def _violated(self, chosen: Any, weights: Floats) -> Floats:
+        """The signs s of labels with a positive hinge, 0 for the others; shape (n, K)."""
+        scores = self.structure.scores(self.X[chosen], weights)
+        signs = np.full(scores.shape, -1.0)
+        signs[np.arange(len(signs)), self.y[chosen]] = 1.0
+        return np.where(signs * scores < 1.0, signs, 0.0)
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """The tangents at the most violating answers; sparse."""
+        chosen = np.asarray(list(blocks), dtype=np.int64)
+        found = []
+        for first in range(0, len(chosen), _BATCH):
+            part = chosen[first : first + _BATCH]
+            violated = self._violated(part, weights)
+            of_nodes = np.asarray(violated @ self.structure.attributes)
+            for block, row, signs in zip(part, of_nodes, violated, strict=True):
+                found.append(_sparse_cut(row, row_of(self.X, block), np.abs(signs).sum()).times(self._counts[block]))
+        return found
+
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average over all samples, by matrix products."""
+        psi, total = np.zeros((self.X.shape[1], len(self.structure.labels))), 0.0
+        for first in range(0, self.n_blocks, _BATCH):
+            part = np.arange(first, min(self.n_blocks, first + _BATCH))
+            violated = self._violated(part, weights) * self._counts[part][:, None]
+            psi += np.asarray(self.X[part].T @ violated)
+            total += float(np.abs(violated).sum())
+        of_nodes = np.asarray(self.structure.attributes.T @ psi.T)
+        return Cut(of_nodes.ravel() / self.n_blocks, total / self.n_blocks)
+
+
 class HierarchySetProblem(ArrayProblem):
     """A closed set of labels per sample, with margin rescaling.
 
