@@ -101,21 +101,32 @@ class Eisner {
 
     // The k best trees that use no forbidden arc, best first; fewer if there are no more.
     std::vector<DependencyTree> k_best(const ArcScores& scores, bool single_root, std::size_t k) {
+        std::vector<DependencyTree> found;
+        if (k == 0) return found;
+        list(scores, single_root, [&](DependencyTree&& tree) {
+            found.push_back(std::move(tree));
+            return found.size() < k;
+        });
+        return found;
+    }
+
+    // Trees that use no forbidden arc, best first, for as long as `visit(tree)` wants more; true if it has seen them all.
+    template <class Visit>
+    bool list(const ArcScores& scores, bool single_root, const Visit& visit) {
         fill(scores, single_root);
         scores_ = scores;
         nodes_.clear();
         node_at_.assign(6 * spans_.stride * spans_.stride, -1);
         label_order_.assign(scores.n_labels > 1 ? scores.n_nodes() * scores.n_nodes() : 0, {});
-        std::vector<DependencyTree> found;
         const Span whole{single_root ? Kind::tree : Kind::roots, 1, spans_.n};
         double value;
-        for (std::size_t rank = 0; rank < k && value_of(whole, rank, value); ++rank) {
+        for (std::size_t rank = 0; value_of(whole, rank, value); ++rank) {
             DependencyTree tree{std::vector<std::int32_t>(spans_.n), std::vector<std::int32_t>(spans_.n), 0};
             build(whole, rank, tree);
             tree.score = score_of(scores, tree.heads.data(), tree.labels.data());
-            found.push_back(std::move(tree));
+            if (!visit(std::move(tree))) return false;
         }
-        return found;
+        return true;
     }
 
   private:

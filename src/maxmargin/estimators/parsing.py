@@ -20,7 +20,8 @@ from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
 from maxmargin.metrics import AttachmentScores, attachment_scores
-from maxmargin.problems import ParseProblem, StructuredProblem, Treebank
+from maxmargin.problems import ParseProblem, StructuredProblem, SurrogateParseProblem, Treebank
+from maxmargin.problems.compiled_surrogates import compiled_search
 from maxmargin.problems.weighted import weighted
 from maxmargin.solvers import History
 from maxmargin.structures import DependencyStructure
@@ -138,8 +139,11 @@ class ParserSVM(SampleEstimator):
         self.feature_keys_, self.label_keys_ = (self._dictionary(hashed, heads, own) for own in (False, True))
         treebank = self._treebank(hashed)
         surrogate = make_surrogate(self.surrogate)
-        if isinstance(surrogate, Margin):
-            problem: Problem = ParseProblem(treebank, heads, labels, projective=self.projective, single_root=self.single_root)
+        kind = {"projective": self.projective, "single_root": self.single_root}
+        if type(surrogate) is Margin:
+            problem: Problem = ParseProblem(treebank, heads, labels, **kind)
+        elif compiled_search(surrogate) is not None:
+            problem = SurrogateParseProblem(treebank, heads, labels, surrogate=surrogate, **kind)
         else:
             trees = heads if labels is None else np.column_stack([heads, labels])
             outputs = np.split(trees, treebank.offsets[1:-1])
@@ -177,7 +181,7 @@ class ParserSVM(SampleEstimator):
 
     def _perceptron(self, problem: Any) -> Floats:
         """Averaged weights of perceptron passes; they end when nothing is wrong any more, or with the budget."""
-        if not isinstance(problem, ParseProblem):
+        if type(problem) is not ParseProblem:
             raise ValueError(
                 "solver='perceptron' knows neither sample_weight nor another surrogate than 'margin'; leave them out"
             )

@@ -141,6 +141,10 @@ class DependencyStructure(Structure):
         wrong = np.asarray(truth) != np.asarray(y)
         return float(np.count_nonzero(wrong.any(axis=1) if wrong.ndim == 2 else wrong))
 
+    def loss_values(self, x: SentenceArcs, truth: Any) -> Floats:
+        """Whole numbers, up to that of the words."""
+        return np.arange(x.n_words + 1, dtype=np.float64)
+
     def decode(self, x: SentenceArcs, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
         """The best tree."""
         own = self._columns(truth)
