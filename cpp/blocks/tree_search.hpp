@@ -184,7 +184,7 @@ class TreeSearch {
 
     bool is_proved(double bound) const { return bound <= value_ + kExact * (1 + std::abs(value_)); }
 
-    // The largest psi that a tree can have below all lines, but for the trees that were met.
+    // The largest psi that a tree can have below all lines.
     double bound_of_losses() const {
         double top = 0;
         for (std::size_t wrong = 1; wrong <= n_; ++wrong) {
@@ -206,6 +206,14 @@ class TreeSearch {
             const std::size_t own = truth_.labels ? static_cast<std::size_t>(truth_.labels[m - 1]) : 0;
             listed_[(static_cast<std::size_t>(truth_.heads[m - 1]) * N + m) * L + own] = right_[m - 1];
         }
+        // Losses at which something better is possible as yet, with the largest h that the other lines allow there.
+        open_.clear();
+        for (std::size_t wrong = 1; wrong <= n_; ++wrong) {
+            const auto g = static_cast<double>(wrong);
+            double h = std::numeric_limits<double>::infinity();
+            for (const Line& line : lines_) h = std::min(h, line.most - line.lambda * g);
+            if (!is_proved(psi_.value(h, g))) open_.push_back({h, g, 0});
+        }
         ++queries_;
         std::size_t count = 0;
         double bound = std::numeric_limits<double>::infinity();
@@ -214,12 +222,17 @@ class TreeSearch {
             std::copy(next.heads.begin(), next.heads.end(), own);
             std::copy(next.labels.begin(), next.labels.end(), own + n_);
             const surrogates::Vertex point = consider(n_pool_ - 1);
-            // All that comes after it is worth no more along this line; the truth is worth zero in any case.
-            lines_.back().most = point.h + lambda * point.g + kRounding * (size_ + std::abs(point.h) + lambda * point.g);
-            bound = bound_of_losses();
+            // All that comes after it is worth no more along this line.
+            const double most = point.h + lambda * point.g + kRounding * (size_ + std::abs(point.h) + lambda * point.g);
+            bound = 0;
+            for (surrogates::Vertex& place : open_) {
+                place.h = std::min(place.h, most - lambda * place.g);
+                bound = std::max(bound, psi_.value(place.h, place.g));
+            }
             return !is_proved(bound) && ++count < kMostListed;
         });
-        return all ? value_ : bound;
+        // What is not open any more is worth no more than the best tree, but for rounding.
+        return all || is_proved(bound) ? value_ : bound;
     }
 
     surrogates::Bicriteria psi_;
@@ -240,6 +253,7 @@ class TreeSearch {
     double value_ = 0;
     surrogates::UpperHull hull_;
     std::vector<Line> lines_;
+    std::vector<surrogates::Vertex> open_;
     std::size_t queries_ = 0;
 };
 
