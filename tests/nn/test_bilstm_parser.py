@@ -135,6 +135,10 @@ def test_bad_input():
         train_parser(model, [Sentence(["a"], ["X"], [0], ["strange"])])
     with pytest.raises(ValueError, match="sentence 1: heads go in a cycle"):
         train_parser(model, [BANK[0], Sentence(["a", "b"], ["X", "Y"], [2, 1], ["det", "det"])])
+    with pytest.raises(ValueError, match="sentence 0: heads must be integers, one for every word"):
+        train_parser(model, [Sentence(["a", "b"], ["X", "Y"], [[2, 1], 0], ["det", "det"])])
+    with pytest.raises(ValueError, match="sentence 0 has 2 words; each needs one head and one label"):
+        train_parser(model, [Sentence(["a", "b"], ["X", "Y"], [2, 0], ["det"])])
     with pytest.raises(ValueError, match="sentence 0 has 2 words and 1 tags"):
         model.predict([(["a", "b"], ["X"])])
     for settings in ({"clip": 0.0}, {"epochs": 0}, {"switch_epoch": 0}, {"learning_rate": -1.0}, {"word_dropout": 1.0}):

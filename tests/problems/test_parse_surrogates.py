@@ -13,7 +13,9 @@ from maxmargin.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.structures import DependencyStructure
 from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, MicroF1, ProbLoss, Slack, Surrogate
 
-SURROGATES = [Slack(), BetaScaling(0.3), GeneralizedScaling(1.2, 0.5), LogLoss(), ProbLoss(), ProbLoss(tau=2.0), ProbLoss(convex=False)]
+RAW = ProbLoss(convex=False)
+SURROGATES = [Slack(), BetaScaling(0.3), GeneralizedScaling(1.2, 0.5), LogLoss(), ProbLoss(), ProbLoss(tau=2.0), RAW]
+KINDS = [(0, True, True), (0, False, False), (2, True, False), (3, False, True)]
 
 
 def random_bank(rng, lengths, n_labels, n_features=12):
@@ -23,7 +25,8 @@ def random_bank(rng, lengths, n_labels, n_features=12):
 
     def rows():
         counts = rng.integers(0, 4, n_rows)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), rng.integers(0, n_features, counts.sum()).astype(np.int32)
+        begin = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return begin, rng.integers(0, n_features, counts.sum()).astype(np.int32)
 
     more = (*rows(), n_features, n_labels) if n_labels else ()
     bank = Treebank(offsets, *rows(), n_features, *more)
@@ -51,13 +54,14 @@ def outputs_of(bank, heads, labels, k, weights, projective, single_root):
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
-@pytest.mark.parametrize(("n_labels", "projective", "single_root"), [(0, True, True), (0, False, False), (2, True, False), (3, False, True)])
+@pytest.mark.parametrize(("n_labels", "projective", "single_root"), KINDS)
 def test_hinges_are_maxima_over_all_trees(surrogate, n_labels, projective, single_root):
     rng = np.random.default_rng(7)
     bank, heads, labels = random_bank(rng, [1, 2, 3, 4, 4] if n_labels else [1, 2, 4, 5, 5], n_labels)
     problem = SurrogateParseProblem(bank, heads, labels, surrogate=surrogate, projective=projective, single_root=single_root)
     trees = heads if labels is None else np.column_stack([heads, labels])
-    structure = DependencyStructure(bank.n_features, n_labels, bank.n_label_features, projective=projective, single_root=single_root)
+    kind = {"projective": projective, "single_root": single_root}
+    structure = DependencyStructure(bank.n_features, n_labels, bank.n_label_features, **kind)
     slow = StructuredProblem(structure, bank.sentences(), np.split(trees, bank.offsets[1:-1]), surrogate)
     for scale in (0.0, 0.05, 0.4, 3.0, 100.0):
         weights = scale * rng.normal(size=bank.n_weights)
@@ -146,7 +150,7 @@ def test_which_surrogates_are_compiled():
     assert compiled_search(Own()) is None and compiled_search(MicroF1()) is None
     assert compiled_search(Slack(search="angular")) is None
     X, y = [(["a", "b"], ["X", "Y"])], [([2, 0], ["r", "s"])]
-    for surrogate, kind in ((Own(), StructuredProblem), ("prob", SurrogateParseProblem), (ProbLoss(convex=False), SurrogateParseProblem)):
+    for surrogate, kind in ((Own(), StructuredProblem), ("prob", SurrogateParseProblem), (RAW, SurrogateParseProblem)):
         assert type(ParserSVM(surrogate=surrogate)._prepare(X, y)) is kind
     bank, heads, labels = random_bank(np.random.default_rng(0), [2], 0)
     with pytest.raises(ValueError, match="no compiled form; use StructuredProblem with a DependencyStructure"):

@@ -64,7 +64,8 @@ class ParserSVM(SampleEstimator):
     single_root : bool, default=True
         Predict trees with one child of the root, as Universal Dependencies have it.
     surrogate : str or Surrogate, default="margin"
-        Which bound of the loss; another one than margin rescaling is searched by the convex hull, with the k best trees.
+        Which bound of the loss; another one than margin rescaling is searched by the convex hull and the next best trees, which
+        takes two or three searches for a sentence instead of one. ``ProbLoss(convex=False)`` needs ``solver="subgradient"``.
     hash_bits : int, optional
         Number features by so many bits of their hash, in which several may share a weight. By default there is a dictionary of
         those that true trees have.
@@ -309,9 +310,16 @@ def _trees(y: Sequence[Any], offsets: Ints, labelled: bool) -> tuple[Int32s, NDA
     every, names = [], []
     for k, (output, n) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
         heads, labels = tree_of(output)
-        own = np.asarray(heads)
+        try:
+            own = np.asarray(heads)
+        except ValueError:
+            # Lists of unequal lengths.
+            own = np.zeros((0, 0))
         if own.ndim != 1 or own.dtype.kind not in "iu":
-            raise ValueError(f"the tree of sentence {k} must be heads, integers of shape ({n},), or a pair (heads, labels)")
+            raise ValueError(
+                f"the tree of sentence {k} of y must be heads, integers of shape ({n},), or a pair (heads, labels); give every "
+                "word one head"
+            )
         wrong = tree_fault(own.tolist(), n)
         if wrong is not None:
             raise ValueError(f"sentence {k} of y: {wrong[1]}")

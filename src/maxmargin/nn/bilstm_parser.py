@@ -1,9 +1,9 @@
 """A small graph-based parser on a bidirectional LSTM, trained by surrogates of the number of wrong heads (spec 11.4).
 
 Words and tags are embedded, a BiLSTM reads them, and the arc from h to m scores ``v . tanh(A s_h + B s_m + c)`` of the states of
-both (Kiperwasser and Goldberg, TACL 2016). Trees are decoded exactly; the label of an arc is predicted given the tree. Training is
-by :class:`TreeLoss`: the structured hinge first and, after some epochs, a surrogate that has a gradient even where all margins are
-large, such as the raw ProbLoss.
+both (Kiperwasser and Goldberg, TACL 2016). Trees are decoded exactly; the label of an arc is predicted given the tree. Training
+is by :class:`TreeLoss`: the structured hinge first and, after some epochs, a surrogate that has a gradient even where all margins
+are large, such as the raw ProbLoss.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BiLSTMParser(torch.nn.Module):
 
     Examples
     --------
-    >>> model = BiLSTMParser(["dogs", "bark"], ["NOUN", "VERB"], ["nsubj", "root"], word_dim=4, tag_dim=4, hidden_dim=4, arc_dim=4)
+    >>> model = BiLSTMParser(["dogs", "bark"], ["NOUN", "VERB"], ["nsubj", "root"], hidden_dim=4, arc_dim=4)
     >>> [tuple(table.shape) for table in model([(["dogs", "bark", "loudly"], ["NOUN", "VERB", "ADV"])])]
     [(4, 4)]
     """
@@ -179,10 +179,9 @@ class BiLSTMParser(torch.nn.Module):
     def save(self, path: Any) -> None:
         """Write the parser to a file: numbers and text, nothing that runs when it is read."""
         content = {"sizes": self.sizes, "projective": self.projective, "single_root": self.single_root}
-        texts = {name: np.array(getattr(self, name), dtype=str) for name in ("words", "tags", "labels")}
-        weights = {f"weight {name}": value.detach().cpu().numpy() for name, value in self.state_dict().items()}
-        # An empty table of text has no width of its own.
-        write_archive(path, _KIND, content, {**{name: own if own.size else np.zeros(0, "U1") for name, own in texts.items()}, **weights})
+        arrays: dict[str, NDArray[Any]] = {name: np.array(getattr(self, name), dtype=str) for name in ("words", "tags", "labels")}
+        arrays |= {f"weight {name}": value.detach().cpu().numpy() for name, value in self.state_dict().items()}
+        write_archive(path, _KIND, content, arrays)
 
     @classmethod
     def load(cls, path: Any) -> BiLSTMParser:
@@ -191,8 +190,8 @@ class BiLSTMParser(torch.nn.Module):
         try:
             content, arrays = archive.content, archive.arrays
             lists = [arrays[name].tolist() for name in ("words", "tags", "labels")]
-            kind = {name: bool(content[name]) for name in ("projective", "single_root")}
-            model = cls(*lists, **{name: content["sizes"][name] for name in _SIZES}, **kind)
+            settings: dict[str, Any] = {name: bool(content[name]) for name in ("projective", "single_root")}
+            model = cls(*lists, **settings, **{name: content["sizes"][name] for name in _SIZES})
             weights = {name: torch.from_numpy(np.array(arrays[f"weight {name}"])) for name in model.state_dict()}
             model.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -288,7 +287,7 @@ def train_parser(
     for k, (_, names) in enumerate(trees):
         for name in names:
             if name not in number:
-                raise ValueError(f"sentence {k} has the label {name!r}, which the parser does not know; make it with for_sentences")
+                raise ValueError(f"sentence {k} has the label {name!r}, which the parser does not know; use for_sentences")
     targets = [torch.tensor([number[name] for name in names]) for _, names in trees]
     kind: Any = {"projective": model.projective, "single_root": model.single_root}
     second = ProbLoss(convex=False) if then is None else make_surrogate(then)
@@ -367,7 +366,7 @@ def _words_and_tags(x: Any, k: int) -> tuple[Sequence[str], Sequence[str]]:
     if not isinstance(pair, tuple | list) or len(pair) != 2 or isinstance(pair[0], str) or isinstance(pair[1], str):
         raise ValueError(f"sentence {k} must be a maxmargin.data.Sentence or a pair (words, tags)")
     if len(pair[0]) != len(pair[1]) or len(pair[0]) == 0:
-        raise ValueError(f"sentence {k} has {len(pair[0])} words and {len(pair[1])} tags; each word needs one, and one word at least")
+        raise ValueError(f"sentence {k} has {len(pair[0])} words and {len(pair[1])} tags; give every word one, and one word")
     return pair[0], pair[1]
 
 
@@ -376,9 +375,13 @@ def _tree_of(x: Any, n_words: int, k: int) -> tuple[NDArray[np.int64], list[str]
     if getattr(x, "heads", None) is None or getattr(x, "labels", None) is None:
         raise ValueError(f"sentence {k} has no tree with labels; train on maxmargin.data.Sentence with heads and labels")
     heads, labels = tree_of(x)
-    own = np.asarray(heads)
+    try:
+        own = np.asarray(heads, dtype=np.int64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sentence {k}: heads must be integers, one for every word") from None
+    if own.ndim != 1 or labels is None or len(labels) != n_words:
+        raise ValueError(f"sentence {k} has {n_words} words; each needs one head and one label")
     fault = tree_fault(own.tolist(), n_words)
     if fault is not None:
         raise ValueError(f"sentence {k}: {fault[1]}")
-    assert labels is not None
-    return own.astype(np.int64), [str(label) for label in labels]
+    return own, [str(label) for label in labels]

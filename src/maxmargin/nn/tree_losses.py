@@ -30,8 +30,8 @@ class TreeLoss(torch.nn.Module):
     ----------
     surrogate : str or Surrogate, default="margin"
         ``"margin"`` is the structured hinge; ``"prob"`` or ``ProbLoss(convex=False)`` has a gradient even where all margins are
-        large; ``"slack"``, ``"beta"``, ``"log"`` and all others of :mod:`maxmargin.surrogates` but the micro F1. They are searched
-        by the convex hull and the next best trees, all sentences in one compiled call; one's own are searched in Python.
+        large; ``"slack"``, ``"beta"``, ``"log"`` and all others of :mod:`maxmargin.surrogates` but the micro F1. They are
+        searched by the convex hull and the next best trees, all sentences in one compiled call; one's own are searched in Python.
     projective, single_root : bool, default=True
         Over which trees; as in :func:`maxmargin.inference.best_tree`. The truth may be any tree.
 
@@ -65,7 +65,7 @@ class TreeLoss(torch.nn.Module):
         if len(scores) != len(heads) or len(scores) == 0:
             raise ValueError(f"there are {len(scores)} tables of scores for {len(heads)} trees; one for each, and at least one")
         if (labels is not None) != (scores[0].ndim == 3) or (labels is not None and len(labels) != len(heads)):
-            raise ValueError("labels are needed, one sequence for every tree, where scores have shape (n + 1, n + 1, L); only there")
+            raise ValueError("labels are needed, one sequence for every tree, where scores have shape (n + 1, n + 1, L) only")
         tables = [_checked(table, scores[0], k) for k, table in enumerate(scores)]
         n_labels = scores[0].shape[2] if labels is not None else 0
         trees = [
