@@ -268,7 +268,8 @@ def main() -> None:
             f"## Attachment scores, {kind}\n\nIn percent; {len(train):,} training sentences, at most {arguments.passes} passes, "
             f"C the best of {arguments.values} on the {len(dev):,} development\nsentences, {len(test):,} test sentences; gold "
             "tags, projective. Seconds are processor time of training with that C. The last\ncolumn is the p-value of a "
-            "two-sided Wilcoxon signed-rank test over test sentences,\nwords that are no punctuation.\n\n" + markdown(columns, rows)
+            "two-sided Wilcoxon signed-rank test over test sentences,\nwords that are no punctuation.\n\n"
+            + markdown(columns, rows)
         ]
     update_report(Path(__file__).parent / "results" / "parsing.md", "UD English EWT, first-order parsers", "", sections)
 
