@@ -1,9 +1,11 @@
 // Python face of dependency parsing: trees from scores, trees from features, features from words. The interpreter lock is released.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -80,6 +82,54 @@ nb::tuple k_best_trees(const Reals& scores, std::size_t n, std::size_t n_labels,
         found = TreeFinder().k_best({scores.data(), n, n_labels}, {projective, single_root}, k);
     }
     return tuple_of(found, n);
+}
+
+surrogates::Bicriteria surrogate_of(const std::string& kind, double alpha, double beta) {
+    using surrogates::Kind;
+    return {chosen<Kind>(kind, "surrogate", {{"generalized", Kind::generalized}, {"logistic", Kind::logistic},
+                                             {"probability", Kind::probability}, {"raw_probability", Kind::raw_probability}}),
+            alpha, beta};
+}
+
+// The most violating trees of sentences by their scores, which lie one after the other, with psi, psi_h, and an upper bound of psi.
+nb::tuple violating_trees(const Reals& scores, const Int64s& offsets, const Int32s& heads, const std::optional<Int32s>& labels,
+                          std::size_t n_labels, bool projective, bool single_root, const std::string& kind, double alpha, double beta,
+                          bool recover) {
+    check_offsets(offsets);
+    check_heads(heads, offsets);
+    const std::size_t count = offsets.size() - 1, n_words = heads.size();
+    std::size_t needed = 0;
+    for (std::size_t q = 0; q < count; ++q) {
+        const auto nodes = static_cast<std::size_t>(offsets.data()[q + 1] - offsets.data()[q]) + 1;
+        needed += nodes * nodes * n_labels;
+    }
+    require(n_labels >= 1 && scores.size() == needed, "scores must have (n + 1, n + 1, labels) numbers for every sentence");
+    require(labels.has_value() == (n_labels > 1), "labels must be there where arcs have labels, and only there");
+    if (labels) {
+        require(labels->size() == n_words, "labels must have one entry per word");
+        for (std::size_t w = 0; w < n_words; ++w)
+            require(labels->data()[w] >= 0 && static_cast<std::size_t>(labels->data()[w]) < n_labels, "labels out of range");
+    }
+    const auto found_heads = zeros<std::int32_t>({n_words}), found_labels = zeros<std::int32_t>({n_words});
+    const auto value = zeros<double>({count}), slope = zeros<double>({count}), bound = zeros<double>({count});
+    blocks::TreeSearch search(surrogate_of(kind, alpha, beta), {projective, single_root}, recover);
+    {
+        nb::gil_scoped_release unlocked;
+        const double* at = scores.data();
+        blocks::TreeSearch::Trees none;
+        for (std::size_t q = 0; q < count; ++q) {
+            const std::int64_t first = offsets.data()[q];
+            const ArcScores own{at, static_cast<std::size_t>(offsets.data()[q + 1] - first), n_labels};
+            none.clear();
+            const auto found = search.find(own, {heads.data() + first, labels ? labels->data() + first : nullptr}, none, true,
+                                           found_heads.data + first, found_labels.data + first);
+            value.data[q] = found.value;
+            slope.data[q] = found.g > 0 ? search.psi().derivative(found.h, found.g) : 0;
+            bound.data[q] = found.bound;
+            at += own.n_nodes() * own.n_nodes() * n_labels;
+        }
+    }
+    return nb::make_tuple(found_heads.array, found_labels.array, value.array, slope.array, bound.array, search.queries());
 }
 
 // ---- trees from features ------------------------------------------------------------------------------------------------------
@@ -240,7 +290,16 @@ struct PyParseData final : BlockData {
         }
         data = {&rows->rows, heads.data(), labels ? labels->data() : nullptr, {projective, single_root}};
     }
+    // The same sentences under another surrogate than margin rescaling; with `recover`, proofs go on below the hull.
+    void set_surrogate(const std::string& kind, double alpha, double beta, bool recover) {
+        surrogate = surrogate_of(kind, alpha, beta);
+        recovers = recover;
+    }
+    std::optional<surrogates::Bicriteria> surrogate;
+    bool recovers = true;
+
     std::unique_ptr<blocks::Blocks> make() const override {
+        if (surrogate) return std::make_unique<blocks::OracleBlocks>(std::make_shared<blocks::SurrogateParseOracle>(data, *surrogate, recovers));
         return std::make_unique<blocks::OracleBlocks>(std::make_shared<blocks::ParseOracle>(data));
     }
 
@@ -293,6 +352,49 @@ struct PyParseData final : BlockData {
     }
 };
 
+// Searches with a memory, for solvers that are written in Python: every sentence begins where its last search has ended.
+class PyParseSearch {
+  public:
+    explicit PyParseSearch(std::shared_ptr<PyParseData> data) : data_(std::move(data)) {
+        require(data_->surrogate.has_value(), "the data need a surrogate");
+        oracle_ = std::make_unique<blocks::SurrogateParseOracle>(data_->data, *data_->surrogate, data_->recovers);
+    }
+
+    // The tangent cut of a sentence, and an upper bound of its hinge.
+    nb::tuple ask(std::size_t q, const Reals& weights) {
+        data_->rows->check(weights, q);
+        blocks::Answer answer;
+        {
+            nb::gil_scoped_release unlocked;
+            oracle_->ask(q, weights.data(), true, answer);
+        }
+        return nb::make_tuple(array_of(std::move(answer.indices)), array_of(std::move(answer.values)), answer.loss, answer.bound);
+    }
+
+    // The sum over all sentences.
+    nb::tuple total(const Reals& weights) {
+        data_->rows->check(weights, 0);
+        const auto psi = zeros<double>({oracle_->n_weights});
+        double loss = 0, bound = 0;
+        {
+            nb::gil_scoped_release unlocked;
+            for (std::size_t q = 0; q < oracle_->n_blocks; ++q) {
+                const auto found = oracle_->find(q, weights.data(), true);
+                oracle_->difference(q, found.tangent.a, [&](std::int32_t at, double value) { psi.data[at] += value; });
+                loss += found.tangent.b;
+                bound += found.bound;
+            }
+        }
+        return nb::make_tuple(psi.array, loss, bound);
+    }
+
+    std::size_t queries() const { return oracle_->queries(); }
+
+  private:
+    std::shared_ptr<PyParseData> data_;
+    std::unique_ptr<blocks::SurrogateParseOracle> oracle_;
+};
+
 // ---- features from words ------------------------------------------------------------------------------------------------------
 
 data::Sentences sentences_of(const Keys& words, const Keys& tags, const Int64s& offsets) {
@@ -331,6 +433,8 @@ nb::tuple number_arcs(const Keys& words, const Keys& tags, const Int64s& offsets
 void bind_parsing(nb::module_& m) {
     m.def("best_trees", &best_trees, "scores"_a.noconvert(), "offsets"_a.noconvert(), "n_labels"_a, "projective"_a, "single_root"_a);
     m.def("k_best_trees", &k_best_trees, "scores"_a.noconvert(), "n_words"_a, "n_labels"_a, "k"_a, "projective"_a, "single_root"_a);
+    m.def("violating_trees", &violating_trees, "scores"_a.noconvert(), "offsets"_a.noconvert(), "heads"_a.noconvert(),
+          "labels"_a.noconvert().none(), "n_labels"_a, "projective"_a, "single_root"_a, "kind"_a, "alpha"_a, "beta"_a, "recover"_a);
     nb::class_<PyArcRows>(m, "ArcRows")
         .def(nb::init<Int64s, Int64s, Int32s, std::optional<Reals>, std::size_t, std::size_t, std::optional<Int64s>, std::optional<Int32s>,
                       std::optional<Reals>, std::size_t>(),
@@ -346,9 +450,15 @@ void bind_parsing(nb::module_& m) {
     nb::class_<PyParseData, BlockData>(m, "ParseData")
         .def(nb::init<std::shared_ptr<PyArcRows>, Int32s, std::optional<Int32s>, bool, bool>(), "rows"_a, "heads"_a.noconvert(),
              "labels"_a.noconvert().none(), "projective"_a, "single_root"_a)
+        .def("set_surrogate", &PyParseData::set_surrogate, "kind"_a, "alpha"_a, "beta"_a, "recover"_a)
         .def("ask", &PyParseData::ask, "sentence"_a, "weights"_a.noconvert())
         .def("total", &PyParseData::total, "weights"_a.noconvert())
         .def("perceptron", &PyParseData::perceptron, "order"_a.noconvert(), "weights"_a.noconvert(), "late"_a.noconvert(), "steps"_a);
+    nb::class_<PyParseSearch>(m, "ParseSearch")
+        .def(nb::init<std::shared_ptr<PyParseData>>(), "data"_a)
+        .def("ask", &PyParseSearch::ask, "sentence"_a, "weights"_a.noconvert())
+        .def("total", &PyParseSearch::total, "weights"_a.noconvert())
+        .def_prop_ro("queries", &PyParseSearch::queries);
     m.def("arc_keys", &arc_keys, "words"_a.noconvert(), "tags"_a.noconvert(), "offsets"_a.noconvert(), "heads"_a.noconvert(), "for_labels"_a, "least"_a);
     m.def("number_arcs", &number_arcs, "words"_a.noconvert(), "tags"_a.noconvert(), "offsets"_a.noconvert(), "keys"_a.noconvert().none(), "bits"_a,
           "for_labels"_a);

@@ -38,6 +38,8 @@ class Oracle {
     virtual void ask(std::size_t block, const double* weights, Answer& answer) = 0;
     // The same for several blocks that will be asked next, at these weights.
     virtual void announce(std::size_t, std::size_t, const double*) {}
+    // Questions put to a decoder so far, if there may be several for an answer.
+    virtual std::size_t queries() const { return 0; }
 
     // A distribution over the outputs of every block, the oracle's own business: begin with all but `mass` on the truth, tilt
     // that of a block by its hinges, and mix the tilted one in. Answers are average features and losses.
@@ -120,6 +122,7 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         return other;
     }
     std::size_t n_weights() const override { return oracle_->n_weights; }
+    std::size_t queries() const override { return oracle_->queries(); }
     void export_weights(double* out) const override { std::copy_n(weights_.data(), n_weights(), out); }
     void announce(std::size_t first, std::size_t last) override { oracle_->announce(first, last, weights_.data()); }
 

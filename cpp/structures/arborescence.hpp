@@ -28,10 +28,22 @@ class Arborescence {
     }
 
     // The k best trees that use no forbidden arc, best first; fewer if there are no more.
+    std::vector<DependencyTree> k_best(const ArcScores& scores, bool single_root, std::size_t k) {
+        std::vector<DependencyTree> found;
+        if (k == 0) return found;
+        list(scores, single_root, [&](const DependencyTree& tree) {
+            found.push_back(tree);
+            return found.size() < k;
+        });
+        return found;
+    }
+
+    // Trees that use no forbidden arc, best first, for as long as `visit(tree)` wants more; true if it has seen them all.
     //
     // The trees other than the best are those in which the words before the i-th are as in the best, and the i-th is not: for
     // every i a problem of the same kind, with some words fixed and some arcs of one word banned.
-    std::vector<DependencyTree> k_best(const ArcScores& scores, bool single_root, std::size_t k) {
+    template <class Visit>
+    bool list(const ArcScores& scores, bool single_root, const Visit& visit) {
         struct Candidate {
             DependencyTree tree;
             std::size_t fixed;                                             // words before this one are as they are in the tree
@@ -39,7 +51,6 @@ class Arborescence {
             bool operator<(const Candidate& other) const { return tree.score < other.tree.score; }
         };
         const std::size_t n = scores.n_words;
-        std::vector<DependencyTree> found;
         std::vector<Candidate> open;
         const auto add = [&](const DependencyTree& like, std::size_t fixed, std::vector<std::pair<std::int32_t, std::int32_t>> banned) {
             Candidate next{{std::vector<std::int32_t>(n), std::vector<std::int32_t>(n), 0}, fixed, std::move(banned)};
@@ -48,19 +59,18 @@ class Arborescence {
             std::push_heap(open.begin(), open.end());
         };
         add({}, 0, {});
-        while (found.size() < k && !open.empty()) {
+        while (!open.empty()) {
             std::pop_heap(open.begin(), open.end());
             const Candidate now = std::move(open.back());
             open.pop_back();
-            found.push_back(now.tree);
-            if (found.size() == k) break;
+            if (!visit(now.tree)) return false;
             for (std::size_t i = now.fixed; i < n; ++i) {
                 auto banned = i == now.fixed ? now.banned : decltype(now.banned){};
                 banned.emplace_back(now.tree.heads[i], now.tree.labels[i]);
                 add(now.tree, i, std::move(banned));
             }
         }
-        return found;
+        return true;
     }
 
   private:

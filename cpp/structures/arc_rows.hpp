@@ -94,6 +94,11 @@ class TreeFinder {
     std::vector<DependencyTree> k_best(const ArcScores& scores, TreeKind kind, std::size_t k) {
         return kind.projective ? eisner_.k_best(scores, kind.single_root, k) : arborescence_.k_best(scores, kind.single_root, k);
     }
+    // Trees of the kind, best first, for as long as `visit(tree)` wants more; true if it has seen them all.
+    template <class Visit>
+    bool list(const ArcScores& scores, TreeKind kind, const Visit& visit) {
+        return kind.projective ? eisner_.list(scores, kind.single_root, visit) : arborescence_.list(scores, kind.single_root, visit);
+    }
 
   private:
     Eisner eisner_;

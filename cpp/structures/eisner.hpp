@@ -101,21 +101,32 @@ class Eisner {
 
     // The k best trees that use no forbidden arc, best first; fewer if there are no more.
     std::vector<DependencyTree> k_best(const ArcScores& scores, bool single_root, std::size_t k) {
+        std::vector<DependencyTree> found;
+        if (k == 0) return found;
+        list(scores, single_root, [&](DependencyTree&& tree) {
+            found.push_back(std::move(tree));
+            return found.size() < k;
+        });
+        return found;
+    }
+
+    // Trees that use no forbidden arc, best first, for as long as `visit(tree)` wants more; true if it has seen them all.
+    template <class Visit>
+    bool list(const ArcScores& scores, bool single_root, const Visit& visit) {
         fill(scores, single_root);
         scores_ = scores;
         nodes_.clear();
         node_at_.assign(6 * spans_.stride * spans_.stride, -1);
         label_order_.assign(scores.n_labels > 1 ? scores.n_nodes() * scores.n_nodes() : 0, {});
-        std::vector<DependencyTree> found;
         const Span whole{single_root ? Kind::tree : Kind::roots, 1, spans_.n};
         double value;
-        for (std::size_t rank = 0; rank < k && value_of(whole, rank, value); ++rank) {
+        for (std::size_t rank = 0; value_of(whole, rank, value); ++rank) {
             DependencyTree tree{std::vector<std::int32_t>(spans_.n), std::vector<std::int32_t>(spans_.n), 0};
             build(whole, rank, tree);
             tree.score = score_of(scores, tree.heads.data(), tree.labels.data());
-            found.push_back(std::move(tree));
+            if (!visit(std::move(tree))) return false;
         }
-        return found;
+        return true;
     }
 
   private:
@@ -235,18 +246,40 @@ class Eisner {
         return order;
     }
 
-    // The score of the rank-th best of a part; false if there is none.
+    // The score of the rank-th best of a part; false if there is none. That of the best is known without looking for it: sums are
+    // added in the same order there.
     bool value_of(const Span& span, std::size_t rank, double& value) {
         if (span.kind == Kind::arc) {
             if (rank >= scores_.n_labels) return false;
             const double* s = scores_.of(span.s, span.t);
-            value = scores_.n_labels == 1 ? *s : s[labels_of(span.s, span.t)[rank]];
+            if (scores_.n_labels == 1) value = *s;
+            else value = rank == 0 ? arcs_[span.s * scores_.n_nodes() + span.t] : s[labels_of(span.s, span.t)[rank]];
             return value > kForbidden;
         }
         if (span.kind == Kind::none || is_empty(span)) {
             value = 0;
             return rank == 0;
         }
+        if (rank == 0) {
+            value = best_of(span);
+            return value > kForbidden;
+        }
+        return found_in(span, rank, value);
+    }
+
+    double best_of(const Span& span) const {
+        switch (span.kind) {
+            case Kind::left: return spans_.left(span.s, span.t);
+            case Kind::right: return spans_.right(span.s, span.t);
+            case Kind::joined: return spans_.joined[span.s * spans_.stride + span.t];
+            case Kind::roots: return roots_[span.t];
+            case Kind::rooted: return rooted_[span.t];
+            default: return total_;
+        }
+    }
+
+    // Look for the rank-th best of a span and all before it.
+    bool found_in(const Span& span, std::size_t rank, double& value) {
         Node& node = node_of(span);
         while (node.found.size() <= rank) {
             if (!node.followed && !node.found.empty()) follow(span, node);
@@ -302,6 +335,8 @@ class Eisner {
             tree.labels[span.t - 1] = scores_.n_labels == 1 ? 0 : labels_of(span.s, span.t)[rank];
             return;
         }
+        double value;
+        found_in(span, rank, value);
         const Derivation own = node_of(span).found[rank];
         const Parts parts = parts_of(span, own.split);
         for (int p = 0; p < 3; ++p) build(parts.part[p], own.ranks[p], tree);

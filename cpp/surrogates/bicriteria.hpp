@@ -14,6 +14,7 @@ enum class Kind {
     generalized,  // h g^beta + g^alpha: margin is (1, 0), slack (1, 1)
     logistic,     // g log(1 + e^h) / log(base); base 2 bounds the loss, base e does not (spec E31)
     probability,  // 2 g P(noise of variance tau g is below h), continued by its tangent above h = 0
+    raw_probability,  // the same without the tangent: not convex in h, so what the tangents say are gradients and no cuts
     micro_f1      // (wrong + h) / (size + size of the truth)
 };
 
@@ -38,7 +39,7 @@ class Bicriteria {
             case Kind::generalized: return h * power(g, beta) + power(g, alpha);
             case Kind::logistic: return g * alpha * log_one_plus_exp(h);
             default:
-                if (h > 0) return g + h * slope_at_zero(g);
+                if (h > 0 && kind != Kind::raw_probability) return g + h * slope_at_zero(g);
                 return g * std::erfc(-h / std::sqrt(2 * alpha * g));
         }
     }
@@ -49,7 +50,7 @@ class Bicriteria {
         switch (kind) {
             case Kind::generalized: return power(g, beta);
             case Kind::logistic: return g * alpha / (1 + std::exp(-h));
-            default: return h > 0 ? slope_at_zero(g) : slope_at_zero(g) * std::exp(-0.5 * h * h / (alpha * g));
+            default: return h > 0 && kind != Kind::raw_probability ? slope_at_zero(g) : slope_at_zero(g) * std::exp(-0.5 * h * h / (alpha * g));
         }
     }
 
@@ -71,7 +72,7 @@ class Bicriteria {
             default: {
                 const double s = slope_at_zero(g);
                 // Of the tangent g + h s: (1 + h s / (2 g)) / s.
-                if (h > 0) return 1 / s + h / (2 * g);
+                if (h > 0 && kind != Kind::raw_probability) return 1 / s + h / (2 * g);
                 const double u = h / std::sqrt(alpha * g);
                 return (2 * mills(u) - u) * std::sqrt(alpha / g) / 2;
             }
@@ -112,7 +113,7 @@ class Bicriteria {
     // sqrt(g) if tau is 2/pi.
     double slope_at_zero(double g) const { return std::sqrt(g * 0.6366197723675814 / alpha); }
 
-    // N(u) / n(u) of the normal distribution for u <= 0.
+    // N(u) / n(u) of the normal distribution; infinite where u is so large that nothing but the loss counts.
     static double mills(double u) {
         const double x = -u;
         if (x < 4) return 0.5 * std::erfc(x * 0.7071067811865476) * 2.5066282746310002 * std::exp(0.5 * x * x);

@@ -169,6 +169,11 @@ def test_bad_input():
         ParserSVM().fit([(["a", "b"], ["X"])], y)
     with pytest.raises(ValueError, match="sentence 0 of y: heads go in a cycle, 1 -> 2 -> 1"):
         ParserSVM().fit(X, [([2, 1], ["r", "s"])])
+    for two_heads in ([[2, 1], 0], [[2, 1], [0, 1]]):
+        with pytest.raises(ValueError, match=r"tree of sentence 0 of y must be heads.*give every word one head"):
+            ParserSVM(labelled=False).fit(X, [two_heads])
+        with pytest.raises(ValueError, match=r"a tree of 2 words must be an array of shape \(2,\)"):
+            DependencyStructure(5).encode(SentenceArcs(np.ones((9, 5))), two_heads)
     with pytest.raises(ValueError, match="labels: none; give each word one, or pass labelled=False"):
         ParserSVM().fit(X, [[2, 0]])
     with pytest.raises(ValueError, match="hash_bits=40"):

@@ -17,9 +17,9 @@ from maxmargin.data.source import DataError, Source, lines, name_of
 
 _COLUMNS = 10
 _WORD, _RANGE, _EMPTY = (
-    re.compile(r"[1-9][0-9]*"),
-    re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)"),
-    re.compile(r"([0-9]+)\.[1-9][0-9]*"),
+    re.compile(r"[1-9][0-9]{0,8}"),
+    re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})"),
+    re.compile(r"([0-9]{1,9})\.[1-9][0-9]{0,8}"),
 )
 
 
@@ -158,7 +158,7 @@ class _Part:
             return
         fields = tuple(text.split("\t"))
         if len(fields) != _COLUMNS:
-            hint = "; separate columns by tabs, not by blanks" if "\t" not in text else ""
+            hint = "; write '_' where a column says nothing" if "\t" in text else "; separate columns by tabs, not by blanks"
             if text.startswith("#"):
                 hint = "; comments come before the first word, and a blank line ends a sentence"
             raise DataError(f"{place}: {len(fields)} columns, but a word of CoNLL-U has {_COLUMNS}{hint}")

@@ -20,7 +20,8 @@ from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
 from maxmargin.metrics import AttachmentScores, attachment_scores
-from maxmargin.problems import ParseProblem, StructuredProblem, Treebank
+from maxmargin.problems import ParseProblem, StructuredProblem, SurrogateParseProblem, Treebank
+from maxmargin.problems.compiled_surrogates import compiled_search
 from maxmargin.problems.weighted import weighted
 from maxmargin.solvers import History
 from maxmargin.structures import DependencyStructure
@@ -63,7 +64,8 @@ class ParserSVM(SampleEstimator):
     single_root : bool, default=True
         Predict trees with one child of the root, as Universal Dependencies have it.
     surrogate : str or Surrogate, default="margin"
-        Which bound of the loss; another one than margin rescaling is searched by the convex hull, with the k best trees.
+        Which bound of the loss; another one than margin rescaling is searched by the convex hull and the next best trees, which
+        takes two or three searches for a sentence instead of one. ``ProbLoss(convex=False)`` needs ``solver="subgradient"``.
     hash_bits : int, optional
         Number features by so many bits of their hash, in which several may share a weight. By default there is a dictionary of
         those that true trees have.
@@ -138,8 +140,11 @@ class ParserSVM(SampleEstimator):
         self.feature_keys_, self.label_keys_ = (self._dictionary(hashed, heads, own) for own in (False, True))
         treebank = self._treebank(hashed)
         surrogate = make_surrogate(self.surrogate)
-        if isinstance(surrogate, Margin):
-            problem: Problem = ParseProblem(treebank, heads, labels, projective=self.projective, single_root=self.single_root)
+        kind = {"projective": self.projective, "single_root": self.single_root}
+        if type(surrogate) is Margin:
+            problem: Problem = ParseProblem(treebank, heads, labels, **kind)
+        elif compiled_search(surrogate) is not None:
+            problem = SurrogateParseProblem(treebank, heads, labels, surrogate=surrogate, **kind)
         else:
             trees = heads if labels is None else np.column_stack([heads, labels])
             outputs = np.split(trees, treebank.offsets[1:-1])
@@ -177,7 +182,7 @@ class ParserSVM(SampleEstimator):
 
     def _perceptron(self, problem: Any) -> Floats:
         """Averaged weights of perceptron passes; they end when nothing is wrong any more, or with the budget."""
-        if not isinstance(problem, ParseProblem):
+        if type(problem) is not ParseProblem:
             raise ValueError(
                 "solver='perceptron' knows neither sample_weight nor another surrogate than 'margin'; leave them out"
             )
@@ -305,9 +310,16 @@ def _trees(y: Sequence[Any], offsets: Ints, labelled: bool) -> tuple[Int32s, NDA
     every, names = [], []
     for k, (output, n) in enumerate(zip(y, np.diff(offsets).tolist(), strict=True)):
         heads, labels = tree_of(output)
-        own = np.asarray(heads)
+        try:
+            own = np.asarray(heads)
+        except ValueError:
+            # Lists of unequal lengths.
+            own = np.zeros((0, 0))
         if own.ndim != 1 or own.dtype.kind not in "iu":
-            raise ValueError(f"the tree of sentence {k} must be heads, integers of shape ({n},), or a pair (heads, labels)")
+            raise ValueError(
+                f"the tree of sentence {k} of y must be heads, integers of shape ({n},), or a pair (heads, labels); give every "
+                "word one head"
+            )
         wrong = tree_fault(own.tolist(), n)
         if wrong is not None:
             raise ValueError(f"sentence {k} of y: {wrong[1]}")

@@ -15,7 +15,7 @@ from maxmargin.problems.multiclass import BinaryProblem, MulticlassProblem
 from maxmargin.problems.multiclass_surrogates import SurrogateMulticlassProblem
 from maxmargin.problems.multilabel import MultilabelProblem
 from maxmargin.problems.native import DecodedProblem, NativeProblem, decoder_signature, native_signature
-from maxmargin.problems.parsing import ParseProblem, Treebank
+from maxmargin.problems.parsing import ParseProblem, SurrogateParseProblem, Treebank
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
@@ -25,7 +25,7 @@ __all__ = [
     "HierarchySetProblem", "HighOrderBinaryProblem", "HighOrderRankingProblem", "JointLatentRankingProblem",
     "LatentBinaryProblem", "LatentGraphProblem", "LatentProblem", "LatentRankingProblem", "LatentStructuredProblem",
     "LinkedSamples", "MulticlassProblem", "MultilabelProblem", "NativeProblem", "ParseProblem", "RankingProblem",
-    "RecursiveProblem", "StructuredProblem",
-    "SurrogateMulticlassProblem", "SurrogateTreeProblem", "TreeProblem", "Treebank", "WeightedProblem",
+    "RecursiveProblem", "StructuredProblem", "SurrogateMulticlassProblem", "SurrogateParseProblem", "SurrogateTreeProblem",
+    "TreeProblem", "Treebank", "WeightedProblem",
     "decoder_signature", "make_problem", "native_signature", "supervised_share",
 ]  # fmt: skip

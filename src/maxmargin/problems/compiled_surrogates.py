@@ -12,7 +12,7 @@ from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margi
 class CompiledSurrogate(NamedTuple):
     """A surrogate as ``cpp/surrogates/bicriteria.hpp`` takes it."""
 
-    kind: Literal["generalized", "logistic", "probability", "micro_f1"]
+    kind: Literal["generalized", "logistic", "probability", "raw_probability", "micro_f1"]
     alpha: float
     beta: float
 
@@ -48,3 +48,17 @@ def compiled_surrogate(surrogate: Surrogate) -> CompiledSurrogate | None:
     if kind is MicroF1:
         return CompiledSurrogate("micro_f1", 0.0, 0.0)
     return None
+
+
+def compiled_search(surrogate: Surrogate) -> CompiledSurrogate | None:
+    """The form for searches alone, whose answers may be gradients: the raw ProbLoss has one too, and the micro F1 has none.
+
+    Examples
+    --------
+    >>> print(compiled_surrogate(ProbLoss(convex=False)), compiled_search(ProbLoss(convex=False, tau=1.0)))
+    None CompiledSurrogate(kind='raw_probability', alpha=1.0, beta=0.0)
+    """
+    if isinstance(surrogate, ProbLoss) and type(surrogate) is ProbLoss and surrogate.search in ("auto", "hull"):
+        return CompiledSurrogate("probability" if surrogate.convex else "raw_probability", float(surrogate.tau), 0.0)
+    form = compiled_surrogate(surrogate)
+    return None if form is None or form.kind == "micro_f1" else form

@@ -13,8 +13,10 @@ from maxmargin import _core
 from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.cuts import Cut
 from maxmargin.problems.arrays import ArrayProblem
+from maxmargin.problems.compiled_surrogates import compiled_search
 from maxmargin.structures.parsing import SentenceArcs
 from maxmargin.structures.vectors import in_order
+from maxmargin.surrogates import Surrogate
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,3 +131,72 @@ class ParseProblem(ArrayProblem):
         ``weights - late / steps``.
         """
         return self._data.perceptron(order, weights, late, float(steps))
+
+
+class SurrogateParseProblem(ParseProblem):
+    """Sentences as in :class:`ParseProblem`, whose hinge is the largest ``psi(score - score of the truth, loss)`` of a tree.
+
+    The most violating tree is looked for on the convex hull of all trees in the plane of the two (spec 10). Losses are whole
+    numbers, which settles most of what the hull leaves open; with ``search="auto"`` the next best trees along the last question
+    settle the rest. What a cut cannot prove it carries as a bound.
+
+    Parameters
+    ----------
+    treebank, heads, labels, projective, single_root
+        As in :class:`ParseProblem`.
+    surrogate : Surrogate
+        One that has a compiled form: slack, beta or generalized scaling with ``alpha > 0``, the log loss, or the ProbLoss. Of the
+        raw ProbLoss, ``convex=False``, cuts are gradients, and nothing is certified.
+
+    Attributes
+    ----------
+    queries : int
+        Questions that were put to the decoder.
+    """
+
+    offers = frozenset({"whole passes"})
+
+    def __init__(
+        self,
+        treebank: Treebank,
+        heads: Int32s,
+        labels: Int32s | None = None,
+        *,
+        surrogate: Surrogate,
+        projective: bool = True,
+        single_root: bool = True,
+    ) -> None:
+        super().__init__(treebank, heads, labels, projective=projective, single_root=single_root)
+        form = compiled_search(surrogate)
+        if form is None:
+            raise ValueError(f"{surrogate} has no compiled form; use StructuredProblem with a DependencyStructure")
+        self.surrogate, self._form, self.queries = surrogate, form, 0
+        # Tangents of a function that is not convex are no lower bounds of it.
+        self.convex = self.exact = surrogate.convex
+
+    def _compiled(self) -> _core.ParseData:
+        data = _core.ParseData(self.treebank.rows, self.heads, self.labels, self.projective, self.single_root)
+        data.set_surrogate(*self._form, self.surrogate.search == "auto")
+        return data
+
+    def _contents(self) -> tuple[Any, ...]:
+        return *super()._contents(), *self._form
+
+    @cached_property
+    def _data(self) -> Any:
+        # Remembers where the search of every sentence has ended.
+        return _core.ParseSearch(self._compiled())
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """The tangents at the most violating trees, and what no tree exceeds."""
+        point, before = np.ascontiguousarray(weights, dtype=np.float64), self._data.queries
+        answers = [self._data.ask(int(block), point) for block in blocks]
+        self.queries += self._data.queries - before
+        return [Cut(in_order(at, values), loss, bound) for at, values, loss, bound in answers]
+
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average over all sentences, in one compiled pass."""
+        before = self._data.queries
+        psi, loss, bound = self._data.total(np.ascontiguousarray(weights, dtype=np.float64))
+        self.queries += self._data.queries - before
+        return Cut(psi / self.n_blocks, loss / self.n_blocks, bound / self.n_blocks)

@@ -141,6 +141,10 @@ class DependencyStructure(Structure):
         wrong = np.asarray(truth) != np.asarray(y)
         return float(np.count_nonzero(wrong.any(axis=1) if wrong.ndim == 2 else wrong))
 
+    def loss_values(self, x: SentenceArcs, truth: Any) -> Floats:
+        """Whole numbers, up to that of the words."""
+        return np.arange(x.n_words + 1, dtype=np.float64)
+
     def decode(self, x: SentenceArcs, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
         """The best tree."""
         own = self._columns(truth)
@@ -166,8 +170,11 @@ class DependencyStructure(Structure):
 
 def check_tree(y: Any, n_words: int, n_labels: int) -> Int32s:
     """Heads, or heads and labels, as int32; complain about what is no tree."""
-    tree = np.asarray(y)
     wanted = (n_words, 2) if n_labels else (n_words,)
+    try:
+        tree = np.asarray(y)
+    except ValueError:
+        raise ValueError(f"a tree of {n_words} words must be an array of shape {wanted}; a word has one head") from None
     if tree.shape != wanted or tree.dtype.kind not in "iu":
         what = "integers, head and label of every word" if n_labels else "integers, the head of every word"
         raise ValueError(f"a tree of {n_words} words must be an array of shape {wanted} of {what}, but has shape {tree.shape}")
