@@ -16,6 +16,8 @@ from maxmargin.structures.base import Decoded
 MOST_LABELINGS = 2**14
 # An open end of a cone is moved inward by this part of it.
 _OPEN = 1e-9
+# Labelings on the edge of a cone that are forbidden one after the other, at most.
+_MOST_BANNED = 200
 # What the integer program found, and what it found out.
 _SOLVED, _INFEASIBLE = 0, 2
 
@@ -128,14 +130,22 @@ def best_in_cone(
         end_of = cone.high * (1.0 - _OPEN)
         constraints.append(LinearConstraint((end_of * error_of - wrong_of)[None], -end_of * rest, np.inf))
     whole = np.concatenate([np.ones(n_own), np.zeros(n_pairs)])
-    found = milp(
-        -(error_of + lam * wrong_of), constraints=constraints, integrality=whole, bounds=Bounds(0.0, 1.0),
-        options={"mip_rel_gap": 0.0},
-    )  # fmt: skip
-    if found.status == _INFEASIBLE:
-        return None
-    if found.status != _SOLVED:
-        raise RuntimeError(f"the integer program of {L} nodes and {E} edges was not solved: {found.message}")
-    labels = np.argmax(found.x[:n_own].reshape(L, K), axis=1).astype(np.int64)
-    value = float(values_of(labels[None], scores + lam * losses, edges, tables)[0])
-    return Decoded(labels, max(value, -float(found.mip_dual_bound)))
+    goal, upper = -(error_of + lam * wrong_of), np.inf
+    for _ in range(_MOST_BANNED):
+        found = milp(
+            goal, constraints=constraints, integrality=whole, bounds=Bounds(0.0, 1.0), options={"mip_rel_gap": 0.0}
+        )  # fmt: skip
+        if found.status == _INFEASIBLE:
+            return None
+        if found.status != _SOLVED:
+            raise RuntimeError(f"the integer program of {L} nodes and {E} edges was not solved: {found.message}")
+        labels = np.argmax(found.x[:n_own].reshape(L, K), axis=1).astype(np.int64)
+        upper = min(upper, -float(found.mip_dual_bound))
+        score = float(values_of(labels[None], scores, edges, tables)[0])
+        loss = float(losses[np.arange(L), labels].sum())
+        if loss > 0 and score + rest > 0 and cone.low <= loss / (score + rest) < cone.high:
+            return Decoded(labels, max(score + lam * loss, upper))
+        # A solver takes what is outside by its tolerance; that labeling is forbidden.
+        one = np.concatenate([(np.arange(K) == labels[:, None]).ravel().astype(np.float64), np.zeros(n_pairs)])
+        constraints.append(LinearConstraint(one[None], -np.inf, L - 1.0))
+    raise RuntimeError(f"more than {_MOST_BANNED} labelings lie on the edge of the cone; use search='hull' or 'auto'")
