@@ -24,6 +24,14 @@ from maxmargin.structures.base import encoded
 from maxmargin.surrogates import Surrogate, make_surrogate
 
 
+def convex_surrogate(surrogate: str | Surrogate) -> Surrogate:
+    """The surrogate behind a name; rounds of imputation solve convex problems."""
+    chosen = make_surrogate(surrogate)
+    if not chosen.convex:
+        raise ValueError(f"{chosen} is not convex, but the problems between imputations must be; use the convex one")
+    return chosen
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class LatentEstimator(Estimator):
     """Base of estimators whose objective is not convex: rounds of imputation and convex problems, from several starts.
@@ -92,13 +100,6 @@ class LatentEstimator(Estimator):
         self.n_rounds_ = len(best.objectives)
         return best.solution.weights
 
-    def _convex_surrogate(self) -> Surrogate:
-        """That of the parameter; rounds solve convex problems."""
-        chosen = make_surrogate(self.surrogate)
-        if not chosen.convex:
-            raise ValueError(f"{chosen} is not convex, and so are not the problems between imputations; use the convex one")
-        return chosen
-
     def _limited(self, problem: Problem, seconds: float | None) -> Solver:
         """The solver of the convex problems, within what is left of the time."""
         solver = self._solver(problem, self._METHOD)
@@ -163,7 +164,7 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
     not_saved = frozenset({"hidden_"})
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> LatentStructuredProblem:
-        return LatentStructuredProblem(self.structure, X, y, check_weights(sample_weight, len(X)), self._convex_surrogate())
+        return LatentStructuredProblem(self.structure, X, y, check_weights(sample_weight, len(X)), convex_surrogate(self.surrogate))
 
     def _first_weights(self, problem: LatentStructuredProblem, start: int, rng: np.random.Generator) -> Floats | None:
         inputs = [self.structure.coarse(x) for x in problem.X]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.estimators.graph import check_edge_features, check_images, check_masks, image_graph, known_classes, label_costs
-from maxmargin.estimators.latent import LatentEstimator
+from maxmargin.estimators.latent import LatentEstimator, convex_surrogate
 from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures import LatentGraphStructure
@@ -123,7 +123,7 @@ class LatentGraphSVM(LatentEstimator, SampleEstimator):
         structure = self._structure(costs)
         self.state_labels_ = structure.label_of
         labels = [np.searchsorted(self.classes_, own) for own in truth]
-        return LatentGraphProblem(structure, X, labels, check_weights(sample_weight, len(X)), self._convex_surrogate())
+        return LatentGraphProblem(structure, X, labels, check_weights(sample_weight, len(X)), convex_surrogate(self.surrogate))
 
     def _structure(self, costs: ArrayLike | None = None) -> LatentGraphStructure:
         widths = self.n_features_in_, self.n_edge_features_
