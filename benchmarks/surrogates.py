@@ -127,8 +127,8 @@ def main() -> None:
     text = (
         "Training by blocks, processor time of one thread; each surrogate takes turns with margin rescaling at the same lambda. "
         "Every exact check includes the proof that no labeling exceeds the one found. The runs to a gap of 1% are those of two "
-        "different objectives, so their passes differ: with costs of up to 9, slack rescaling at the same lambda is regularised as "
-        "little as margin rescaling at a lambda that is smaller by the square of a typical cost."
+        "different objectives, so their passes differ: with costs of up to 9, slack rescaling at the same lambda is regularised "
+        "as little as margin rescaling at a lambda that is smaller by the square of a typical cost."
     )
     write_report(
         Path(__file__).parent / "results" / "surrogates.md", "Surrogates: what they cost", [text, markdown(header, rows)]

@@ -244,7 +244,7 @@ def surrogate(name, tmp_path):
     with pytest.raises(ValueError, match="surrogate='slak' is unknown"):
         fitted(name, surrogate="slak")
     # No tangent of it bounds anything: solvers and paths refuse it with a sentence.
-    with pytest.raises((TypeError, ValueError), match="not convex|convex hinges"):
+    with pytest.raises((TypeError, ValueError), match=r"not convex|convex hinges"):
         fitted(name, surrogate=ProbLoss(convex=False), **({"solver": "one_slack"} if hasattr(margin, "solver") else {}))
     if "path" not in ESTIMATORS[name].lacks:
         model = ESTIMATORS[name](**own, surrogate=ProbLoss(convex=False), solver="subgradient")
@@ -253,7 +253,8 @@ def surrogate(name, tmp_path):
 
 
 CHECKS = {check.__name__: check for check in (
-    save, path, report, bounds, sample_weight, class_weight, n_jobs, callback, verbose, warm_start, time_limit, certificate, surrogate
+    save, path, report, bounds, sample_weight, class_weight, n_jobs, callback, verbose, warm_start, time_limit, certificate,
+    surrogate,
 )}  # fmt: skip
 
 

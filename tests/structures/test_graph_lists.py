@@ -8,7 +8,7 @@ import pytest
 from maxmargin.cuts import dot
 from maxmargin.problems import GraphProblem, StructuredProblem
 from maxmargin.solvers import OneSlackCuttingPlane
-from maxmargin.structures import Decoded, Graph, GraphSetStructure, GraphStructure
+from maxmargin.structures import Decoded, GraphSetStructure, GraphStructure
 from maxmargin.structures import graph as graph_module
 from maxmargin.surrogates import BetaScaling, LogLoss, MicroF1, ProbLoss, Slack
 

@@ -69,8 +69,8 @@ class GraphSVM(SampleEstimator):
         labeling is found on forests, on small graphs, and by minimum cuts on graphs of up to 64 nodes; elsewhere the cut has a
         bound, which the certificate counts.
     outside : label, default=0
-        For ``surrogate="micro_f1"``: the label of nodes that are nothing. One minus the F1 of all other labels is bounded, graph by
-        graph; there is no class weight then.
+        For ``surrogate="micro_f1"``: the label of nodes that are nothing. One minus the F1 of all other labels is bounded, graph
+        by graph; there is no class weight then.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
         ``coef_``, row by row, and of ``edge_coef_``.

@@ -164,7 +164,8 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
     not_saved = frozenset({"hidden_"})
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> LatentStructuredProblem:
-        return LatentStructuredProblem(self.structure, X, y, check_weights(sample_weight, len(X)), convex_surrogate(self.surrogate))
+        counts = check_weights(sample_weight, len(X))
+        return LatentStructuredProblem(self.structure, X, y, counts, convex_surrogate(self.surrogate))
 
     def _first_weights(self, problem: LatentStructuredProblem, start: int, rng: np.random.Generator) -> Floats | None:
         inputs = [self.structure.coarse(x) for x in problem.X]

@@ -96,8 +96,8 @@ class LatentStructuredProblem(LatentProblem):
     weights : array of shape (n,), optional
         What the hinges of the samples are multiplied by.
     surrogate : str or Surrogate, default="margin"
-        Which hinge. None of them decreases in the margin error, and the score of an imputed truth is at most that of the best one:
-        hinges with imputed truths bound those of the problem that is not convex, whichever it is.
+        Which hinge. None of them decreases in the margin error, and the score of an imputed truth is at most that of the best
+        one: hinges with imputed truths bound those of the problem that is not convex, whichever it is.
 
     Attributes
     ----------

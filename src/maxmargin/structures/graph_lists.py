@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.structures.base import Decoded
 
 # Labelings that are listed, at most.
@@ -24,7 +24,7 @@ _SOLVED, _INFEASIBLE = 0, 2
 
 def is_small(n_nodes: int, n_labels: int) -> bool:
     """Whether all labelings can be listed."""
-    return n_nodes * np.log(n_labels) <= np.log(MOST_LABELINGS) + 1e-9
+    return bool(n_nodes * np.log(n_labels) <= np.log(MOST_LABELINGS) + 1e-9)
 
 
 @cache
@@ -35,7 +35,7 @@ def every_labeling(n_nodes: int, n_labels: int) -> Ints:
     return found
 
 
-def values_of(labelings: Ints, scores: Floats, edges: Ints, tables: Floats) -> Floats:
+def values_of(labelings: Ints, scores: Floats, edges: Int32s, tables: Floats) -> Floats:
     """Of labelings (N, L), for scores of nodes (L, K) and of both ends of edges (E, K, K)."""
     nodes = scores[np.arange(len(scores)), labelings].sum(axis=1)
     first, second = edges.T
@@ -53,10 +53,10 @@ class Rooted(NamedTuple):
     turned: Ints
 
 
-def rooted(n_nodes: int, edges: Ints) -> Rooted:
+def rooted(n_nodes: int, edges: Int32s) -> Rooted:
     """A forest from the roots down.
 
-    >>> rooted(3, np.array([[1, 0], [1, 2]])).order
+    >>> rooted(3, np.array([[1, 0], [1, 2]], dtype=np.int32)).order
     array([0, 1, 2])
     """
     beside: list[list[tuple[int, int, int]]] = [[] for _ in range(n_nodes)]
@@ -83,7 +83,7 @@ class Cone(NamedTuple):
 
 
 def best_in_cone(
-    scores: Floats, edges: Ints, tables: Floats, losses: Floats, own: float, lam: float, cone: Cone
+    scores: Floats, edges: Int32s, tables: Floats, losses: Floats, own: float, lam: float, cone: Cone
 ) -> Decoded | None:
     """The labeling with the largest ``score + lam * loss`` in a cone, by an integer program (HiGHS); None if there is none.
 
@@ -132,7 +132,7 @@ def best_in_cone(
     whole = np.concatenate([np.ones(n_own), np.zeros(n_pairs)])
     goal, upper = -(error_of + lam * wrong_of), np.inf
     for _ in range(_MOST_BANNED):
-        found = milp(
+        found: Any = milp(
             goal, constraints=constraints, integrality=whole, bounds=Bounds(0.0, 1.0), options={"mip_rel_gap": 0.0}
         )  # fmt: skip
         if found.status == _INFEASIBLE:
