@@ -14,6 +14,7 @@ from maxmargin import load_model, regularization_path, save_model
 from maxmargin.estimators.base import Estimator, Facility
 from maxmargin.solvers import ConvergenceWarning
 from maxmargin.structures import LatentClasses, Structure, Tree
+from maxmargin.surrogates import ProbLoss
 
 FACILITIES = get_args(Facility)
 RNG = np.random.default_rng(0)
@@ -43,6 +44,9 @@ class TwoClasses(Structure):
 
     def decode(self, x, weights, truth=None, a=1.0, b=0.0):
         return int(np.argmax(a * weights.reshape(2, -1) @ x + b * (np.arange(2) != truth)))
+
+    def loss_values(self, x, truth):
+        return np.array([0.0, 1.0])
 
 
 # Nothing to guess, so that results depend on no start.
@@ -220,8 +224,37 @@ def certificate(name, tmp_path):
     assert model.certified_objective_ == "exact" or name == "LatentGridSVM"
 
 
+def surrogate(name, tmp_path):
+    own, X, y, more = CASES[name]
+    margin = fitted(name)
+    for kind in ("slack", "log"):
+        with warnings.catch_warnings():
+            # Lists and hidden states are searched on the convex hull, and the rest is a bound.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = fitted(name, surrogate=kind, max_iter=300, tol=1e-2)
+        assert model.certified_ is True and model.certified_objective_ in ("exact", "bounded")
+        assert model.dual_gap_ <= 0.05 * model.primal_objective_ and len(model.predict(X)) == len(X)
+        if kind == "log":
+            assert not np.allclose(weights_of(model), weights_of(margin))
+        # The path holds where the estimator has one, or says why not.
+        if "path" not in ESTIMATORS[name].lacks:
+            found = regularization_path(ESTIMATORS[name](**own, surrogate=kind), X, y, epsilon=0.5, lambda_min=1.0, **more)
+            there = found.estimator(2.0)
+            assert found.certified and found.complete and there.certified_ and there.dual_gap_ <= 0.5 / 2.0 + 1e-9
+    with pytest.raises(ValueError, match="surrogate='slak' is unknown"):
+        fitted(name, surrogate="slak")
+    # No tangent of it bounds anything: solvers and paths refuse it with a sentence.
+    with pytest.raises((TypeError, ValueError), match=r"not convex|convex hinges"):
+        fitted(name, surrogate=ProbLoss(convex=False), **({"solver": "one_slack"} if hasattr(margin, "solver") else {}))
+    if "path" not in ESTIMATORS[name].lacks:
+        model = ESTIMATORS[name](**own, surrogate=ProbLoss(convex=False), solver="subgradient")
+        with pytest.raises(ValueError, match="no path of optima"):
+            regularization_path(model, X, y, epsilon=0.3, lambda_min=0.2, **more)
+
+
 CHECKS = {check.__name__: check for check in (
-    save, path, report, bounds, sample_weight, class_weight, n_jobs, callback, verbose, warm_start, time_limit, certificate
+    save, path, report, bounds, sample_weight, class_weight, n_jobs, callback, verbose, warm_start, time_limit, certificate,
+    surrogate,
 )}  # fmt: skip
 
 

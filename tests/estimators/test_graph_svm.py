@@ -1,10 +1,14 @@
 """Learned energies with many labels, on graphs and images."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from maxmargin import GraphSVM, GridSVM, LatentGridSVM, MulticlassSVM
+from maxmargin import GraphSVM, GridSVM, LatentGraphSVM, LatentGridSVM, MulticlassSVM
 from maxmargin.solvers import ConvergenceWarning
+from maxmargin.structures import GraphStructure
+from maxmargin.surrogates import ProbLoss, make_surrogate
 
 pytestmark = pytest.mark.filterwarnings("ignore::maxmargin.solvers.ConvergenceWarning")
 
@@ -97,3 +101,83 @@ def test_budget_is_told():
     X, y = images(4, rng)
     with pytest.warns(ConvergenceWarning, match="GridSVM stopped"):
         GridSVM(C=100, pairwise="free", max_iter=1, tol=1e-9).fit(X, y)
+
+
+# ---- surrogates ----------------------------------------------------------------------------------------------------------------
+
+
+def labelled_rings(n=12, size=5, seed=0):
+    rng = np.random.default_rng(seed)
+    edges = np.column_stack([np.arange(size), np.roll(np.arange(size), -1)])
+    y = [np.where(np.arange(size) < rng.integers(1, size), "sea", "land") for _ in range(n)]
+    return [(np.column_stack([(own == "sea") + 0.7 * rng.normal(size=size), np.ones(size)]), edges) for own in y], y
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("name", ["slack", "beta", "log", "prob", "micro_f1"])
+def test_surrogates_of_graphs_against_all_labelings(name, normalize):
+    X, y = labelled_rings()
+    model = GraphSVM(C=0.1, surrogate=name, normalize=normalize, outside="land", tol=1e-3).fit(X, y)
+    assert model.certified_ and model.certified_objective_ == "exact" and model.n_queries_ > len(X)
+    # The objective at the weights, by looking at every labeling.
+    psi, weights = make_surrogate(name), np.concatenate([model.coef_.ravel(), model.edge_coef_])
+    structure = GraphStructure(2, normalize=normalize)
+    hinges = 0.0
+    for x, own in zip(X, y, strict=True):
+        graph, truth = structure.encode(x, (own == "sea").astype(int))
+        score = structure.joint_feature(graph, truth) @ weights
+        best = 0.0
+        for labels in map(np.array, product((0, 1), repeat=5)):
+            h = structure.joint_feature(graph, labels) @ weights - score
+            wrong = float((labels != truth).sum())
+            if name == "micro_f1":
+                best = max(best, (wrong + h) / max(1, labels.sum() + truth.sum()) if wrong else 0.0)
+            elif wrong:
+                best = max(best, float(psi.value(h, wrong / 5 if normalize else wrong)))
+        hinges += best
+    assert model.primal_objective_ == pytest.approx(0.5 * weights @ weights + 0.1 * hinges, rel=1e-6)
+
+
+def test_counts_and_shares_are_different_surrogates_of_probability():
+    # Slack rescaling of shares is that of counts divided by their number; the probability of an error is not.
+    X, y = labelled_rings()
+    share, count = (GraphSVM(C=c, surrogate="slack", normalize=n, tol=1e-4).fit(X, y) for c, n in ((0.5, True), (0.1, False)))
+    np.testing.assert_allclose(share.coef_, count.coef_, atol=2e-2)
+    share, count = (GraphSVM(C=c, surrogate="prob", normalize=n, tol=1e-2).fit(X, y) for c, n in ((0.5, True), (0.1, False)))
+    assert np.abs(share.coef_ - count.coef_).max() > 0.05
+
+
+def test_surrogates_where_inference_is_not_exact():
+    rng = np.random.default_rng(1)
+    y = [rng.integers(0, 3, 16) for _ in range(5)]
+    edges = np.argwhere(np.triu(rng.random((16, 16)) < 0.3, 1))
+    X = [(np.eye(3)[own] + 0.7 * rng.normal(size=(16, 3)), edges) for own in y]
+    settings = {"C": 2.0, "pairwise": "symmetric", "surrogate": "slack", "solver": "one_slack", "tol": 0.1}
+    bounded = GraphSVM(**settings, max_iter=80).fit(X, y)
+    assert bounded.certified_ and bounded.certified_objective_ == "bounded" and bounded.oracle_gap_ > 0
+    relaxed = GraphSVM(**settings, inference="relaxed", max_iter=15).fit(X, y)
+    assert relaxed.certified_ and relaxed.certified_objective_ == "relaxed"
+    # Marginals are worth at least as much as labels.
+    assert relaxed.primal_objective_ >= bounded.dual_objective_
+
+
+def test_bad_surrogates_of_graphs():
+    X, y = labelled_rings(4)
+    with pytest.raises(ValueError, match="outside='sky' is no label of y"):
+        GraphSVM(surrogate="micro_f1", outside="sky").fit(X, y)
+    with pytest.raises(ValueError, match="knows no class_weight"):
+        GraphSVM(surrogate="micro_f1", outside="sea", class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="use solver='subgradient'"):
+        GraphSVM(surrogate=ProbLoss(convex=False)).fit(X, y)
+    with pytest.raises(ValueError, match="not convex, but the problems between imputations"):
+        LatentGraphSVM(surrogate=ProbLoss(convex=False)).fit(X, y)
+
+
+def test_rounds_of_hidden_states_fall_under_every_surrogate():
+    rng = np.random.default_rng(2)
+    places = [rng.uniform(-2, 2, 4) for _ in range(15)]
+    X = [(np.column_stack([place, np.ones(4)]), [(0, 1), (1, 2), (2, 3)]) for place in places]
+    y = [(np.abs(place) > 1).astype(int) for place in places]
+    for name in ("slack", "log"):
+        model = LatentGraphSVM(C=1, n_states=[1, 2], surrogate=name, normalize=False, tol=5e-2, random_state=0).fit(X, y)
+        assert model.certified_ and (np.diff(model.objectives_) <= 1e-9).all() and model.score(X, y) > 0.8

@@ -101,6 +101,7 @@ class ApproximateRankingSVM(LinearRanker):
         **LISTWISE,
         "path": "weights that satisfy the constraints do so at one scale only",
         "bounds": "the margins of easy samples are constraints already",
+        "surrogate": "what is easy is told by the hinges of margin rescaling, whose constraints are linear in the margins",
     }
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, **RANKING}
 

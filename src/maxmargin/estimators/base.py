@@ -38,10 +38,11 @@ SOLVERS: dict[str, type[Solver]] = {
 # What an estimator has, unless it says in `lacks` why not:
 # "save": `save_model` and `load_model`;  "path": `regularization_path`;  "report": a page about the model;
 # "bounds", "class_weight", "n_jobs", "warm_start": the parameter;  "sample_weight": the argument of `fit`;
+# "surrogate": the parameter, which bound of the loss is minimised;
 # "callback", "verbose", "time_limit": shared parameters that reach every loop;  "certificate": the fitted attributes.
 Facility = Literal[
     "save", "path", "report", "bounds", "sample_weight", "class_weight", "n_jobs", "callback", "verbose", "warm_start",
-    "time_limit", "certificate",
+    "time_limit", "certificate", "surrogate",
 ]  # fmt: skip
 
 # What estimators of samples, of blocks and of rankings lack.

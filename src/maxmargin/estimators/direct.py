@@ -168,6 +168,7 @@ class DirectLossMinimizer(LinearRanker):
         "certificate": "the loss itself is not convex, and no bound of its minimum is known",
         "path": "there is no regulariser",
         "bounds": "only the direction of the weights counts",
+        "surrogate": "the loss itself is minimised, and nothing that bounds it",
     }
     holds: ClassVar[Mapping[str, Any]] = {**RANKING, "certified_": bool, "training_loss_": float, "history_": DirectHistory}
 

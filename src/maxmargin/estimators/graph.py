@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Int32s
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
+from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator, check_convex
 from maxmargin.estimators.node_labels import check_node_labels, mean_accuracy
 from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.energy import grid_edges
 from maxmargin.problems import GraphProblem
 from maxmargin.problems.weighted import weighted
 from maxmargin.structures import GraphStructure, predict
+from maxmargin.surrogates import MicroF1, Surrogate, make_surrogate
 
 GRAPH: dict[str, Any] = {
     **CERTIFICATE,
@@ -60,6 +61,16 @@ class GraphSVM(SampleEstimator):
         What training maximises over, where the best labels cannot be found for sure: labels, with a bound of what was missed, or
         marginals of nodes and edges (for graphs of hundreds of edges, not of many thousands). Prediction finds labels in either
         case.
+    normalize : bool, default=True
+        Divide the loss of a graph by its number of nodes; False counts wrong labels.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the loss is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, ``"micro_f1"``, or an
+        object of :mod:`maxmargin.surrogates`. ``"prob"`` is made for counts of wrong labels, ``normalize=False``. The best
+        labeling is found on forests, on small graphs, and by minimum cuts on graphs of up to 64 nodes; elsewhere the cut has a
+        bound, which the certificate counts.
+    outside : label, default=0
+        For ``surrogate="micro_f1"``: the label of nodes that are nothing. One minus the F1 of all other labels is bounded, graph
+        by graph; there is no class weight then.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate. Bounds are those of
         ``coef_``, row by row, and of ``edge_coef_``.
@@ -78,6 +89,8 @@ class GraphSVM(SampleEstimator):
         The same as scores of the labels of the first and the second end of an edge, for every edge feature.
     oracle_gap_ : float
         How much of ``dual_gap_`` is due to inference that is not exact.
+    n_queries_ : int
+        Questions to inference during training; the search of a surrogate may ask several for one cut.
 
     Examples
     --------
@@ -95,6 +108,9 @@ class GraphSVM(SampleEstimator):
     pairwise: str | Sequence[str] = "attractive"
     class_weight: Mapping[Any, float] | str | None = None
     inference: str = "labels"
+    normalize: bool = True
+    surrogate: str | Surrogate = "margin"
+    outside: Any = 0
     warm_start: bool = False
 
     of_blocks = True
@@ -105,6 +121,11 @@ class GraphSVM(SampleEstimator):
         super()._check_parameters()
         if self.inference not in ("labels", "relaxed"):
             raise ValueError(f"inference={self.inference!r} is unknown; choose 'labels' or 'relaxed'")
+        if not isinstance(make_surrogate(self.surrogate), MicroF1):
+            return
+        if self.class_weight is not None or self.inference == "relaxed":
+            which = "class_weight" if self.class_weight is not None else "inference='relaxed'"
+            raise ValueError(f"surrogate='micro_f1' counts labels of nodes and knows no {which}; leave it out")
 
     def _prepare(self, X: Sequence[Any], y: Sequence[ArrayLike], sample_weight: ArrayLike | None = None) -> Problem:
         truth = check_node_labels(y)
@@ -112,9 +133,25 @@ class GraphSVM(SampleEstimator):
         self.classes_ = known_classes(everything)
         costs = label_costs(self.class_weight, self.classes_, everything)
         labels = [np.searchsorted(self.classes_, own) for own in truth]
-        problem = GraphProblem(X, labels, len(self.classes_), self.pairwise, costs, self.inference == "relaxed")
+        surrogate = make_surrogate(self.surrogate)
+        check_convex(surrogate, self.solver)
+        problem = GraphProblem(
+            X, labels, len(self.classes_), self.pairwise, costs, self.inference == "relaxed", normalize=self.normalize,
+            surrogate=surrogate, outside=self._outside() if isinstance(surrogate, MicroF1) else None,
+        )  # fmt: skip
         self.n_features_in_, self.n_edge_features_ = problem.structure.n_inputs, problem.structure.n_edge_inputs
         return weighted(problem, sample_weight)
+
+    def _outside(self) -> int:
+        """Which of the classes is that of nodes that are nothing."""
+        found = np.flatnonzero(self.classes_ == self.outside)
+        if len(found) != 1:
+            known = ", ".join(map(repr, self.classes_[:5].tolist()))
+            raise ValueError(
+                f"outside={self.outside!r} is no label of y ({known}{', ...' if len(self.classes_) > 5 else ''}); "
+                "surrogate='micro_f1' needs the label of nodes that are nothing"
+            )
+        return int(found[0])
 
     def _keep(self, weights: Floats) -> None:
         K, p = len(self.classes_), self.n_features_in_
@@ -164,7 +201,7 @@ class GridSVM(GraphSVM):
 
     Parameters
     ----------
-    C, pairwise, class_weight, inference, and those of the base
+    C, pairwise, class_weight, inference, normalize, surrogate, outside, and those of the base
         As in :class:`GraphSVM`.
     connectivity : {4, 8}, default=4
         Neighbours of a pixel.

@@ -140,6 +140,7 @@ class HighOrderRankingSVM(LatentEstimator):
         "sample_weight": "there is one list, whose weight is C",
         "class_weight": "the balanced error and AP weigh the classes already",
         "n_jobs": "one list is one thread",
+        "surrogate": "scores are differences of max-marginals, whose concave part is made linear for margin rescaling only",
         "warm_start": "rounds begin with the solution of a convex problem",
     }
     holds: ClassVar[Mapping[str, Any]] = {

@@ -21,6 +21,15 @@ from maxmargin.problems.weighted import check_weights
 from maxmargin.solvers import KnownCuts, Solution, Solver
 from maxmargin.structures import Decoded, LatentStructure
 from maxmargin.structures.base import encoded
+from maxmargin.surrogates import Surrogate, make_surrogate
+
+
+def convex_surrogate(surrogate: str | Surrogate) -> Surrogate:
+    """The surrogate behind a name; rounds of imputation solve convex problems."""
+    chosen = make_surrogate(surrogate)
+    if not chosen.convex:
+        raise ValueError(f"{chosen} is not convex, but the problems between imputations must be; use the convex one")
+    return chosen
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -116,6 +125,9 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
         Runs from different first guesses; the lowest objective wins. The first begins with the weights that are best for
         coarse inputs, if the structure knows any (the means of bags, say), the others with those for the same inputs under
         random sample weights. Without coarse inputs all are random.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the loss, a convex one: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, or an object of
+        :mod:`maxmargin.surrogates`. The objective falls from round to round under all of them.
     max_rounds, bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
         As in :class:`maxmargin.estimators.latent.LatentEstimator`, which also tells the attributes of rounds and certificate.
 
@@ -141,6 +153,7 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
 
     structure: LatentStructure
     C: float = 1.0
+    surrogate: str | Surrogate = "margin"
 
     lacks: ClassVar[Mapping[Facility, str]] = {
         **BLOCKWISE,
@@ -151,7 +164,8 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
     not_saved = frozenset({"hidden_"})
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> LatentStructuredProblem:
-        return LatentStructuredProblem(self.structure, X, y, check_weights(sample_weight, len(X)))
+        counts = check_weights(sample_weight, len(X))
+        return LatentStructuredProblem(self.structure, X, y, counts, convex_surrogate(self.surrogate))
 
     def _first_weights(self, problem: LatentStructuredProblem, start: int, rng: np.random.Generator) -> Floats | None:
         inputs = [self.structure.coarse(x) for x in problem.X]
@@ -160,7 +174,7 @@ class LatentStructuredSVM(LatentEstimator, SampleEstimator):
         # Other starts see the same inputs, but not all of them alike.
         counts = np.ones(len(inputs)) if problem.weights is None else problem.weights
         counts = counts if start == 0 else counts * rng.exponential(size=len(inputs))
-        coarse = LatentStructuredProblem(self.structure, inputs, problem.y, counts)
+        coarse = LatentStructuredProblem(self.structure, inputs, problem.y, counts, problem.surrogate)
         return self._limited(coarse, self.time_limit).solve(coarse, 1.0 / (self.C * coarse.n_blocks)).weights
 
     def _train(self, problem: Any) -> Floats:

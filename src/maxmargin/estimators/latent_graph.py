@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.estimators.graph import check_edge_features, check_images, check_masks, image_graph, known_classes, label_costs
-from maxmargin.estimators.latent import LatentEstimator
+from maxmargin.estimators.latent import LatentEstimator, convex_surrogate
 from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures import LatentGraphStructure
 from maxmargin.structures.base import encoded
+from maxmargin.surrogates import Surrogate
 
 LATENT_GRAPH: dict[str, Any] = {
     **CERTIFICATE,
@@ -56,6 +57,10 @@ class LatentGraphSVM(LatentEstimator, SampleEstimator):
         What edges can say of two states, as in :class:`maxmargin.GraphSVM`.
     class_weight : "balanced" or mapping of label to number, optional
         What a wrong label costs, by the true one.
+    normalize : bool, default=True
+        Divide the loss of a graph by its number of labels; False counts wrong ones.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the loss, a convex one, as in :class:`maxmargin.GraphSVM`; the micro F1 is none of them.
     n_starts, max_rounds, bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
         As in :class:`maxmargin.estimators.latent.LatentEstimator`, which also tells the attributes of rounds and certificate.
         Starts are clusters of nodes (k-means) around random ones.
@@ -93,6 +98,8 @@ class LatentGraphSVM(LatentEstimator, SampleEstimator):
     n_hidden_states: int = 0
     pairwise: str | Sequence[str] = "symmetric"
     class_weight: Mapping[Any, float] | str | None = None
+    normalize: bool = True
+    surrogate: str | Surrogate = "margin"
 
     lacks: ClassVar[Mapping[Facility, str]] = {
         **SAMPLEWISE,
@@ -116,11 +123,12 @@ class LatentGraphSVM(LatentEstimator, SampleEstimator):
         structure = self._structure(costs)
         self.state_labels_ = structure.label_of
         labels = [np.searchsorted(self.classes_, own) for own in truth]
-        return LatentGraphProblem(structure, X, labels, check_weights(sample_weight, len(X)))
+        return LatentGraphProblem(structure, X, labels, check_weights(sample_weight, len(X)), convex_surrogate(self.surrogate))
 
     def _structure(self, costs: ArrayLike | None = None) -> LatentGraphStructure:
         widths = self.n_features_in_, self.n_edge_features_
-        return LatentGraphStructure(*widths, len(self.classes_), self.n_states, self.n_hidden_states, self.pairwise, costs)
+        states = self.n_states, self.n_hidden_states
+        return LatentGraphStructure(*widths, len(self.classes_), *states, self.pairwise, costs, self.normalize)
 
     def _first_weights(self, problem: LatentGraphProblem, start: int, rng: np.random.Generator) -> None:
         """None: starts are clusters."""
@@ -163,7 +171,7 @@ class LatentGridSVM(LatentGraphSVM):
 
     Parameters
     ----------
-    C, n_states, pairwise, class_weight, and those of the base
+    C, n_states, pairwise, class_weight, normalize, surrogate, and those of the base
         As in :class:`LatentGraphSVM`; no node is hidden.
     connectivity, edge_features
         As in :class:`maxmargin.GridSVM`.

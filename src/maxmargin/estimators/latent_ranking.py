@@ -132,6 +132,7 @@ class LatentRankingSVM(LatentEstimator):
         "sample_weight": "there is one list, whose weight is C",
         "class_weight": "relevant and irrelevant bags share a hinge; positive_weight is that of the latent SVM",
         "n_jobs": "one list is one thread",
+        "surrogate": "cuts of earlier rounds are kept, and made valid for other rows of bags, for margin rescaling only",
         "warm_start": "start=coef_ goes on from earlier weights",
     }
     holds: ClassVar[Mapping[str, Any]] = {

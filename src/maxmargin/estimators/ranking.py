@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._validation import with_constant
-from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
+from maxmargin.cuts import Problem
+from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility, check_convex
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
-from maxmargin.problems import BinaryProblem, RankingProblem
+from maxmargin.problems import BinaryProblem, RankingProblem, StructuredProblem
+from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.queries import query_offsets
 from maxmargin.solvers import Solver
+from maxmargin.structures import RankingStructure
+from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
 
 @dataclass(eq=False, repr=False)
@@ -41,6 +45,10 @@ class RankingSVM(LinearRanker):
         Use all grades. With True the hinge of a query is the mean of those for "label > g", over all grades g that leave it with
         relevant and irrelevant samples, and bounds the mean of these losses. For ``loss="ndcg"`` the name of gains weighs the
         grades so that the hinge bounds 1 - NDCG with these gains exactly. All of this stays certified.
+    surrogate : str or Surrogate, default="margin"
+        Which bound of the loss is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, or an object of
+        :mod:`maxmargin.surrogates`. All but the first are searched in Python, list by list, on the convex hull of all rankings;
+        what that leaves open is in ``oracle_gap_``: little for long lists, a few percent for those of ten samples.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
     n_jobs : int, optional
@@ -79,6 +87,7 @@ class RankingSVM(LinearRanker):
     C: float = 1.0
     _: KW_ONLY
     grades: bool | str = False
+    surrogate: str | Surrogate = "margin"
     bounds: tuple[ArrayLike, ArrayLike] | None = None
     solver: str | Solver = "auto"
 
@@ -87,10 +96,18 @@ class RankingSVM(LinearRanker):
 
     def _prepare(
         self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> RankingProblem | BinaryProblem:
+    ) -> Problem:
+        surrogate = make_surrogate(self.surrogate)
+        check_convex(surrogate, self.solver)
         X, y = self._check_samples(X, y)
         if not (isinstance(self.loss, str) and self.loss == "accuracy"):
-            return self._lists(X, y, qid, sample_weight)[0]
+            lists = self._lists(X, y, qid, sample_weight)[0]
+            return lists if type(surrogate) is Margin else _searched(lists, surrogate)
+        if type(surrogate) is not Margin:
+            raise ValueError(
+                f"loss='accuracy' is the ordinary hinge, which knows no surrogate={self.surrogate!r}; use MulticlassSVM, or a "
+                "rank loss"
+            )
         relevant = y > self.relevance_thresholds_[0]
         if sample_weight is not None:
             raise ValueError("sample_weight is the weight of a query, which loss='accuracy' does not know; leave it out")
@@ -100,3 +117,12 @@ class RankingSVM(LinearRanker):
             query_offsets(qid, len(y))
         self.n_skipped_queries_ = 0
         return BinaryProblem(with_constant(X), np.where(relevant, 1, -1))
+
+
+def _searched(lists: RankingProblem, surrogate: Surrogate) -> Problem:
+    """The same lists, one for every grade that counts, under another surrogate."""
+    rows = [slice(*lists.offsets[which : which + 2].tolist()) for _, which in lists.blocks]
+    relevant = [lists.relevant[level, own] > 0 for (level, _), own in zip(lists.blocks, rows, strict=True)]
+    problem = StructuredProblem(RankingStructure(lists.loss), [lists.X[own] for own in rows], relevant, surrogate)
+    weights = np.array([lists.weights[level, which] for level, which in lists.blocks])
+    return problem if (weights == 1).all() else WeightedProblem(problem, weights)

@@ -10,7 +10,17 @@ from numpy.typing import ArrayLike
 
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.structures import GraphSetStructure, GraphStructure, RelaxedGraphStructure
-from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Slack, Surrogate, make_surrogate
+from maxmargin.surrogates import (
+    BetaScaling,
+    GeneralizedScaling,
+    LogLoss,
+    Margin,
+    MicroF1,
+    ProbLoss,
+    Slack,
+    Surrogate,
+    make_surrogate,
+)
 
 # Surrogates that are what their parameters say.
 KNOWN = frozenset({Margin, Slack, BetaScaling, GeneralizedScaling, LogLoss, ProbLoss, MicroF1})

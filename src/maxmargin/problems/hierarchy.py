@@ -68,6 +68,8 @@ class HierarchyProblem(ArrayProblem):
         self.structure, self.X, self.y = structure, X, np.asarray(y, dtype=np.int64)
         self.surrogate = Margin() if surrogate is None else surrogate
         self.powers = FULLY_NORMALIZED if fully_normalized else powers_of(self.surrogate)
+        # Tangents of a function that is not convex are no lower bounds.
+        self.convex = self.exact = fully_normalized or self.surrogate.convex
         self.sample_weight = check_weights(sample_weight, len(y))
         self._counts = np.ones(len(y)) if self.sample_weight is None else self.sample_weight
         self.n_blocks = len(y)

@@ -18,6 +18,7 @@ from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.structures.base import Structure, encoded
 from maxmargin.structures.latent import LatentStructure
 from maxmargin.structures.vectors import as_vector
+from maxmargin.surrogates import Surrogate, make_surrogate
 
 
 class LatentProblem(Problem):
@@ -94,6 +95,9 @@ class LatentStructuredProblem(LatentProblem):
         Inputs and the visible parts of the true outputs.
     weights : array of shape (n,), optional
         What the hinges of the samples are multiplied by.
+    surrogate : str or Surrogate, default="margin"
+        Which hinge. None of them decreases in the margin error, and the score of an imputed truth is at most that of the best
+        one: hinges with imputed truths bound those of the problem that is not convex, whichever it is.
 
     Attributes
     ----------
@@ -101,15 +105,23 @@ class LatentStructuredProblem(LatentProblem):
         Hidden parts of the true outputs, None before there are any.
     """
 
-    def __init__(self, structure: LatentStructure, X: Sequence[Any], y: Sequence[Any], weights: Floats | None = None) -> None:
+    def __init__(
+        self,
+        structure: LatentStructure,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        weights: Floats | None = None,
+        surrogate: str | Surrogate = "margin",
+    ) -> None:
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} samples, but y has {len(y)}; they must be equal")
-        self.structure = structure
+        self.structure, self.surrogate = structure, make_surrogate(surrogate)
         samples = [encoded(structure, k, x, truth) for k, (x, truth) in enumerate(zip(X, y, strict=True))]
         self.X, self.y, self.weights = [x for x, _ in samples], [truth for _, truth in samples], weights
         self.hidden: list[Any] = [None] * len(X)
         self.start(np.random.default_rng(0))
         self.n_blocks, self.n_features, self.exact = len(X), self._completed.n_features, self._completed.exact
+        self.convex = self.surrogate.convex
 
     @property
     def bounds(self) -> Bounds | None:
@@ -133,7 +145,7 @@ class LatentStructuredProblem(LatentProblem):
 
     def _complete(self, hidden: list[Any]) -> bool:
         before, self.hidden = self.hidden, hidden
-        problem = StructuredProblem(_Pairs(self.structure), self.X, list(zip(self.y, hidden, strict=True)))
+        problem = StructuredProblem(_Pairs(self.structure), self.X, list(zip(self.y, hidden, strict=True)), self.surrogate)
         self._completed: Problem = problem if self.weights is None else WeightedProblem(problem, self.weights)
         return not all(np.array_equal(a, b) for a, b in zip(before, hidden, strict=True))
 

@@ -87,6 +87,7 @@ class MultilabelProblem(ArrayProblem):
         self.n_blocks, self.n_features = len(self.Y), self.structure.n_weights
         # Whatever is not found is bounded; but tangents of what is not convex are no bounds.
         self.exact, self.relaxed = self.surrogate.convex, self.structure.relaxed
+        self.convex = self.surrogate.convex
         self._search = SetSearch(self.structure.pairs, self.surrogate, self.relaxed)
         self.queries = 0
 

@@ -37,6 +37,8 @@ class RankingProblem(ArrayProblem):
 
     Attributes
     ----------
+    blocks : int array of shape (n_blocks, 2)
+        The level and the list of every block.
     n_skipped : int
         Lists without any block: every ranking of them is right.
     checked : CheckedLoss
@@ -69,8 +71,8 @@ class RankingProblem(ArrayProblem):
         self.n_skipped = int(np.count_nonzero(per_list == 0))
         # Weight of every (level, list), zero where there is nothing to learn.
         self.weights = np.where(mixed, weights * (1.0 / np.maximum(per_list, 1) if shares is None else shares), 0.0)
-        self._blocks = np.argwhere(mixed)
-        self.n_blocks = len(self._blocks)
+        self.blocks = np.argwhere(mixed)
+        self.n_blocks = len(self.blocks)
         self.n_features: int = X.shape[1]
 
     def _contents(self) -> tuple[Any, ...] | None:
@@ -80,7 +82,7 @@ class RankingProblem(ArrayProblem):
 
     def cut(self, block: int, weights: Floats) -> Cut:
         """The tangent cut at ``weights``: the most violating ranking of the scores."""
-        level, which = self._blocks[block]
+        level, which = self.blocks[block]
         begin, end = int(self.offsets[which]), int(self.offsets[which + 1])
         X = self.X if len(self.offsets) == 2 else self.X[begin:end]
         found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.checked)

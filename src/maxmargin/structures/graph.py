@@ -255,8 +255,8 @@ class GraphStructure(Structure):
     def k_best(self, x: Graph, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[Any]:
         """The ``k`` best labelings, best first; all of them if there are no more.
 
-        Small graphs are listed, forests have a dynamic program, and elsewhere what is left is divided into parts, each of which is
-        searched as `decode` does. Unless the structure is exact, labelings are :class:`Decoded`, with an upper bound of them
+        Small graphs are listed, forests have a dynamic program, and elsewhere what is left is divided into parts, each of which
+        is searched as `decode` does. Unless the structure is exact, labelings are :class:`Decoded`, with an upper bound of them
         and of all that come later: above their own value only where TRW-S is asked.
         """
         return [one.labels if self.exact else Decoded(one.labels, one.upper) for one in self._listed(x, weights, truth, a, b, k)]

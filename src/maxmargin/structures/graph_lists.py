@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Floats, Int32s, Ints
 from maxmargin.structures.base import Decoded
 
 # Labelings that are listed, at most.
 MOST_LABELINGS = 2**14
 # An open end of a cone is moved inward by this part of it.
 _OPEN = 1e-9
+# Labelings on the edge of a cone that are forbidden one after the other, at most.
+_MOST_BANNED = 200
 # What the integer program found, and what it found out.
 _SOLVED, _INFEASIBLE = 0, 2
 
 
 def is_small(n_nodes: int, n_labels: int) -> bool:
     """Whether all labelings can be listed."""
-    return n_nodes * np.log(n_labels) <= np.log(MOST_LABELINGS) + 1e-9
+    return bool(n_nodes * np.log(n_labels) <= np.log(MOST_LABELINGS) + 1e-9)
 
 
 @cache
@@ -33,7 +35,7 @@ def every_labeling(n_nodes: int, n_labels: int) -> Ints:
     return found
 
 
-def values_of(labelings: Ints, scores: Floats, edges: Ints, tables: Floats) -> Floats:
+def values_of(labelings: Ints, scores: Floats, edges: Int32s, tables: Floats) -> Floats:
     """Of labelings (N, L), for scores of nodes (L, K) and of both ends of edges (E, K, K)."""
     nodes = scores[np.arange(len(scores)), labelings].sum(axis=1)
     first, second = edges.T
@@ -51,10 +53,10 @@ class Rooted(NamedTuple):
     turned: Ints
 
 
-def rooted(n_nodes: int, edges: Ints) -> Rooted:
+def rooted(n_nodes: int, edges: Int32s) -> Rooted:
     """A forest from the roots down.
 
-    >>> rooted(3, np.array([[1, 0], [1, 2]])).order
+    >>> rooted(3, np.array([[1, 0], [1, 2]], dtype=np.int32)).order
     array([0, 1, 2])
     """
     beside: list[list[tuple[int, int, int]]] = [[] for _ in range(n_nodes)]
@@ -81,7 +83,7 @@ class Cone(NamedTuple):
 
 
 def best_in_cone(
-    scores: Floats, edges: Ints, tables: Floats, losses: Floats, own: float, lam: float, cone: Cone
+    scores: Floats, edges: Int32s, tables: Floats, losses: Floats, own: float, lam: float, cone: Cone
 ) -> Decoded | None:
     """The labeling with the largest ``score + lam * loss`` in a cone, by an integer program (HiGHS); None if there is none.
 
@@ -128,14 +130,22 @@ def best_in_cone(
         end_of = cone.high * (1.0 - _OPEN)
         constraints.append(LinearConstraint((end_of * error_of - wrong_of)[None], -end_of * rest, np.inf))
     whole = np.concatenate([np.ones(n_own), np.zeros(n_pairs)])
-    found = milp(
-        -(error_of + lam * wrong_of), constraints=constraints, integrality=whole, bounds=Bounds(0.0, 1.0),
-        options={"mip_rel_gap": 0.0},
-    )  # fmt: skip
-    if found.status == _INFEASIBLE:
-        return None
-    if found.status != _SOLVED:
-        raise RuntimeError(f"the integer program of {L} nodes and {E} edges was not solved: {found.message}")
-    labels = np.argmax(found.x[:n_own].reshape(L, K), axis=1).astype(np.int64)
-    value = float(values_of(labels[None], scores + lam * losses, edges, tables)[0])
-    return Decoded(labels, max(value, -float(found.mip_dual_bound)))
+    goal, upper = -(error_of + lam * wrong_of), np.inf
+    for _ in range(_MOST_BANNED):
+        found: Any = milp(
+            goal, constraints=constraints, integrality=whole, bounds=Bounds(0.0, 1.0), options={"mip_rel_gap": 0.0}
+        )  # fmt: skip
+        if found.status == _INFEASIBLE:
+            return None
+        if found.status != _SOLVED:
+            raise RuntimeError(f"the integer program of {L} nodes and {E} edges was not solved: {found.message}")
+        labels = np.argmax(found.x[:n_own].reshape(L, K), axis=1).astype(np.int64)
+        upper = min(upper, -float(found.mip_dual_bound))
+        score = float(values_of(labels[None], scores, edges, tables)[0])
+        loss = float(losses[np.arange(L), labels].sum())
+        if loss > 0 and score + rest > 0 and cone.low <= loss / (score + rest) < cone.high:
+            return Decoded(labels, max(score + lam * loss, upper))
+        # A solver takes what is outside by its tolerance; that labeling is forbidden.
+        one = np.concatenate([(np.arange(K) == labels[:, None]).ravel().astype(np.float64), np.zeros(n_pairs)])
+        constraints.append(LinearConstraint(one[None], -np.inf, L - 1.0))
+    raise RuntimeError(f"more than {_MOST_BANNED} labelings lie on the edge of the cone; use search='hull' or 'auto'")

@@ -80,8 +80,8 @@ class Listed(NamedTuple):
 def listed_by_parts(best: Callable[[Booleans], Listed], n_nodes: int, n_labels: int, k: int) -> Iterator[Listed]:
     """Up to k different labelings, those found first that seem best; in order and with tight bounds if ``best`` is exact.
 
-    After every labeling the rest of its part is divided by the first node at which it differs (Lawler 1972), and ``best`` is asked
-    for each of these parts. What was not listed is in one of them, so that the largest of their bounds is one.
+    After every labeling the rest of its part is divided by the first node at which it differs (Lawler 1972), and ``best`` is
+    asked for each of these parts. What was not listed is in one of them, so that the largest of their bounds is one.
 
     Parameters
     ----------

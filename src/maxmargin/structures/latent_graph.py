@@ -143,7 +143,8 @@ class LatentGraphStructure(LatentStructure):
         n_visible = len(scores) - x.n_hidden
         if truth is not None:
             labels = np.asarray(truth)
-            scores[:n_visible] += (b / self.labels.unit(n_visible)) * self.costs[labels][:, None] * (self.label_of != labels[:, None])
+            cost = (b / self.labels.unit(n_visible)) * self.costs[labels]
+            scores[:n_visible] += cost[:, None] * (self.label_of != labels[:, None])
         found = self._best(x, scores, a * weights, self._allowed(x))
         return Decoded((self.label_of[found.output[:n_visible]], found.output), found.upper)
 
