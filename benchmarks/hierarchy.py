@@ -42,7 +42,10 @@ FARTHEST = 12
 
 
 def balanced(rng: np.random.Generator, n: int, p: int = 100) -> tuple[Hierarchy, Any, Any]:
-    """A complete binary tree of 15 nodes with Gaussian weights; the label is the leaf with the largest sum."""
+    """A complete binary tree of depth 4 with Gaussian weights; the label is the leaf with the largest sum.
+
+    It has 2^4 - 1 = 15 nodes and 8 leaves (E29).
+    """
     tree = Hierarchy.from_parents([-1] + [(k - 1) // 2 for k in range(1, 15)])
     X = rng.normal(size=(n, p))
     scores = X @ (tree.membership() @ rng.normal(size=(15, p))).T
@@ -50,7 +53,7 @@ def balanced(rng: np.random.Generator, n: int, p: int = 100) -> tuple[Hierarchy,
 
 
 def unbalanced(rng: np.random.Generator, n: int, p: int = 1000, leaves: int = 11) -> tuple[Hierarchy, Any, Any]:
-    """Space is halved by random hyperplanes, and always the same half again: a caterpillar of 2 * leaves - 1 nodes."""
+    """Space is halved by random hyperplanes, and always the same half again: a caterpillar of 2 * leaves - 1 nodes (E29)."""
     X = rng.normal(size=(n, p))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     parent, inner, y = [-1], 0, np.zeros(n, dtype=int)

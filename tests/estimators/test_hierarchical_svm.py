@@ -291,9 +291,16 @@ def test_sparse_is_dense():
 def test_what_is_wrong_is_told():
     X, y = samples(TREE)
     for parameters, labels, message in (
-        ({}, np.where(y == y[0], 99, y), "label 99 is not a node"),
+        ({}, np.where(y == y[0], 99, y), "sample .*: label 99 is not a node"),
         ({"labels": "leaves"}, np.where(y == y[0], 1, y), "no leaf"),
         ({"norm": "l1"}, y, "norm='l1'"),
+        ({"relaxation": 0.5}, y, "relaxation=0.5 must be at least 1"),
+        ({"hierarchy": [(0, 1), (1, 2), (2, 1)]}, y, "cycle: 2 -> 1 -> 2"),
+        ({"hierarchy": [(0, 1), (2, 3)]}, y, "2 roots, 0, 2"),
+        ({"hierarchy": DAG, "loss": "tree"}, np.array([6, 7] * 30), "use 'hamming'"),
+        ({"multilabel": True}, [[3], [99]] * 30, "sample 1: label 99 is not a node"),
+        ({"multilabel": True}, [[3], []] * 30, "sample 1: its label set is empty"),
+        ({"multilabel": True}, [[3]] * 7, "60 samples, but y has 7"),
         ({"rho": 1.0}, y, "above 1"),
         ({"norm": "recursive", "surrogate": "slack"}, y, "hinge of its own"),
         ({"norm": "recursive", "multilabel": True}, y, "hinge of its own"),

@@ -60,6 +60,7 @@ class LabelSets:
 
     def best(self, scores: Floats) -> Bools:
         """The best set for every row of node scores, shape (n, M); exact."""
+        scores = self.hierarchy.check_per_node(np.atleast_2d(scores), "scores")
         if not self.hierarchy.is_tree:
             return np.array([np.round(self.solve(row).z) > 0.5 for row in scores])
         best, picked = np.array(scores, dtype=np.float64), np.zeros(scores.shape, dtype=bool)

@@ -27,7 +27,10 @@ _WIDER = 1e-7
 
 
 class HierarchyLoss(NamedTuple):
-    """A loss of labels: the sum over the symmetric difference of their nodes, or its square root; 0-1 without ``per_node``."""
+    """A loss of labels: the sum over the symmetric difference of their nodes, or its square root; 0-1 without ``per_node``.
+
+    The symmetric difference is that of the answer and the truth, each with all its ancestors (E21); nodes in both count nothing.
+    """
 
     per_node: Floats | None
     root: bool = False
@@ -39,8 +42,10 @@ class HierarchyLoss(NamedTuple):
         """
         if name == "zero_one":
             return cls(None)
-        if name == "tree":
-            _ = hierarchy.parent
+        if name == "tree" and not hierarchy.is_tree:
+            raise ValueError(
+                "loss='tree' counts edges between labels of a tree, and nodes here have several parents; use 'hamming'"
+            )
         if name in ("hamming", "tree", "sqrt_hamming"):
             return cls(np.ones(len(hierarchy)), name == "sqrt_hamming")
         if name == "normalized":
