@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from maxmargin import HierarchicalSVM, MulticlassSVM, load_model, save_model
 from maxmargin.hierarchies import Hierarchy, NodeWeights, node_norm, tree_norm
-from maxmargin.problems import HierarchyProblem
+from maxmargin.problems import HierarchyProblem, StructuredProblem
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.structures import HierarchySetStructure, HierarchyStructure
 from maxmargin.surrogates import BetaScaling, LogLoss, Slack
@@ -221,14 +221,50 @@ def test_constrained_search_of_sets():
         truth = outputs[3]
         h = np.array([1 + (sets.joint_feature(x, y) - sets.joint_feature(x, truth)).toarray().ravel() @ weights for y in outputs])
         g = np.array([sets.loss(truth, y) for y in outputs])
-        for low, high in ((0.2, 1.5), (0.5, 4.0), (0.0, np.inf)):
-            inside = (low * h <= g) & (g <= high * h) if np.isfinite(high) else low * h <= g
+        for low, high in ((0.2, 1.5), (0.5, 4.0), (0.0, np.inf), (30.0, np.inf)):
+            # Of the open quadrant: the truth, which has no loss, is never inside.
+            inside = (h > 0) & (g > 0) & (low * h <= g) & (g < high * h)
             found = sets.decode_within(x, weights, truth, 0.7, low, high)
             if not inside.any():
                 assert found is None
                 continue
             k = next(k for k, y in enumerate(outputs) if (y == found).all())
             assert h[k] + 0.7 * g[k] == pytest.approx((h + 0.7 * g)[inside].max())
+
+
+@pytest.mark.parametrize(
+    ("search", "loss"), [("auto", "leaves"), ("angular", "leaves"), ("hull", "hamming"), ("auto", "weighted")]
+)
+@pytest.mark.parametrize("hierarchy", [TREE, DAG])
+def test_slack_rescaling_of_sets_against_enumeration(hierarchy, search, loss):
+    # S20: the lambda-oracle is the dynamic program or the integer program, with the loss of nodes in their scores.
+    rng = np.random.default_rng(6)
+    sets = HierarchySetStructure(hierarchy, 2, NodeWeights().of(hierarchy), loss=loss)
+    xs, outputs = list(rng.normal(size=(2, 2))), sets.all_outputs(None)
+    truths = [outputs[k] for k in rng.choice(len(outputs), size=2)]
+    problem = StructuredProblem(sets, xs, truths, Slack(search=search))
+    for scale in (0.3, 1.5):
+        weights = scale * rng.normal(size=2 * len(hierarchy))
+        for cut, x, truth in zip(problem.cuts(range(2), weights), xs, truths, strict=True):
+            own = sets.joint_feature(x, truth).toarray().ravel()
+            h = [(sets.joint_feature(x, y).toarray().ravel() - own) @ weights for y in outputs]
+            best = max((1 + a) * sets.loss(truth, y) for a, y in zip(h, outputs, strict=True))
+            assert cut.hinge(weights) <= best + 1e-7 <= cut.upper(weights) + 2e-7
+            if search != "hull":
+                assert cut.hinge(weights) == pytest.approx(best) and cut.upper(weights) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("hierarchy", [TREE, DAG])
+def test_training_sets_with_slack_rescaling(hierarchy):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4, 1))
+    Y = [[hierarchy.nodes[k] for k in rng.choice(hierarchy.leaves, size=rng.integers(1, 3), replace=False)] for _ in X]
+    settings = {"multilabel": True, "C": 0.1, "tol": 5e-2}
+    model = HierarchicalSVM(hierarchy, surrogate="slack", **settings).fit(X, Y)
+    listed = HierarchicalSVM(hierarchy, surrogate=Slack(search="enumerate"), **settings).fit(X, Y)
+    assert model.certified_ and listed.certified_ and model.certified_objective_ == "exact"
+    assert model.dual_objective_ <= listed.primal_objective_ * (1 + 1e-9)
+    assert listed.dual_objective_ <= model.primal_objective_ * (1 + 1e-9)
 
 
 def test_columns_inner_labels_and_files(tmp_path):
@@ -255,9 +291,16 @@ def test_sparse_is_dense():
 def test_what_is_wrong_is_told():
     X, y = samples(TREE)
     for parameters, labels, message in (
-        ({}, np.where(y == y[0], 99, y), "label 99 is not a node"),
+        ({}, np.where(y == y[0], 99, y), "sample .*: label 99 is not a node"),
         ({"labels": "leaves"}, np.where(y == y[0], 1, y), "no leaf"),
         ({"norm": "l1"}, y, "norm='l1'"),
+        ({"relaxation": 0.5}, y, "relaxation=0.5 must be at least 1"),
+        ({"hierarchy": [(0, 1), (1, 2), (2, 1)]}, y, "cycle: 2 -> 1 -> 2"),
+        ({"hierarchy": [(0, 1), (2, 3)]}, y, "2 roots, 0, 2"),
+        ({"hierarchy": DAG, "loss": "tree"}, np.array([6, 7] * 30), "use 'hamming'"),
+        ({"multilabel": True}, [[3], [99]] * 30, "sample 1: label 99 is not a node"),
+        ({"multilabel": True}, [[3], []] * 30, "sample 1: its label set is empty"),
+        ({"multilabel": True}, [[3]] * 7, "60 samples, but y has 7"),
         ({"rho": 1.0}, y, "above 1"),
         ({"norm": "recursive", "surrogate": "slack"}, y, "hinge of its own"),
         ({"norm": "recursive", "multilabel": True}, y, "hinge of its own"),

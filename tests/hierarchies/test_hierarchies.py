@@ -69,6 +69,20 @@ def test_ancestors_are_those_of_networkx(seed):
         (lambda: Hierarchy([("a", "b")]).check_indicators([[0, 0]]), "empty"),
         (lambda: Hierarchy([("a", "b")]).indicators([[]]), "empty"),
         (lambda: Hierarchy.of(3), "none of a Hierarchy"),
+        (lambda: Hierarchy.of({"a": "r", "r": "a"}), "cycle: 'r' -> 'a' -> 'r'; remove one"),
+        (lambda: Hierarchy.of(nx.DiGraph([(0, 1), (1, 2), (2, 1)])), "cycle: 2 -> 1 -> 2"),
+        (lambda: Hierarchy.of([-1, 0, -1]), "2 roots, 0, 2, but one is needed; pass root='a new name' to Hierarchy"),
+        (lambda: Hierarchy([("a", "b", "c")]), "must be a pair"),
+        (lambda: Hierarchy([("a", "b")], root="a"), "is a node already"),
+        (lambda: Hierarchy([("a", "b")]).indicators([["b"], ["z"]]), "sample 1: label 'z' is not a node"),
+        (lambda: Hierarchy([("a", "b")]).indicators(["b"]), "sample 0: labels 'b' must be a list"),
+        (lambda: Hierarchy([("a", "b")]).check_indicators([[1, 1], [1, 2]]), "0 and 1 only"),
+        (lambda: Hierarchy([("a", "b")]).check_indicators([[1]]), "2 nodes, one column for each"),
+        (lambda: Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c")]).parent, "'c' has several parents"),
+        (lambda: LabelSets(Hierarchy([("a", "b")])).best(np.ones(3)), "scores has shape .* one entry for each"),
+        (lambda: shared_weights(Hierarchy([("a", "b")]), np.ones(3)), "norms has shape"),
+        (lambda: heaviest_antichain(Hierarchy([("a", "b")]), np.ones(3)), "gains has shape"),
+        (lambda: node_norm(Hierarchy([("a", "b")]), np.ones((3, 1))), "U has shape"),
     ],
 )
 def test_what_is_wrong_is_told(make, message):
@@ -294,6 +308,13 @@ def test_table_6_1():
     assert shared_norm(scaled)[0] == pytest.approx(np.abs(a).max() * length, rel=1e-3)
 
 
+def test_root_takes_part_and_budgets_are_of_paths():
+    # E28: the root keeps its share, leaves all that is left, and weights are not square roots; E27: the node itself counts.
+    tree = Hierarchy.from_parents([-1, 0, 0, 1, 1])
+    np.testing.assert_allclose(shared_weights(tree, np.array([1.0, 0, 1, 1, 1]))[[0, 1]], [1 / (1 + np.sqrt(3)), 0.0])
+    np.testing.assert_allclose(tree.membership() @ shared_weights(tree, np.array([1.0, 2, 3, 4, 5])), 1)
+
+
 def test_order_of_norms_and_their_axioms():
     rng = np.random.default_rng(1)
     tree = Hierarchy.from_parents([-1, 0, 0, 1, 1, 2, 2])
@@ -329,9 +350,11 @@ def test_best_sets_against_enumeration(seed, inner):
             if hierarchy.is_tree:
                 # With the root in, the relaxation is as good as the program.
                 assert relaxed.value == pytest.approx(values[0])
-                found = sets.k_best(scores, 5)
-                np.testing.assert_allclose([value for value, _ in found], values[:5])
-                assert len({chosen.tobytes() for _, chosen in found}) == len(found)
+            # Also where two nodes have the same one below them.
+            found = sets.k_best(scores, 5)
+            np.testing.assert_allclose([value for value, _ in found], values[:5])
+            assert len({chosen.tobytes() for _, chosen in found}) == len(found)
+            assert all(any((chosen == own).all() for own in everything) for _, chosen in found)
 
 
 def test_sets_are_the_unions_of_paths():

@@ -147,6 +147,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             check_choice("loss", self.loss, SET_LOSSES if self.multilabel else LOSSES)
         self._check_count("rounds")
         make_surrogate(self.surrogate)
+        if not 1 <= self.relaxation < np.inf:
+            raise ValueError(f"relaxation={self.relaxation!r} must be at least 1 and finite: leaves need weight")
         self._node_weights().check()
         if self.fully_normalized and (self.multilabel or self.norm != "normalized" or self.loss not in ("auto", "normalized")):
             raise ValueError("fully_normalized=True is for one label per sample, norm='normalized' and its own loss")
@@ -229,7 +231,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
                 self.hierarchy_ = Hierarchy([(root, name) for name in found], [root, *found])
             else:
                 self.hierarchy_ = Hierarchy.of(self.hierarchy)
-        numbers = self.hierarchy_.numbers(names.tolist())
+        numbers = self.hierarchy_.numbers_of_samples(names.tolist())
         if len(np.unique(numbers)) < 2:
             raise ValueError("y holds only one class; at least two are needed")
         self.labels_ = self._answers(np.unique(numbers))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from maxmargin._types import Ints
+from maxmargin._types import Floats, Ints
 
 # How many names a message shows.
 _SHOWN = 5
@@ -78,7 +78,8 @@ class Hierarchy:
             pairs = [(root, top) for top in tops] + pairs
         elif len(tops) > 1:
             raise ValueError(
-                f"there are {len(tops)} roots, {_named(tops)}, but one is needed; pass root='a new name' for a node above them"
+                f"there are {len(tops)} roots, {_named(tops)}, but one is needed; pass root='a new name' to Hierarchy "
+                "for a node above them"
             )
         self._build(list(names), np.array([(names[a], names[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2))
 
@@ -256,6 +257,23 @@ class Hierarchy:
         """The numbers of several nodes."""
         return np.array([self.number(name) for name in names], dtype=np.int64)
 
+    def numbers_of_samples(self, names: Iterable[Any]) -> Ints:
+        """The numbers of the labels of samples; one that is no node is told with the sample that has it."""
+        found = []
+        for k, name in enumerate(names):
+            try:
+                found.append(self.number(name))
+            except ValueError as error:
+                raise ValueError(f"sample {k}: {error}") from None
+        return np.array(found, dtype=np.int64)
+
+    def check_per_node(self, values: Any, what: str) -> Floats:
+        """An array whose last axis is one entry per node."""
+        array = np.asarray(values, dtype=np.float64)
+        if array.ndim == 0 or array.shape[-1] != len(self):
+            raise ValueError(f"{what} has shape {array.shape}, but the hierarchy has {len(self)} nodes, one entry for each")
+        return array
+
     def ancestors_of(self, name: Any) -> tuple[Hashable, ...]:
         """The node and all nodes above it, the root first."""
         row = self.ancestors[[self.number(name)]]
@@ -277,7 +295,10 @@ class Hierarchy:
         for k, names in enumerate(labels):
             if isinstance(names, str) or not isinstance(names, Iterable):
                 raise ValueError(f"sample {k}: labels {names!r} must be a list or a set of names, even if it is one")
-            own = self.numbers(names)
+            try:
+                own = self.numbers(names)
+            except ValueError as error:
+                raise ValueError(f"sample {k}: {error}") from None
             if not len(own):
                 raise ValueError(f"sample {k}: its label set is empty; give it the root {self.nodes[0]!r}, or leave it out")
             found[k, self.ancestors[own].indices] = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +60,7 @@ class LabelSets:
 
     def best(self, scores: Floats) -> Bools:
         """The best set for every row of node scores, shape (n, M); exact."""
+        scores = self.hierarchy.check_per_node(np.atleast_2d(scores), "scores")
         if not self.hierarchy.is_tree:
             return np.array([np.round(self.solve(row).z) > 0.5 for row in scores])
         best, picked = np.array(scores, dtype=np.float64), np.zeros(scores.shape, dtype=bool)
@@ -80,7 +82,26 @@ class LabelSets:
         return picked
 
     def k_best(self, scores: Floats, k: int) -> list[tuple[float, Bools]]:
-        """The k best sets of a tree for one row of node scores, distinct, best first, with their scores."""
+        """The k best sets for one row of node scores, distinct, best first, with their scores.
+
+        On a tree lists of children are combined; elsewhere, where two children may have the same one below them, by one integer
+        program after the other, each without the sets that were found.
+        """
+        return self._k_best_of_tree(scores, k) if self.hierarchy.is_tree else self._k_best_of_graph(scores, k)
+
+    def _k_best_of_graph(self, scores: Floats, k: int) -> list[tuple[float, Bools]]:
+        answers: list[tuple[float, Bools]] = []
+        while len(answers) < k:
+            # At least one node must be different: z counts where the set has none, 1 - z where it has one.
+            known = np.array([chosen for _, chosen in answers], dtype=np.float64).reshape(-1, len(self.hierarchy))
+            more = {"rows": 1.0 - 2.0 * known, "low": 1.0 - known.sum(axis=1), "high": np.inf} if answers else {}
+            found = self.solve(scores, **more)
+            if found is None:
+                break
+            answers.append((found.value, found.z > 0.5))
+        return answers
+
+    def _k_best_of_tree(self, scores: Floats, k: int) -> list[tuple[float, Bools]]:
         lists: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in self.hierarchy.nodes]
         for node in range(len(self.hierarchy) - 1, -1, -1):
             # Combinations of children so far: the empty one first, to be dropped in the end where nobody may end.
@@ -118,6 +139,8 @@ class LabelSets:
             integrality=np.full(m, 0 if relaxed else 1),
             bounds=Bounds(least, 1),
             constraints=constraints,
+            # Without this HiGHS is content with one in ten thousand.
+            options={"mip_rel_gap": 0.0},
         )
         if found.x is None:
             return None
@@ -126,7 +149,7 @@ class LabelSets:
         bound = -found.mip_dual_bound if not relaxed and found.mip_dual_bound is not None else value
         return Program(z, value, max(value, float(bound)))
 
-    @property
+    @cached_property
     def _constraints(self) -> tuple[Any, Floats]:
         above, below = self.hierarchy.edges.T
         m, e = len(self.hierarchy), len(above)

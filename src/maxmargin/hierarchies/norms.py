@@ -33,7 +33,7 @@ def shared_weights(hierarchy: Hierarchy, norms: Floats, epsilon: float = 0.0) ->
     >>> shared_weights(graph, np.array([0.0, 1.0, 1.0, 1.0, 1.0])).round(3)
     array([0.   , 0.309, 0.345, 0.691, 0.345])
     """
-    squares = np.asarray(norms, dtype=np.float64) ** 2
+    squares = hierarchy.check_per_node(norms, "norms") ** 2
     own = np.sqrt(squares + epsilon * squares.mean())
     return _algorithm_5(hierarchy, own) if hierarchy.is_tree else _shared_on_graph(hierarchy, own)[0]
 
@@ -82,6 +82,13 @@ def _shared_on_graph(hierarchy: Hierarchy, own: Floats) -> tuple[Floats, float]:
     return alpha, found.value * float(own.max()) ** 2
 
 
+def _sizes(hierarchy: Hierarchy, U: Floats) -> Floats:
+    rows = np.asarray(U, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) != len(hierarchy):
+        raise ValueError(f"U has shape {rows.shape}, but the hierarchy has {len(hierarchy)} nodes, one row of weights for each")
+    return np.asarray(np.linalg.norm(rows, axis=1))
+
+
 def node_norm(hierarchy: Hierarchy, U: Floats) -> float:
     """The root of ``min sum |U_n|^2 / alpha_n`` over ``B alpha <= 1``; :func:`tree_norm` on trees.
 
@@ -93,7 +100,7 @@ def node_norm(hierarchy: Hierarchy, U: Floats) -> float:
     """
     if hierarchy.is_tree:
         return tree_norm(hierarchy, U)
-    sizes = np.linalg.norm(np.asarray(U, dtype=np.float64).reshape(len(hierarchy), -1), axis=1)
+    sizes = _sizes(hierarchy, U)
     return float(np.sqrt(_shared_on_graph(hierarchy, sizes)[1]))
 
 
@@ -106,7 +113,7 @@ def tree_norm(hierarchy: Hierarchy, U: Floats) -> float:
     >>> tree_norm(tree, np.array([[1.0], [3.0], [4.0]]))
     6.0
     """
-    sizes = np.linalg.norm(np.asarray(U, dtype=np.float64).reshape(len(hierarchy), -1), axis=1)
+    sizes = _sizes(hierarchy, U)
     below = np.zeros(len(hierarchy))
     for n in range(len(hierarchy) - 1, 0, -1):
         below[hierarchy.parent[n]] += (sizes[n] + np.sqrt(below[n])) ** 2
@@ -124,7 +131,7 @@ def heaviest_antichain(hierarchy: Hierarchy, gains: Floats) -> float:
     >>> heaviest_antichain(Hierarchy.from_parents([-1, 0, 0]), np.array([3.0, 1.0, 2.5]))
     3.5
     """
-    gains = np.maximum(np.asarray(gains, dtype=np.float64), 0.0)
+    gains = np.maximum(hierarchy.check_per_node(gains, "gains"), 0.0)
     if not hierarchy.is_tree:
         return _prices(hierarchy, gains)
     parent, best = hierarchy.parent, np.zeros(len(hierarchy))

@@ -71,9 +71,9 @@ class NodeWeights:
         elif self.kind == "flat" or len(hierarchy) == 1:
             alpha[hierarchy.leaves] = 1.0
         elif self.invariant:
-            # Computing them where no duplicates are is the same as minimising sum |F|^(rho - 1) alpha^rho. (That they vanish as
-            # rho -> 1, as the source has it, is true in a degenerate sense only: the root takes all, and ratios of branches
-            # tend to 1/|F|.)
+            # Computing them where no duplicates are is the same as minimising sum |F|^(rho - 1) alpha^rho (E22). (That they
+            # vanish as rho -> 1, as the source has it, is true in a degenerate sense only, E23: the root takes all, and ratios
+            # of branches tend to 1/|F|.)
             small, group, multiplicity = hierarchy.minimal_graph()
             if len(small) > 1:
                 alpha = self._plain(small)[group] / multiplicity

@@ -22,10 +22,15 @@ from maxmargin.structures.rows import as_rows, check_rows, stack
 
 LOSSES = ("zero_one", "hamming", "sqrt_hamming", "normalized", "tree")
 SET_LOSSES = ("leaves", "hamming", "weighted")
+# By how much, as a part of what a row may add up to, constraints of integer programs are widened.
+_WIDER = 1e-7
 
 
 class HierarchyLoss(NamedTuple):
-    """A loss of labels: the sum over the symmetric difference of their nodes, or its square root; 0-1 without ``per_node``."""
+    """A loss of labels: the sum over the symmetric difference of their nodes, or its square root; 0-1 without ``per_node``.
+
+    The symmetric difference is that of the answer and the truth, each with all its ancestors (E21); nodes in both count nothing.
+    """
 
     per_node: Floats | None
     root: bool = False
@@ -37,8 +42,10 @@ class HierarchyLoss(NamedTuple):
         """
         if name == "zero_one":
             return cls(None)
-        if name == "tree":
-            _ = hierarchy.parent
+        if name == "tree" and not hierarchy.is_tree:
+            raise ValueError(
+                "loss='tree' counts edges between labels of a tree, and nodes here have several parents; use 'hamming'"
+            )
         if name in ("hamming", "tree", "sqrt_hamming"):
             return cls(np.ones(len(hierarchy)), name == "sqrt_hamming")
         if name == "normalized":
@@ -255,25 +262,38 @@ class HierarchySetStructure(Structure):
         return list(self.search(self.rewards(stack(xs), weights, truths, a, b), self.relaxed and truths is not None))
 
     def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[Any]:
-        """The k best sets of a tree, distinct, best first."""
+        """The k best sets, distinct, best first."""
         rewards = self.rewards(as_rows(x), weights, [truth], a, b)[0]
         return [chosen for _, chosen in self.sets.k_best(rewards, k)]
 
     def decode_within(self, x: Any, weights: Floats, truth: Any, lam: float, low: float, high: float) -> Any:
-        """The best ``h + lam g`` among sets with ``low * h <= g <= high * h``, h being one plus the margin error and g the loss.
+        """The best ``h + lam g`` of sets with ``low <= g / h < high``, h being one plus the margin error and g the loss.
 
-        An integer program with two more rows; None if there is no such set.
+        Both are positive. An integer program with up to four more rows, a little wider than asked, as it keeps constraints to a
+        millionth only; a set that lies outside is left out of the next one. None if there is no such set.
         """
         scores, signs = self.node_scores(as_rows(x), weights)[0], self.per_node * (1.0 - 2.0 * np.asarray(truth))
         start, missed = 1.0 - float(scores @ truth), float(self.per_node @ truth)
-        rows = []
-        if np.isfinite(low):
-            rows.append((signs - low * scores, low * start - missed, np.inf))
-        if np.isfinite(high):
-            rows.append((signs - high * scores, -np.inf, high * start - missed))
-        matrix, least, most = zip(*rows, strict=True) if rows else (None, None, None)
-        found = self.sets.solve(scores + lam * signs, rows=None if matrix is None else np.array(matrix), low=least, high=most)
-        return None if found is None else found.z > 0.5
+        # No loss is between zero and that of one node.
+        smallest = float(self.per_node[self.per_node > 0].min(initial=1.0))
+        rows = [(signs, 0.5 * smallest - missed, np.inf), (scores, -_WIDER * (1.0 + np.abs(scores).sum()) - start, np.inf)]
+        # Of slopes near 0 or infinity nothing is to be told from 0 and infinity.
+        if low > 1e-9:
+            row = signs - low * scores
+            rows.append((row, low * start - missed - _WIDER * (1.0 + np.abs(row).sum()), np.inf))
+        if high < 1e9:
+            row = signs - high * scores
+            rows.append((row, -np.inf, high * start - missed + _WIDER * (1.0 + np.abs(row).sum())))
+        while True:
+            matrix, least, most = zip(*rows, strict=True)
+            found = self.sets.solve(scores + lam * signs, rows=np.array(matrix), low=least, high=most)
+            if found is None:
+                return None
+            h, g = start + float(scores @ found.z), missed + float(signs @ found.z)
+            # Slopes that differ by rounding only are one: an angle must not find its own end again.
+            if h > 0 and g > 0 and low * (1.0 + 1e-13) <= g / h < high * (1.0 - 1e-13):
+                return found.z > 0.5
+            rows.append((1.0 - 2.0 * found.z, 1.0 - float(found.z.sum()), np.inf))
 
     def all_outputs(self, x: Any) -> list[Any]:
         """Every set, for small hierarchies."""
