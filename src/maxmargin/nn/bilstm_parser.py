@@ -189,9 +189,9 @@ class BiLSTMParser(torch.nn.Module):
         archive = read_archive(path, _KIND)
         try:
             content, arrays = archive.content, archive.arrays
-            lists = [arrays[name].tolist() for name in ("words", "tags", "labels")]
+            words, tags, labels = (arrays[name].tolist() for name in ("words", "tags", "labels"))
             settings: dict[str, Any] = {name: bool(content[name]) for name in ("projective", "single_root")}
-            model = cls(*lists, **settings, **{name: content["sizes"][name] for name in _SIZES})
+            model = cls(words, tags, labels, **settings, **{name: content["sizes"][name] for name in _SIZES})
             weights = {name: torch.from_numpy(np.array(arrays[f"weight {name}"])) for name in model.state_dict()}
             model.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
