@@ -10,6 +10,7 @@ from maxmargin.problems import GraphProblem, StructuredProblem
 from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures import Decoded, GraphSetStructure, GraphStructure
 from maxmargin.structures import graph as graph_module
+from maxmargin.structures.k_best import Listed, listed_by_parts
 from maxmargin.surrogates import BetaScaling, LogLoss, MicroF1, ProbLoss, Slack
 
 CYCLE = np.array([(0, 1), (2, 1), (2, 3), (3, 4), (0, 4), (1, 3)], dtype=np.int32)
@@ -197,3 +198,20 @@ def test_who_replaces_a_loss_of_graphs_loses_their_lists():
             return 2 * super().loss(truth, y)
 
     assert Twice.k_best is None and Twice.decode_within is None and Twice.can_list is None and Twice.loss_values is None
+
+
+def test_bounds_of_a_list_hold_for_a_search_that_finds_little():
+    # Of every part the worst labeling is found, and the best one is known as a bound.
+    rng = np.random.default_rng(6)
+    scores = rng.normal(size=(4, 3))
+
+    def best(allowed):
+        low, high = np.where(allowed, scores, np.inf), np.where(allowed, scores, -np.inf)
+        return Listed(low.argmin(axis=1), float(low.min(axis=1).sum()), float(high.max(axis=1).sum()))
+
+    found = list(listed_by_parts(best, 4, 3, 100))
+    values = {y: sum(row[k] for row, k in zip(scores, y, strict=True)) for y in product(range(3), repeat=4)}
+    listed = [tuple(one.labels.tolist()) for one in found]
+    assert sorted(listed) == sorted(values)
+    for n, one in enumerate(found):
+        assert one.upper == pytest.approx(max(value for y, value in values.items() if y not in listed[:n]))
