@@ -362,15 +362,46 @@ def trained() -> str:
     return f"## Predictions\n\n{text}\n\n{markdown(['data', 'model', *columns], rows)}\n\n{VERDICT}"
 
 
+def timed() -> str:
+    """The section about the time that training takes."""
+    (X, Y), [(train, _)] = whole_bibtex()
+    rows = []
+    for C in (0.01, 0.1):
+        per_pass = {}
+        for model, settings in {
+            "one SVM per label": {},
+            "margin": {"pairwise": "tree"},
+            "slack": {"pairwise": "tree", "surrogate": "slack"},
+            "beta = 1/2": {"pairwise": "tree", "surrogate": "beta"},
+            "micro-F1": {"pairwise": "tree", "surrogate": "micro_f1"},
+            "margin, cutting planes": {"pairwise": "tree", "solver": "one_slack"},
+        }.items():
+            began = time.process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = MultilabelSVM(C=C, tol=0.02, max_iter=60, **settings).fit(X[train], Y[train])
+            spent = time.process_time() - began
+            per_pass[model] = spent / found.n_iter_
+            queries = found.n_queries_ / (found.n_iter_ * len(train))
+            ratio = f"{per_pass[model] / per_pass['margin']:.2f}" if "margin" in per_pass else ""
+            gap = 100 * found.dual_gap_ / found.primal_objective_
+            rows.append([f"{C:g}", model, str(found.n_iter_), f"{queries:.1f}", f"{spent:.1f}", ratio, f"{gap:.1f}"])
+            print(rows[-1], flush=True)
+    text = (
+        "The 4,880 training documents of bibtex with all 159 labels and 1,836 words, until a relative gap of 2 % or 60 passes. "
+        "Pairs are those of a tree. Seconds are processor time. A pass is as many calls of an oracle as there are documents; steps "
+        "ask for several sets at a time."
+    )
+    header = ["C", "model", "passes", "questions per call", "s", "s per pass, of margin's", "gap, %"]
+    return f"## Training\n\n{text}\n\n{markdown(header, rows)}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["searches", "predictions"], help="the other section stays as it is")
+    parser.add_argument("--only", choices=["searches", "predictions", "training"], help="the other sections stay as they are")
     options = parser.parse_args()
-    sections = []
-    if options.only != "predictions":
-        sections.append(compared())
-    if options.only != "searches":
-        sections.append(trained())
+    makers = {"searches": compared, "predictions": trained, "training": timed}
+    sections = [make() for name, make in makers.items() if options.only in (None, name)]
     path = Path(__file__).parent / "results" / "multilabel.md"
     update_report(path, "Sets of labels: searches and surrogates", "", sections)
 

@@ -2,8 +2,8 @@
 //
 // The point of a block is a distribution over cuts: a set counts a times, with the loss b. A cut is kept as what it changes of the
 // truth, labels and pairs, which is little where the weights are any good; all inner products follow from these and from |x|^2. The
-// scores of a block move with its own steps in a way that is known without looking at x again, so an exact step asks for the next set
-// at once, and goes on until little is left in the block.
+// scores of a block move with its own steps in a way that is known without looking at x again, so an exact step asks for one more set
+// where it would lead to, and then decides between all of them.
 #pragma once
 
 #include <algorithm>
@@ -172,43 +172,18 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         if (kind != Steps::fw) change_[worst_] -= 1;
     }
 
-    // The best distribution over the cuts in use and those that the search still finds in between.
+    // A better distribution over the cuts in use, the target, and one more cut: that which violates most after the first of two small
+    // programs. Measured: a third, or steps to the end of a program, cost more time than the passes they save.
     bool set_best_change(std::size_t i, double& rise) {
         rise = 0;
         find_slot(i);
         if (points_[i].size() < 2) return false;
-        const double count = data_.counts(i), x2 = squared_[i], unit = count * per_block();
-        const std::size_t L = data_.n_labels(), E = data_.graph->n_pairs();
         const std::size_t asked = target_slot_;
-        double first_gap = -1;
         begin_program(i);
-        for (std::size_t round = 0;; ++round) {
-            solve_program();
-            if (round + 1 >= kMostRounds) break;
-            // Scores as they would be after the step.
-            const auto& point = points_[i];
-            for (std::size_t c = 0; c < point.size(); ++c)
-                if (const double delta = mass_[c] - point[c].alpha; delta != 0) scatter(point[c], delta);
-            std::copy_n(score_.begin(), L, moved_score_.begin());
-            for (const std::uint32_t j : touched_labels_) moved_score_[j] -= unit * x2 * coefficient_[j];
-            const double* pairs = pair_scores();
-            std::copy_n(pairs, E, moved_pair_.begin());
-            for (const std::uint32_t e : touched_pairs_) moved_pair_[e] = weights_.within(pairs_at_ + e, weights_.v[pairs_at_ + e] - unit * pair_coefficient_[e]);
-            clear_touched();
-            double average = 0, margin = 0;
-            for (std::size_t c = 0; c < point.size(); ++c) average += mass_[c] * now_[c];
-            const std::size_t known = point.size();
-            // The cuts in use are suggestions there too, at the margins that they would have.
-            margins_at(i, moved_score_.data(), moved_pair_.data(), moved_margins_);
-            std::swap(moved_margins_, margins_);
-            const auto found = seek(i, moved_score_.data(), moved_pair_.data(), false);
-            std::swap(moved_margins_, margins_);
-            if (target_slot_ != kNone) break;
-            margin = count * (target_.cut.a * found.h + target_.cut.b) - average;
-            if (first_gap < 0) first_gap = margin;
-            find_slot(i);
-            if (!(margin > kLeastGap * first_gap) || target_slot_ < known) break;
+        solve_program();
+        if (find_next(i)) {
             extend_program(i);
+            solve_program();
         }
         target_slot_ = asked;
         const auto& point = points_[i];
@@ -273,9 +248,9 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
 
   private:
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-    // Sets looked for in one exact step, and the part of the first one's gap at which it ends.
-    static constexpr std::size_t kMostRounds = 6;
-    static constexpr double kLeastGap = 0.1, kLeastSlope = 0.05;
+    // Steps per cut in a small program, and the part of its first slope at which it ends.
+    static constexpr std::size_t kMostSteps = 5;
+    static constexpr double kLeastSlope = 0.2;
     static constexpr std::uint32_t kPatience = 2;
 
     // What a label or a pair has in a set more than in the truth.
@@ -395,6 +370,31 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         point.resize(to);
     }
 
+    // The most violating cut where the present program would lead to; false if it is one of those known.
+    bool find_next(std::size_t i) {
+        const auto& point = points_[i];
+        const std::size_t L = data_.n_labels(), E = data_.graph->n_pairs(), known = point.size();
+        const double unit = data_.counts(i) * per_block();
+        for (std::size_t c = 0; c < known; ++c)
+            if (const double delta = mass_[c] - point[c].alpha; delta != 0) scatter(point[c], delta);
+        std::copy_n(score_.begin(), L, moved_score_.begin());
+        for (const std::uint32_t j : touched_labels_) moved_score_[j] -= unit * squared_[i] * coefficient_[j];
+        std::copy_n(pair_scores(), E, moved_pair_.begin());
+        for (const std::uint32_t e : touched_pairs_) {
+            const std::size_t at = pairs_at_ + e;
+            moved_pair_[e] = weights_.within(at, weights_.v[at] - unit * pair_coefficient_[e]);
+        }
+        clear_touched();
+        // The cuts in use are suggestions there too, at the margins that they would have.
+        margins_at(i, moved_score_.data(), moved_pair_.data(), moved_margins_);
+        std::swap(moved_margins_, margins_);
+        seek(i, moved_score_.data(), moved_pair_.data(), false);
+        std::swap(moved_margins_, margins_);
+        if (target_slot_ != kNone) return false;
+        find_slot(i);
+        return target_slot_ == known;
+    }
+
     // ---- the small quadratic program of one block --------------------------------------------------------------------------------
 
     void begin_program(std::size_t i) {
@@ -432,7 +432,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
     void solve_program() {
         const std::size_t m = mass_.size();
         double least = 1e-12 * scale_;
-        for (std::size_t round = 0; round < 20 * m; ++round) {
+        for (std::size_t round = 0; round < kMostSteps * m; ++round) {
             std::size_t up = 0, down = m;
             for (std::size_t c = 0; c < m; ++c) {
                 if (now_[c] > now_[up]) up = c;
