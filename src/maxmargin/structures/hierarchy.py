@@ -18,7 +18,7 @@ from maxmargin._types import Floats, Ints
 from maxmargin.hierarchies import Hierarchy, LabelSets
 from maxmargin.structures.base import Structure
 from maxmargin.structures.classes import check_costs
-from maxmargin.structures.rows import as_rows, check_rows, stack
+from maxmargin.structures.rows import as_rows, check_rows, is_sparse, stack
 
 LOSSES = ("zero_one", "hamming", "sqrt_hamming", "normalized", "tree")
 SET_LOSSES = ("leaves", "hamming", "weighted")
@@ -306,8 +306,8 @@ def _spread(nodes: Ints, values: Floats, x: Any, n_nodes: int) -> Any:
     """The input times the value of each of some nodes, as one row; by hand, since searches ask for it very often."""
     row: Any = as_rows(x)
     p = row.shape[1]
-    if sparse.issparse(row):
-        entries: Any = sparse.coo_array(row)
+    if is_sparse(row):
+        entries = row.tocoo()
         columns, own = entries.coords[1], entries.data
     else:
         columns, own = np.arange(p), row[0]
