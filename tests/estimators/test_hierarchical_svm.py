@@ -212,6 +212,16 @@ def test_sets_of_labels(hierarchy, relaxed):
     assert model.decision_function(X).shape == (15, len(hierarchy))
 
 
+def test_joint_features_are_products():
+    rng = np.random.default_rng(2)
+    x, alpha = rng.normal(size=3) * [1, 0, 1], rng.random(len(DAG)) * (np.arange(len(DAG)) != 4)
+    one, several = HierarchyStructure(DAG, 3, alpha), HierarchySetStructure(DAG, 3, alpha)
+    for own in (x, sparse.csr_array(x[None])):
+        for label, members in enumerate(DAG.membership().toarray()):
+            for found in (one.joint_feature(own, label), several.joint_feature(own, members)):
+                np.testing.assert_array_equal(found.toarray(), np.kron(np.sqrt(alpha) * members, x)[None])
+
+
 def test_constrained_search_of_sets():
     rng = np.random.default_rng(3)
     for hierarchy in (TREE, DAG):
