@@ -120,6 +120,20 @@ struct ArcRows {
         const std::size_t n = n_words(q), N = n + 1, L = n_labels;
         into.resize(N * N * L);
         const double* table = weights + arcs.n_columns;
+        if (!labels.begin) {
+            // Nearly all arcs are wrong: those of the truth are mended afterwards.
+            const double wrong = truth.heads ? b : 0.0;
+            for (std::size_t h = 0; h < N; ++h) {
+                const std::size_t first = row(q, h, 0);
+                for (std::size_t m = 1; m < N; ++m)
+                    if (h != m) into[h * N + m] = a * arcs.dot(first + m, weights) + wrong;
+            }
+            for (std::size_t m = 1; truth.heads && m < N; ++m) {
+                const auto h = static_cast<std::size_t>(truth.heads[m - 1]);
+                into[h * N + m] = a * arcs.dot(row(q, h, m), weights);
+            }
+            return {into.data(), n, L};
+        }
         for (std::size_t h = 0; h < N; ++h)
             for (std::size_t m = 1; m < N; ++m) {
                 if (h == m) continue;
@@ -127,20 +141,16 @@ struct ArcRows {
                 double* to = into.data() + (h * N + m) * L;
                 const bool right_head = truth.heads && static_cast<std::size_t>(truth.heads[m - 1]) == h;
                 const double arc = arcs.dot(r, weights);
-                if (labels.begin) {
-                    std::fill(to, to + L, arc);
-                    for (std::int64_t e = labels.begin[r]; e < labels.begin[r + 1]; ++e) {
-                        const double* own = table + static_cast<std::size_t>(labels.at[e]) * L;
-                        const double value = labels.values ? labels.values[e] : 1.0;
-                        for (std::size_t l = 0; l < L; ++l) to[l] += value * own[l];
-                    }
-                    for (std::size_t l = 0; l < L; ++l) to[l] *= a;
-                    if (truth.heads)
-                        for (std::size_t l = 0; l < L; ++l)
-                            if (!right_head || l != static_cast<std::size_t>(truth.labels[m - 1])) to[l] += b;
-                } else {
-                    *to = a * arc + (truth.heads && !right_head ? b : 0.0);
+                std::fill(to, to + L, arc);
+                for (std::int64_t e = labels.begin[r]; e < labels.begin[r + 1]; ++e) {
+                    const double* own = table + static_cast<std::size_t>(labels.at[e]) * L;
+                    const double value = labels.values ? labels.values[e] : 1.0;
+                    for (std::size_t l = 0; l < L; ++l) to[l] += value * own[l];
                 }
+                for (std::size_t l = 0; l < L; ++l) to[l] *= a;
+                if (truth.heads)
+                    for (std::size_t l = 0; l < L; ++l)
+                        if (!right_head || l != static_cast<std::size_t>(truth.labels[m - 1])) to[l] += b;
             }
         return {into.data(), n, L};
     }

@@ -162,3 +162,22 @@ def test_which_surrogates_are_compiled():
     assert not raw.convex and not raw.exact
     with pytest.raises(TypeError, match="needs convex hinges"):
         BCFW().solve(raw, 1.0)
+
+
+@pytest.mark.parametrize("surrogate", [LogLoss(), ProbLoss()], ids=str)
+def test_a_truth_that_wins_by_its_margins_still_has_a_violator(surrogate):
+    """The question of margin rescaling finds the truth, and so would every other but one about the loss alone."""
+    rng = np.random.default_rng(9)
+    for n in (1, 2, 4):
+        trees = all_trees(n, True, True)
+        truth = trees[-1]
+        scores = 0.1 * rng.normal(size=(n + 1, n + 1))
+        scores[truth, np.arange(1, n + 1)] += 1.9
+        h, g = tree_scores(scores, trees) - tree_scores(scores, truth[None]), (trees != truth).sum(axis=1).astype(float)
+        assert np.max(h + g) <= 1e-9
+        best = float(np.max(surrogate.value(h[g > 0], g[g > 0]), initial=0.0))
+        offsets = np.array([0, n], dtype=np.int64)
+        value = _core.violating_trees(
+            scores.ravel(), offsets, truth.astype(np.int32), None, 1, True, True, *compiled_search(surrogate), True
+        )[2]
+        assert value[0] == pytest.approx(best, rel=1e-9, abs=1e-12) and (best > 1e-4 or n == 1)
