@@ -314,6 +314,11 @@ class CheckedProblem:
         self.calls += self.n_blocks
         return self._check(self.problem.mean_cut(weights), weights)
 
+    @property
+    def scored(self) -> bool:
+        """Whether hinges are functions of few scores, so that a look at them needs no features."""
+        return self._scored is not None
+
     def scores(self, weights: Floats) -> Any:
         """Those of the problem; if it has none, the weights themselves."""
         return weights if self._scored is None else self._scored.scores(weights)

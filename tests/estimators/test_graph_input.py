@@ -1,9 +1,14 @@
 """What graph models say about labels and features that do not fit, and features of any size for rankers with neighbours."""
 
+import re
+
 import numpy as np
 import pytest
 
 from maxmargin import GraphSVM, GridSVM, HighOrderRankingSVM
+from maxmargin.estimators.graph import uneven_features
+from maxmargin.problems import GraphProblem
+from maxmargin.solvers import ConvergenceWarning
 
 RNG = np.random.default_rng(0)
 CHAIN = [(0, 1), (1, 2), (2, 3)]
@@ -86,3 +91,28 @@ def test_features_without_finite_weights_are_refused():
     values = RNG.normal(size=(30, 2))
     with pytest.raises(ValueError, match=r"feature 1 of X varies by .*e-30[67] only.*multiply it by a large number"):
         HighOrderRankingSVM().fit(values * [1, 1e-306], values[:, 0] > 0)
+
+
+def test_the_warning_names_large_features():
+    rng = np.random.default_rng(0)
+    edges = [(0, 1), (1, 2), (2, 0)]
+    y = [rng.integers(0, 3, 3) for _ in range(8)]
+
+    def warned(scale, **arguments):
+        X = [(rng.normal(size=(3, 2)) * scale, edges) for _ in y]
+        with pytest.warns(ConvergenceWarning) as found:
+            GraphSVM(C=100.0, max_iter=3, tol=1e-9).fit(X, y, **arguments)
+        return str(found[0].message)
+
+    uneven = r"scale the features: up to \d+ \(root mean square\) in feature 1 of nodes, but [\d.]+ in feature 0 of \w+; divide"
+    assert re.search(uneven, warned([1.0, 500.0]))
+    assert re.search(uneven, warned([1.0, 500.0], sample_weight=np.linspace(0.5, 1.5, len(y))))
+    assert re.search("in feature 0 of nodes, feature 1 of nodes, but 1 in feature 0 of edges;", warned([1e4, 1e4]))
+    # Columns of zeros are not small, but none.
+    assert warned([1.0, 0.0]).endswith("or scale the features") and warned([1.0, 10.0]).endswith("or scale the features")
+
+
+def test_sizes_of_features_do_not_overflow():
+    wide = [(np.full((3, 8), 1e200), [(0, 1), (1, 2)])]
+    advice = uneven_features(GraphProblem(wide, [np.array([0, 1, 1])]), "scale")
+    assert advice.startswith("scale: up to 1e+200") and "feature 4 of nodes and 3 more, but 1 in feature 0 of edges" in advice

@@ -233,9 +233,14 @@ class Estimator(BaseEstimator, ABC):
             budget = "max_iter" if solution.status == "max_passes" else solution.status
             self._warn(
                 f"stopped ({budget}) after {solution.passes:.0f} passes with a relative duality gap of "
-                f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, lower C, or scale the features"
+                f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, lower C, or "
+                f"{self._scaling_advice(problem)}"
             )
         return solution
+
+    def _scaling_advice(self, problem: Problem) -> str:
+        """The last of the remedies for a run that did not end; subclasses that know which features are large name them."""
+        return "scale the features"
 
     def _status_line(self) -> StatusLine:
         return StatusLine(type(self).__name__, shown=bool(self.verbose))

@@ -18,6 +18,7 @@ from maxmargin._types import Floats, Ints
 from maxmargin._validation import with_constant
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator, check_convex
+from maxmargin.estimators.node_labels import outside_label
 from maxmargin.problems import StructuredProblem, SurrogateTreeProblem, TreeProblem
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.weighted import weighted
@@ -119,7 +120,7 @@ class LabelingSVM(SampleEstimator):
         if type(surrogate) is Margin:
             return TreeProblem(stack.X, labels, stack.offsets, stack.parent, K, normalize=self.normalize)
         if compiled_surrogate(surrogate) is not None:
-            outside = self._outside() if isinstance(surrogate, MicroF1) else None
+            outside = outside_label(self.classes_, self.outside, self.words.node) if isinstance(surrogate, MicroF1) else None
             return SurrogateTreeProblem(
                 stack.X, labels, stack.offsets, stack.parent, K, surrogate=surrogate, normalize=self.normalize, outside=outside
             )
@@ -134,17 +135,6 @@ class LabelingSVM(SampleEstimator):
         trees = [Tree(stack.X[own], stack.parent[own]) for own in rows]
         structure = TreeStructure(K, stack.X.shape[1], self.normalize)
         return StructuredProblem(structure, trees, [labels[own] for own in rows], surrogate)
-
-    def _outside(self) -> int:
-        """Which of the classes is that of nodes that are nothing."""
-        found = np.flatnonzero(self.classes_ == self.outside)
-        if len(found) != 1:
-            known = ", ".join(map(repr, self.classes_[:5].tolist()))
-            raise ValueError(
-                f"outside={self.outside!r} is no label of y ({known}{', ...' if len(self.classes_) > 5 else ''}); "
-                f"surrogate='micro_f1' needs the label of {self.words.node}s that are nothing"
-            )
-        return int(found[0])
 
     def _keep(self, weights: Floats) -> None:
         n_labels = len(self.classes_)

@@ -1,4 +1,4 @@
-"""Labels of the nodes of graphs, as users hand them in."""
+"""Labels of nodes, as users hand them in."""
 
 from __future__ import annotations
 
@@ -55,3 +55,19 @@ def _sequence(y: Any) -> Sequence[Any]:
         raise TypeError(f"y must be a list with an array of labels for every sample, but is {y!r}")
     labels: Sequence[Any] = y
     return labels
+
+
+def outside_label(classes: NDArray[Any], outside: Any, node: str = "node") -> int:
+    """Which of the classes is that of nodes that are nothing, for the micro-F1.
+
+    >>> outside_label(np.array(["A", "O"]), "O")
+    1
+    """
+    found = np.flatnonzero(classes == outside)
+    if len(found) != 1:
+        known = ", ".join(map(repr, classes[:5].tolist()))
+        raise ValueError(
+            f"outside={outside!r} is no label of y ({known}{', ...' if len(classes) > 5 else ''}); "
+            f"surrogate='micro_f1' needs the label of {node}s that are nothing"
+        )
+    return int(found[0])

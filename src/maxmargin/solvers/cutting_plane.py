@@ -94,19 +94,23 @@ class LinePoint:
 class _Line:
     """The objective between the best weights, at 0, and a target, at 1."""
 
-    # A slope so much smaller than the first one is as good as none; so many looks at most.
+    # A slope so much smaller than the first one is as good as none; so many looks at most, and so many where each asks for all
+    # features: there another cut is worth more than a better place on the line.
     _FLAT = 0.3
-    _LOOKS = 5
+    _LOOKS, _DEAR_LOOKS = 5, 3
 
     def __init__(self, run: Run, origin: LinePoint, target: Floats) -> None:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
         self.change = run.problem.scores(target) - origin.scores
+        self.looks: list[LinePoint] = []
 
     def _look(self, place: float) -> LinePoint:
         origin = self.origin
-        return LinePoint.at(self.run, origin.weights + place * self.direction, origin.scores + self.change * place, place)
+        point = LinePoint.at(self.run, origin.weights + place * self.direction, origin.scores + self.change * place, place)
+        self.looks.append(point)
+        return point
 
     def _slope(self, point: LinePoint) -> float:
         ridge = self.run.lam * float(point.weights @ self.direction)
@@ -123,7 +127,7 @@ class _Line:
             return (low, point) if point.primal >= low.primal else (point, None)
         at_high = np.inf
         place = min(1.0, first)
-        for _ in range(self._LOOKS):
+        for _ in range(self._LOOKS if self.run.problem.scored else self._DEAR_LOOKS):
             point = self._look(place)
             slope = self._slope(point)
             if slope > 0:
@@ -179,11 +183,14 @@ class Bundle:
         return run.check(self.best.weights, self.best.primal, self.cuts.value, self.best.oracle_gap, self.cuts.curve)
 
     def advance(self, run: Run, target: Floats) -> None:
-        """Search the line from the best weights to a target, and append the cuts where the search ends."""
-        best = self.best
-        low, high = _Line(run, best, target).search(self.reach)
-        for point in (low, high):
-            if point is not None and point is not best:
+        """Search the line from the best weights to a target, and append the cuts where the search ends.
+
+        Where features come with every look, all of them are cuts that cost nothing more.
+        """
+        best, line = self.best, _Line(run, self.best, target)
+        low, high = line.search(self.reach)
+        for point in line.looks:
+            if not run.problem.scored or point is low or point is high:
                 self.cuts.append(point.cut(run))
         # Zero weights rank nothing: where features are so small that rounding hides what they gain, leave them too.
         rounding = 0.0 if best.weights.any() else 4 * np.finfo(np.float64).eps * abs(low.primal)

@@ -50,6 +50,8 @@ Pairwise = Literal["attractive", "symmetric", "antisymmetric", "free"]
 _TOLERANCE, _SWEEPS = 1e-6, 200
 # Its labeling is improved on random forests of nodes, until so many of them in a row did not help.
 _PATIENCE = 20
+# Energies and bounds are sums of as many numbers as there are nodes and edges; closer than this part they are equal.
+_ROUNDING = 1e-12
 # Joint features longer than this are handed out without their zeros.
 _LONG = 1000
 # A list of the best labelings takes a minimum cut per node for each of them; up to so many nodes searches ask for it.
@@ -434,12 +436,17 @@ def best_of_messages(x: Graph, costs: Costs, truth: Any) -> Decoded:
     messages = x.messages(unary.shape[1])
     # The same question has the same answer, whatever was asked before.
     messages.clear()
-    labels, _, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _TOLERANCE)
+    labels, energies, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _TOLERANCE)
     if messages.is_forest:
         energy, labels = messages.descend(unary, tables, weights, labels, 0, 0)
         return Decoded(labels.astype(np.int64), -energy)
+    energy, bound = float(energies.min()), float(bounds.max())
     # What violates the margin is often near the truth.
-    starts = [labels] if truth is None else [labels, np.asarray(truth).astype(np.int32)]
-    found = [messages.descend(unary, tables, weights, start, _PATIENCE, seed) for seed, start in enumerate(starts)]
-    energy, labels = min(found, key=lambda pair: pair[0])
-    return Decoded(labels.astype(np.int64), -min(float(bounds.max()), energy))
+    for seed, start in enumerate([labels] if truth is None else [labels, np.asarray(truth).astype(np.int32)]):
+        # Nothing is better than the bound.
+        if energy - bound <= _ROUNDING * abs(bound):
+            break
+        reached, there = messages.descend(unary, tables, weights, start, _PATIENCE, seed)
+        if reached < energy:
+            energy, labels = reached, there
+    return Decoded(labels.astype(np.int64), -min(bound, energy))
