@@ -389,8 +389,8 @@ def timed() -> str:
             print(rows[-1], flush=True)
     text = (
         "The 4,880 training documents of bibtex with all 159 labels and 1,836 words, until a relative gap of 2 % or 60 passes. "
-        "Pairs are those of a tree. Seconds are processor time. A pass is as many calls of an oracle as there are documents; steps "
-        "ask for several sets at a time."
+        "Pairs are those of a tree. Seconds are processor time. A pass is as many calls of an oracle as there are documents; "
+        "steps ask for several sets at a time."
     )
     header = ["C", "model", "passes", "questions per call", "s", "s per pass, of margin's", "gap, %"]
     return f"## Training\n\n{text}\n\n{markdown(header, rows)}"
