@@ -83,8 +83,8 @@ def climb(score: Callable[[float], float], start: int | range) -> tuple[float, b
     best = start if isinstance(start, int) else max(start, key=at)
     while abs(best) < FARTHEST:
         around = {k: at(k) for k in (best - 1, best, best + 1)}
-        # The smallest of equals.
-        better = min(around, key=lambda k: (-around[k], k))
+        # Where C is very small, predictions do not depend on it: equals are no reason to go on.
+        better = max(around, key=lambda k: (around[k], k == best))
         if better == best:
             return 10.0 ** (best / 2), True
         best = better

@@ -240,6 +240,16 @@ def test_constrained_search_of_sets():
                 continue
             k = next(k for k, y in enumerate(outputs) if (y == found).all())
             assert h[k] + 0.7 * g[k] == pytest.approx((h + 0.7 * g)[inside].max())
+        # The best one is not in a cone that ends at it, however near: an angle must not find its own end again.
+        inside = (h > 0) & (g > 0)
+        best = max(np.flatnonzero(inside), key=lambda k: h[k] + 0.7 * g[k])
+        slope = g[best] / h[best]
+        for low, high in ((0.0, slope), (slope * (1 + 1e-9), np.inf)):
+            found = sets.decode_within(x, weights, truth, 0.7, low, high)
+            assert found is None or (found != outputs[best]).any()
+            rest = inside & (low * h <= g * (1 + 1e-12)) & (g < high * h * (1 - 1e-12)) & (np.arange(len(h)) != best)
+            if rest.any():
+                assert (h + 0.7 * g)[[(y == found).all() for y in outputs]][0] == pytest.approx((h + 0.7 * g)[rest].max())
 
 
 @pytest.mark.parametrize(
