@@ -41,6 +41,17 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_training
 	$(BIN)/python -m benchmarks.ranking_quality
 	$(BIN)/python -m benchmarks.path
+	$(BIN)/python -m benchmarks.labeling
+	$(BIN)/python -m benchmarks.max_marginals
+	$(BIN)/python -m benchmarks.parsimonious
+	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m benchmarks.high_order_ranking
+	$(BIN)/python -m benchmarks.surrogates
+	$(BIN)/python -m benchmarks.multilabel
+	$(BIN)/python -m benchmarks.hierarchy
+	$(BIN)/python -m benchmarks.parsing
+	$(BIN)/python -m benchmarks.parsing_bilstm
+	$(BIN)/python -m benchmarks.chunking
 
 # Kernels, engine and readers with address and undefined-behaviour sanitizers; a fault ends the run. The extension of this build
 # lies in a copy of the package, so that nothing else uses it.
