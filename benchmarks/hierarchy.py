@@ -319,7 +319,7 @@ def label_sets(rng: np.random.Generator, n: int, p: int) -> tuple[Hierarchy, Any
     return tree, X, tree.closed(chosen)
 
 
-def slack(seeds: int, limit: int, n: int = 100, p: int = 10) -> list[str]:
+def slack(seeds: int, limit: int, n: int = 60, p: int = 10) -> list[str]:
     """Slack against margin rescaling for sets of labels; small, as every search is a Python loop."""
     names = ("accuracy", "label loss", "F1 by sample", "micro-F1")
     found: dict[str, list[list[float]]] = {"margin": [], "slack": []}
