@@ -272,9 +272,8 @@ def funcat(limit: int) -> list[str]:
             "labels, Hamming loss over nodes; F1 in percent over the nodes below the root, pooled (micro; that is also the "
             "hierarchical F measure, as sets are closed), by gene and by node. C is the best micro-F1 on the validation part. "
             "HiClass answers with one path: it is trained on every gene once for each of its most special labels. The shared "
-            "norm is trained by cutting planes, which bound nothing over all alpha. "
-            "Every node is a label here, so flat is path but for the "
-            "root. Where C is very small, predictions do not depend on it."
+            "norm is trained by cutting planes, which bound nothing over all alpha. Every node is a label here, so flat is path "
+            "but for the root. Where C is very small, predictions do not depend on it."
         )
         header = ["norm", "C", "C at an end", "micro-F1", "by gene", "by node", "gap, %", "seconds of processor time"]
         sections.append(f"## Yeast FunCat, {data}\n\n{text}\n\n" + markdown(header, rows))
