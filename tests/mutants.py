@@ -224,9 +224,6 @@ MUTANTS = (
         "test_partial_linearization.py -k single_step",
     ),
     Mutant(
-        "cpp/blocks/set_blocks.hpp", "if (proving_ && hinge > average) find_slot(i);", "", "test_label_set_blocks.py -k inside"
-    ),
-    Mutant(
         "cpp/blocks/set_blocks.hpp", "if (other < part.at && y[other] != truth[other]) return;", "", "test_label_set_blocks.py"
     ),
     Mutant("cpp/blocks/set_blocks.hpp", "squared_[i] * labels + pairs", "squared_[i] * labels", "test_label_set_blocks.py"),
