@@ -6,9 +6,8 @@
 // of equally good moves the one with the fewest ones is found. The flow's value is then the change of energy from t = 0: terminals
 // are given as the cost of t_i = 1, which may be negative.
 //
-// Of equally good expansions the largest one is taken: on stereo pairs they end a little lower than the smallest, after fewer cuts.
-// It is found if t = 1 are the nodes that stay. Where an expansion is not expected to help, t = 1 are those that move: few nodes would
-// like to, and the flow comes from few sources. If it helps all the same, another cut finds the largest one from the same flow.
+// Of equally good expansions the largest one is taken, which the same flow tells: on stereo pairs they end a little lower than the
+// smallest.
 //
 // The flow of the last expansion to a label is kept, and the next one to it begins there: any flow that the capacities of today have
 // room for is a reparametrisation of the energy, and after the first sweep little has changed (Alahari, Kohli and Torr, "Reduce,
@@ -88,7 +87,6 @@ class Moves {
         quantum_ = quantum_of(energy);
         n_pairs_ = n_pairs_of(energy);
         flow_of_.resize(energy.labels());
-        helped_.assign(energy.labels(), 1);
         if (energy.own_tables)
             around_ = CostsAround({energy.tables, energy.weights, energy.edges, energy.n_edges, energy.labels(), energy.zero_diagonals, energy.symmetric});
     }
@@ -105,22 +103,9 @@ class Moves {
         std::vector<double>* kept = kept_flow(alpha);
         costs_around_ = energy_.own_tables;
         if (costs_around_) around_.begin(alpha, labels, at(energy_.n_nodes));
-        const auto best = [&](bool largest) {
-            ones_stay_ = largest;
-            for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
-                const Label other = std::isfinite(energy_.unary_cost(i, alpha)) ? alpha : labels[i];
-                zero_[at(i)] = largest ? other : labels[i];
-                one_[at(i)] = largest ? labels[i] : other;
-            }
-            cut(truncate, kept);
-        };
-        std::uint8_t& helped = helped_[static_cast<std::size_t>(alpha)];
-        best(helped);
-        if (!helped && differ(labels)) best(true);
-        const double change = apply(labels, least);
-        helped = change < 0;
-        ones_stay_ = false;
-        return change;
+        for (NodeIndex i = 0; i < energy_.n_nodes; ++i) choose_between(i, labels[i], std::isfinite(energy_.unary_cost(i, alpha)) ? alpha : labels[i]);
+        cut(truncate, kept, true);
+        return apply(labels, least);
     }
 
     // Any nodes of label alpha or beta take the other one.
@@ -129,8 +114,7 @@ class Moves {
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
             const Label now = labels[i], other = now == alpha ? beta : now == beta ? alpha : now;
             const bool free = other != now && std::isfinite(energy_.unary_cost(i, other));
-            zero_[at(i)] = free ? alpha : now;
-            one_[at(i)] = free ? beta : now;
+            choose_between(i, free ? alpha : now, free ? beta : now);
         }
         cut(truncate, nullptr);
         return apply(labels, least);
@@ -144,8 +128,7 @@ class Moves {
         if (kept * std::sqrt(static_cast<double>(network_.n_nodes()) + static_cast<double>(network_.n_edges())) > rounding) quantum_ = 0;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) {
             const bool may_be_zero = std::isfinite(energy_.unary_cost(i, 0)), may_be_one = std::isfinite(energy_.unary_cost(i, 1));
-            zero_[at(i)] = may_be_zero ? 0 : 1;
-            one_[at(i)] = may_be_one ? 1 : 0;
+            choose_between(i, may_be_zero ? 0 : 1, may_be_one ? 1 : 0);
         }
         CompensatedSum bound;
         each_term([&](double cost) { bound.add(cost); }, zero_.data());
@@ -222,12 +205,6 @@ class Moves {
         return (x + shift) - shift;
     }
 
-    bool differ(const Label* labels) const {
-        for (NodeIndex i = 0; i < energy_.n_nodes; ++i)
-            if (chosen(i) != labels[i]) return true;
-        return false;
-    }
-
     // Make the move that the cut has found if it is worth it.
     double apply(Label* labels, double least) {
         CompensatedSum change;
@@ -266,21 +243,25 @@ class Moves {
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c) use(energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
     }
 
-    // The best move; into taken_. Returns the change of energy from t = 0 (with `truncate` no less than it). Begins with the flow in
-    // `kept`, if there is one, and leaves the new one there.
-    double cut(bool truncate, std::vector<double>* kept) {
+    // The labels zero_i and one_i, which may be the same, and what the second costs more.
+    void choose_between(NodeIndex i, Label zero, Label one) {
+        zero_[at(i)] = zero;
+        one_[at(i)] = one;
+        cost_[at(i)] = zero == one ? 0.0 : rounded(energy_.unary_cost(i, one) - energy_.unary_cost(i, zero));
+    }
+
+    // The best move between the labels chosen for every node; into taken_. Returns the change of energy from t = 0 (with `truncate` no less than it). Begins with the flow in
+    // `kept`, if there is one, and leaves the new one there. Of equally good moves that are better than none it may be the `largest`.
+    double cut(bool truncate, std::vector<double>* kept, bool largest = false) {
         begin_with_ = kept ? kept->data() : nullptr;
-        std::fill(cost_.begin(), cost_.end(), 0.0);
-        for (NodeIndex i = 0; i < energy_.n_nodes; ++i)
-            if (is_free(i)) cost_[at(i)] = rounded(energy_.unary_cost(i, one_[at(i)]) - energy_.unary_cost(i, zero_[at(i)]));
+        std::fill(cost_.begin() + energy_.n_nodes, cost_.end(), 0.0);
         return network_.visit([&](auto& flow) {
             flow.clear();
             if (costs_around_) {
-                const unsigned stay = ones_stay_;
                 network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
                     const CostsAround::Costs costs = around_.read(e);
                     const unsigned first = is_free(a), second = is_free(b);
-                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * ((t_a ^ stay) & first) + ((t_b ^ stay) & second)]; });
+                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * (t_a & first) + (t_b & second)]; });
                 });
                 around_.done();
             } else {
@@ -290,10 +271,15 @@ class Moves {
                 });
             }
             add_cliques(flow, truncate);
-            for (std::size_t i = 0; i < cost_.size(); ++i) flow.add_terminals(static_cast<NodeIndex>(i), 0, cost_[i]);
+            flow.add_terminals(nullptr, cost_.data());
             const double value = flow.solve();
             taken_.resize(at(energy_.n_nodes));
-            for (NodeIndex i = 0; i < energy_.n_nodes; ++i) taken_[at(i)] = flow.on_source_side(i);
+            if (largest && value < 0) {
+                flow.complete_sinks();
+                for (NodeIndex i = 0; i < energy_.n_nodes; ++i) taken_[at(i)] = !flow.reaches_sink(i);
+            } else {
+                for (NodeIndex i = 0; i < energy_.n_nodes; ++i) taken_[at(i)] = flow.on_source_side(i);
+            }
             if (kept) keep(flow, *kept);
             return value;
         });
@@ -304,12 +290,9 @@ class Moves {
         network_.each_edge(flow, n_arcs(), [&](std::int64_t e, NodeIndex a, NodeIndex, auto slot) {
             const auto [there, back] = flow.residuals(a, slot);
             // Pairs began with the same capacity in both directions, arcs of auxiliary nodes with none on the way back.
-            kept[kept_at(e)] = e < n_pairs_ ? (ones_stay_ ? 0.5 : -0.5) * (there - back) : back;
+            kept[static_cast<std::size_t>(e)] = e < n_pairs_ ? 0.5 * (back - there) : back;
         });
     }
-    // If ones stay, all arcs are turned around: pairs keep their arcs, with the flow in the other direction, and a clique's auxiliary
-    // nodes change places.
-    std::size_t kept_at(std::int64_t e) const { return static_cast<std::size_t>(e < n_pairs_ || !ones_stay_ ? e : n_pairs_ + ((e - n_pairs_) ^ 1)); }
     // Edges and those of auxiliary nodes.
     std::int64_t n_arcs() const { return energy_.grid && energy_.n_cliques == 0 ? energy_.n_edges : network_.n_edges(); }
     static std::int64_t n_pairs_of(const PottsEnergy& energy) {
@@ -336,8 +319,7 @@ class Moves {
     template <class Flow>
     void add_arcs(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, double forward, double backward) {
         if (begin_with_) {
-            const double kept = begin_with_[kept_at(e)];
-            const double start = std::min(std::max(ones_stay_ && e < n_pairs_ ? -kept : kept, -backward), forward);
+            const double start = std::min(std::max(begin_with_[e], -backward), forward);
             forward -= start;
             backward += start;
             cost_[at(a)] += start;
@@ -419,9 +401,7 @@ class Moves {
 
     [[noreturn]] void refuse(std::int64_t e, NodeIndex a, NodeIndex b, double equal, double different) const {
         std::ostringstream text;
-        // Labels of today first.
-        const unsigned today = ones_stay_;
-        const Label a0 = side(a, today), a1 = side(a, !today), b0 = side(b, today), b1 = side(b, !today);
+        const Label a0 = zero_[at(a)], a1 = one_[at(a)], b0 = zero_[at(b)], b1 = one_[at(b)];
         text << "costs of edges[" << e << "] = (" << a << ", " << b << ") are not submodular: d(" << a0 << ", " << b0 << ") + d(" << a1 << ", " << b1
              << ") = " << equal << " is more than d(" << a0 << ", " << b1 << ") + d(" << a1 << ", " << b0 << ") = " << different;
         throw std::invalid_argument(text.str());
@@ -439,8 +419,6 @@ class Moves {
     std::vector<double> cost_;  // of t_i = 1, also of auxiliary nodes
     std::vector<std::vector<double>> flow_of_;  // of every label: from tail to head of every edge
     std::int64_t n_pairs_ = 0;  // edges and cliques of two
-    std::vector<std::uint8_t> helped_;  // of every label, whether its last expansion did
-    bool ones_stay_ = false;
     const double* begin_with_ = nullptr;
     CostsAround around_;         // of tables of every edge, for expansions
     bool costs_around_ = false;  // whether this is one

@@ -68,18 +68,18 @@ class MaxFlow {
         touch(at);
         reparametrise(at, source, sink);
     }
-    // The same for all nodes.
+    // The same for all nodes; `source` may be null: nothing.
     void add_terminals(const Real* source, const Real* sink) {
         const Index n = layout_.n_nodes();
         if (solved_) {
-            for (Index i = 0; i < n; ++i) add_terminals(i, source[i], sink[i]);
+            for (Index i = 0; i < n; ++i) add_terminals(i, source ? source[i] : Real{0}, sink[i]);
             return;
         }
         // In registers, which the arrays cannot change.
         Value value = value_;
         Real* excess = excess_.data() + layout_.place(0);
         for (Index i = 0; i < n; ++i) {
-            const auto [from_source, to_sink] = with_excess(excess[i], source[i], sink[i]);
+            const auto [from_source, to_sink] = with_excess(excess[i], source ? source[i] : Real{0}, sink[i]);
             value.add(std::min(from_source, to_sink));
             excess[i] = from_source - to_sink;
         }
@@ -153,10 +153,16 @@ class MaxFlow {
 
     // After solve: is the node on the source side of the minimum cut? Of all minimum cuts it is the one with the fewest nodes
     // there: those the source still reaches. All others are on the sink side, also those that neither terminal reaches.
-    bool on_source_side(Index i) const {
-        const std::size_t p = at(layout_.place(i));
-        return tree_[p] == kSource;
+    bool on_source_side(Index i) const { return is_in<false>(layout_.place(i)); }
+
+    // After solve: let the sink's trees take every node that still reaches the sink, as they need not for the flow. Then these are
+    // the sink side of the minimum cut with the most nodes on the other.
+    void complete_sinks() {
+        for (Index i = 0; i < layout_.n_places(); ++i)
+            if (is_in<true>(i) && has_free_neighbour<true>(i)) activate(i);
+        for (Index i; (i = take_active()) != kNone;) grow<true>(i);
     }
+    bool reaches_sink(Index i) const { return is_in<true>(layout_.place(i)); }
 
     // After solve: look(k, cost, over) for each of n nodes: by how much the value of the best cut with node k on its other side is
     // more, and the nodes that are on their other side there, as places; of equally good cuts it is the one with the fewest of
