@@ -1,7 +1,6 @@
 """The list of mutants follows the code: every line that is to be broken is there, once, and so are the tests that guard it."""
 
 import pytest
-
 from tests.mutants import MUTANTS, ROOT
 
 
