@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,6 +60,9 @@ class Surrogate(ABC):
     """
 
     search: SearchName = field(default="auto", kw_only=True)
+
+    # Whether `value`, `gradient` and `tangent` of two floats work without arrays, which cost more than all the rest there.
+    by_numbers: ClassVar[bool] = False
 
     @property
     def convex(self) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Places between two points that are looked at, and how often the surroundings of the best of them are looked at again: to a
 # ten millionth of the way, and of a maximum much closer than that.
 _PLACES, _ROUNDS = np.linspace(0.0, 1.0, 33), 6
+# Steps towards the place where a slope changes its sign, at most, and the part of psi that they may leave.
+_STEPS, _LEFT = 60, 1e-13
 # Parts of the size of points that are as good as zero.
 _FLAT = 1e-12
 # Candidates by their g, then their h.
@@ -58,7 +60,50 @@ def best_between(surrogate: Surrogate, p: Candidate, q: Candidate) -> tuple[floa
         else:
             place = float((1.0 + q.h) * q.g > (1.0 + p.h) * p.g)
         return place, (1.0 + p.h + place * dh) * (p.g + place * dg)
+    if surrogate.by_numbers:
+        start = float(surrogate.value(p.h, p.g))
+        if start > 0 and p.g > 0 and q.g > 0:
+            return _where_slope_ends(surrogate, p, dh, dg, start)
     return maximize(lambda t: surrogate.value(p.h + t * dh, p.g + t * dg))
+
+
+def _where_slope_ends(surrogate: Surrogate, p: Candidate, dh: float, dg: float, start: float) -> tuple[float, float]:
+    """The maximum on the way from p, where psi is ``start``, a positive number, by the sign of its slope: one number at a time.
+
+    As psi is quasi-concave, it rises on the way and then falls; whatever is worth less than the start is behind the maximum,
+    also where psi is negative and its slope means nothing. Secants, the end that stays counting half (Illinois), or the middle.
+    """
+    low, high, place, best = 0.0, 1.0, 0.0, start
+    psi_h, psi_g = surrogate.gradient(p.h, p.g)
+    at_low, at_high, side = psi_h * dh + psi_g * dg, 0.0, 0
+    if at_low <= 0:
+        return place, best
+    t = 1.0
+    for _ in range(_STEPS):
+        h, g = p.h + t * dh, p.g + t * dg
+        value = float(surrogate.value(h, g))
+        if value >= start:
+            psi_h, psi_g = surrogate.gradient(h, g)
+            slope = psi_h * dh + psi_g * dg
+            if value > best:
+                place, best = t, value
+            if slope >= 0 and t == 1.0:
+                break
+            if slope > 0:
+                low, at_low = t, slope
+                at_high, side = at_high * (0.5 if side == 1 else 1.0), 1
+            else:
+                high, at_high = t, slope
+                at_low, side = at_low * (0.5 if side == -1 else 1.0), -1
+            if abs(slope) * (high - low) <= _LEFT * best:
+                break
+        else:
+            high, at_high, side = t, 0.0, 0
+        # The slope at the upper end is known where psi is not less than at the start.
+        t = low + (high - low) * at_low / (at_low - at_high) if at_high < 0 else 0.5 * (low + high)
+        if not low < t < high:
+            break
+    return place, best
 
 
 def maximize(function: Callable[[Floats], Floats]) -> tuple[float, float]:
