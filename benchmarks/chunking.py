@@ -231,9 +231,10 @@ def main() -> None:
     text = (
         f"{len(train.y):,} training sentences ({len(dev.y):,} of them to choose the setting, one of four for each model, "
         f"{', '.join(longer)}), {len(test.y):,} test sentences, {n_features:,} features: words and part-of-speech tags in "
-        "a window of five with pairs and triples, affixes, the shape of the beginning. F1 of chunks as conlleval has it, in percent, with bootstrap standard "
-        "errors over the test sentences (1,000 draws), of differences too. *F1 of sentences* is the mean over sentences of the "
-        "F1 of tokens that are not O, whose complement the surrogate micro_f1 bounds. *Fit* is processor time of training with "
+        "a window of five with pairs and triples, affixes, the shape of the beginning. F1 of chunks as conlleval has it, in "
+        "percent, with bootstrap standard errors over the test sentences (1,000 draws), of differences too. *F1 of sentences* is "
+        "the mean over sentences of the F1 of tokens that are not O, whose complement the surrogate micro_f1 bounds. *Fit* is "
+        "processor time of training with "
         "the setting chosen, from matrices or from lists of names, whatever the trainer takes, and its ratio to that of margin "
         f"in the same run; `ChainSVM` has normalize=False, tol=0.05. Settings at an end of their grid: "
         f"{', '.join(at_end) or 'none'}. Peak memory of the last run: "

@@ -77,6 +77,20 @@ def test_floats_have_formulas_of_their_own_that_agree_with_those_of_arrays(surro
         np.testing.assert_equal(surrogate.tangent(0.0, 0.0), at_truth[0])
 
 
+def test_whoever_replaces_a_formula_loses_that_of_floats():
+    class Other(LogLoss):
+        def tangent(self, h, g):
+            return np.divide(np.logaddexp(0.0, h), g)
+
+    class Renamed(LogLoss):
+        pass
+
+    class Quick(Other):
+        by_numbers = True
+
+    assert [kind.by_numbers for kind in (LogLoss, Other, Renamed, Quick, Surrogate)] == [True, False, True, True, False]
+
+
 @pytest.mark.parametrize("surrogate", OF_LOSSES, ids=repr)
 @given(g=st.floats(1e-3, 1e3), better=st.floats(0, 100))
 def test_bounds_of_the_loss(surrogate, g, better):

@@ -61,8 +61,15 @@ class Surrogate(ABC):
 
     search: SearchName = field(default="auto", kw_only=True)
 
-    # Whether `value`, `gradient` and `tangent` of two floats work without arrays, which cost more than all the rest there.
+    # Whether `value`, `gradient` and `tangent` of two floats work without arrays, which cost more than all the rest there, and
+    # `tangent` is infinity or NaN, and no error, at the truth, (0, 0). Whoever replaces one of them says so anew.
     by_numbers: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = vars(cls)
+        if "by_numbers" not in own and not own.keys().isdisjoint(("value", "gradient", "tangent")):
+            cls.by_numbers = False
 
     @property
     def convex(self) -> bool:
