@@ -240,6 +240,8 @@ def main() -> None:
         f"{', '.join(at_end) or 'none'}. Peak memory of the last run: "
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB."
     )
+    if options.only:
+        text += f" This run made: {', '.join(name for name in results if name != base)}; all other rows are of an earlier one."
     rows = [table[name] for name in every if name in table]
     write_report(path, "Chunks: surrogates of sequences", [text, markdown(header, rows)])
 
