@@ -1,7 +1,8 @@
 """Chunks of CoNLL-2000: surrogates of `ChainSVM` against each other and against CRFsuite. ``python -m benchmarks.chunking``.
 
-Every model gets the same features and the same number of settings, chosen by chunk F1 on the last ninth of the sentences, and
-is trained again on all of them. Two trainers of CRFsuite stand beside them if ``python-crfsuite`` is installed.
+Every model gets the same features and as many settings, and more where the best of them was an end of its grid, chosen by
+chunk F1 on the last ninth of the sentences, and is trained again on all of them. Two trainers of CRFsuite stand beside them if
+``python-crfsuite`` is installed. ``--only slack beta`` makes these rows anew and keeps the others of the table.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,11 +26,12 @@ from maxmargin import ChainSVM
 from maxmargin.chunks import chunk_scores, chunks, sentence_f1
 from maxmargin.data import read_conll
 
-# Four values of C for every surrogate, around the best of a first look on the development part.
+# Four values of C for every surrogate, around the best of a first look on the development part, and smaller ones where the
+# smallest of the four was the best.
 GRIDS = {
     "margin": (0.03, 0.1, 0.3, 1.0),
-    "slack": (0.01, 0.03, 0.1, 0.3),
-    "beta": (0.03, 0.1, 0.3, 1.0),
+    "slack": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
+    "beta": (0.01, 0.03, 0.1, 0.3, 1.0),
     "log": (0.03, 0.1, 0.3, 1.0),
     "prob": (0.03, 0.1, 0.3, 1.0),
     "micro_f1": (1.0, 3.0, 10.0, 30.0),
@@ -140,11 +143,6 @@ def models() -> dict[str, list[tuple[str, Any]]]:
         f"ChainSVM, {name}": [(f"C = {C:g}", lambda a, b, n=name, C=C: chain(n, C, a, b)) for C in grid]
         for name, grid in GRIDS.items()
     }
-    try:
-        import pycrfsuite  # noqa: F401
-    except ImportError:
-        print("python-crfsuite is not installed: no comparison with it")
-        return found
     found["CRFsuite, L-BFGS"] = [
         (f"c2 = {c:g}", lambda a, b, c=c: crfsuite("lbfgs", {"c1": 0.0, "c2": c, "max_iterations": 100}, a, b))
         for c in (0.03, 0.1, 0.3, 1.0)
@@ -169,10 +167,16 @@ def f1(rows: np.ndarray) -> float:
     return 200.0 * right / (true + predicted)
 
 
+def rows_of(path: Path) -> dict[str, list[str]]:
+    """The rows of a table that was written before, by their first cells."""
+    lines = [line.strip("|").split("|") for line in path.read_text().splitlines() if line.startswith("|")]
+    return {cells[0].strip(): [cell.strip() for cell in cells] for cells in lines[2:]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sentences", type=int, default=8936)
-    parser.add_argument("--only", nargs="*", help="names of models, or parts of them")
+    parser.add_argument("--only", nargs="*", help="names of models, or parts of them, whose rows are made; the others stay")
     options = parser.parse_args()
     data = read_conll(find("conll2000", "train.txt.gz"))[: options.sentences]
     held_out = read_conll(find("conll2000", "test.txt.gz"))
@@ -181,48 +185,64 @@ def main() -> None:
     train, test = parts(data, held_out)
     n_features = train.X[0].shape[1]
     results: dict[str, tuple[str, float, Run]] = {}
-    chosen_at_end = []
-    for name, settings in models().items():
+    path = Path(__file__).parent / "results" / "chunking.md"
+    table = rows_of(path) if options.only else {}
+    every = models()
+    base = next(iter(every))
+    for name, settings in every.items():
+        if "CRFsuite" in name and find_spec("pycrfsuite") is None:
+            print(f"python-crfsuite is not installed: no {name}")
+            continue
         if options.only and not any(word in name for word in options.only):
+            if name == base:
+                # All others are compared with it: trained again, with the setting that was chosen.
+                results[name] = table[name][1], float(table[name][2]), dict(settings)[table[name][1]](train, test)
             continue
         scores = [100 * chunk_scores(dev.y, run(fit, dev).predicted).f1 for _, run in settings]
         best = int(np.argmax(scores))
-        if best in (0, len(settings) - 1):
-            chosen_at_end.append(name)
         setting, run = settings[best]
         results[name] = setting, scores[best], run(train, test)
         print(name, [f"{s:.2f}" for s in scores], setting, f"{f1(counts(test.y, results[name][2].predicted)):.2f}", flush=True)
     rng = np.random.default_rng(0)
     draws = rng.integers(0, len(test.y), (1000, len(test.y)))
     tables = {name: counts(test.y, run.predicted) for name, (_, _, run) in results.items()}
-    base = next(iter(tables))
-    resampled = {name: np.array([f1(rows[draw]) for draw in draws]) for name, rows in tables.items()}
-    rows = []
+    resampled = {name: np.array([f1(found[draw]) for draw in draws]) for name, found in tables.items()}
     for name, (setting, on_dev, run) in results.items():
         scores = chunk_scores(test.y, run.predicted)
         against = "" if name == base else (
             f"{f1(tables[name]) - f1(tables[base]):+.2f} ± {np.std(resampled[name] - resampled[base]):.2f}"
         )
-        rows.append([
+        row = [
             name, setting, f"{on_dev:.2f}", f"{100 * scores.f1:.2f} ± {np.std(resampled[name]):.2f}", against,
             f"{100 * scores.accuracy:.2f}", f"{100 * sentence_f1(test.y, run.predicted):.2f}", f"{run.seconds:.1f}",
             f"{run.seconds / results[base][2].seconds:.2f}", run.passes, run.gap,
-        ])  # fmt: skip
+        ]  # fmt: skip
+        if name != base or name not in table:
+            table[name] = row
+        elif row[3:7] != table[name][3:7]:
+            raise SystemExit(f"{name} is not what it was, {row} and not {table[name]}: make the whole table anew")
+    grids = {name: [setting for setting, _ in settings] for name, settings in every.items()}
+    at_end = [name for name, row in table.items() if row[1] in (grids[name][0], grids[name][-1])]
+    longer = [f"{len(grid)} for {name}" for name, grid in grids.items() if len(grid) > 4]
     header = [
         "model", "setting", "dev F1", "test F1", f"minus {base}", "tags right, %", "F1 of sentences", "fit, s", "fit / margin",
         "passes", "gap, %",
     ]  # fmt: skip
     text = (
-        f"{len(train.y):,} training sentences ({len(dev.y):,} of them to choose the setting, one of four for each model), "
-        f"{len(test.y):,} test sentences, {n_features:,} features: words and part-of-speech tags in a window of five with pairs "
-        "and triples, affixes, the shape of the beginning. F1 of chunks as conlleval has it, in percent, with bootstrap standard "
-        "errors over the test sentences (1,000 draws), of differences too. *F1 of sentences* is the mean over sentences of the "
-        "F1 of tokens that are not O, whose complement the surrogate micro_f1 bounds. *Fit* is processor time of training with "
-        "the setting chosen, from matrices or from lists of names, whatever the trainer takes; `ChainSVM` has normalize=False, "
-        f"tol=0.05. Settings at an end of their grid: {', '.join(chosen_at_end) or 'none'}. Peak memory of the whole run: "
+        f"{len(train.y):,} training sentences ({len(dev.y):,} of them to choose the setting, one of four for each model, "
+        f"{', '.join(longer)}), {len(test.y):,} test sentences, {n_features:,} features: words and part-of-speech tags in "
+        "a window of five with pairs and triples, affixes, the shape of the beginning. F1 of chunks as conlleval has it, in "
+        "percent, with bootstrap standard errors over the test sentences (1,000 draws), of differences too. *F1 of sentences* is "
+        "the mean over sentences of the F1 of tokens that are not O, whose complement the surrogate micro_f1 bounds. *Fit* is "
+        "processor time of training with "
+        "the setting chosen, from matrices or from lists of names, whatever the trainer takes, and its ratio to that of margin "
+        f"in the same run; `ChainSVM` has normalize=False, tol=0.05. Settings at an end of their grid: "
+        f"{', '.join(at_end) or 'none'}. Peak memory of the last run: "
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB."
     )
-    path = Path(__file__).parent / "results" / "chunking.md"
+    if options.only:
+        text += f" This run made: {', '.join(name for name in results if name != base)}; all other rows are of an earlier one."
+    rows = [table[name] for name in every if name in table]
     write_report(path, "Chunks: surrogates of sequences", [text, markdown(header, rows)])
 
 

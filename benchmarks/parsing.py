@@ -1,7 +1,8 @@
 """Dependency parsing of UD English (EWT): surrogates and the perceptron, and what a pass costs. ``python -m benchmarks.parsing``.
 
 All models have the same features and the same sentences, gold tags, and trees that are projective with a single root. C is
-chosen on the development sentences, by LAS if there are labels; scores are those of the test sentences. Whether two parsers
+chosen on the development sentences, by LAS if there are labels, among 1 and 3 times powers of ten: the values tried grow at
+the end that is the best of them until it is no end any more. Scores are those of the test sentences. Whether two parsers
 differ is asked of the test sentences one by one: two-sided Wilcoxon signed-rank test of the number of right words in each.
 """
 
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +29,12 @@ from maxmargin.data import read_conllu
 from maxmargin.estimators.parsing import _hashed
 from maxmargin.problems import SurrogateParseProblem
 from maxmargin.solvers import ConvergenceWarning, Subgradient
-from maxmargin.surrogates import make_surrogate
+from maxmargin.surrogates import ProbLoss, make_surrogate
 
 PASS_SIZE = 2000
+# Values of C, and how many of them are tried at most.
+LADDER = tuple(float(f"{digit}e{power}") for power in range(-5, 3) for digit in (1, 3))
+MOST_VALUES = 8
 
 
 def treebank(split: str) -> Any:
@@ -137,46 +142,72 @@ class Split:
         return np.add.reduceat(right & self.counted, self.bank.offsets[:-1])
 
 
+class Trained(NamedTuple):
+    """A parser, and what it took."""
+
+    value: float
+    weights: Any
+    seconds: float
+    passes: float
+
+
+def chosen(train: Callable[[float], Trained], start: float, n_values: int) -> tuple[float, dict[float, Trained]]:
+    """The best of some values of C from ``start`` on, with a worse one on both sides of it, and all that were tried."""
+    at = LADDER.index(start)
+    tried = {C: train(C) for C in LADDER[at : at + n_values]}
+    while True:
+        best = max(tried, key=lambda C: tried[C].value)
+        low, high = LADDER.index(min(tried)), LADDER.index(max(tried))
+        # Beyond the largest or the smallest, if that is the best one.
+        further = high + 1 if best == LADDER[high] else low - 1 if best == LADDER[low] else -1
+        if not 0 <= further < len(LADDER) or len(tried) == MOST_VALUES:
+            return best, tried
+        tried[LADDER[further]] = train(LADDER[further])
+
+
 def quality(
     train: Any, dev: Any, test: Any, labelled: bool, passes: int, raw: bool, n_values: int
-) -> tuple[list[str], list[list[str]]]:
-    """The table: columns and rows; C is one of the first ``n_values`` of its values."""
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """The table: columns and rows, and the names of models whose C still is an end of the values tried."""
     base = ParserSVM(labelled=labelled)
     problem: Any = base._prepare(train, train)
     splits = [Split(base, part) for part in (dev, test)]
-    # The grids were 0.01 to 0.1 (margin) and 0.001 to 0.01 (others) first, without labels, and ends of them the best.
-    methods: list[tuple[str, str, Any, tuple[float, ...]]] = [
-        ("averaged perceptron", "margin", "perceptron", (1.0,)),
-        ("margin", "margin", "auto", (0.1, 0.3, 0.03)),
-        ("slack", "slack", "auto", (0.001, 0.0003, 0.003)),
-        ("ProbLoss, convex", "prob", "auto", (0.01, 0.03, 0.003)),
+    methods: list[tuple[str, Any, Any, float | None]] = [
+        ("averaged perceptron", "margin", "perceptron", None),
+        ("margin", "margin", "auto", 0.1),
+        ("slack", "slack", "auto", 0.0003),
+        ("ProbLoss, convex", "prob", "auto", 0.01),
     ]
     if raw:
-        methods.append(("ProbLoss, raw (Pegasos)", "raw", Subgradient(max_passes=passes), (0.01, 0.03, 0.003)))
+        methods.append(("ProbLoss, raw (Pegasos)", ProbLoss(convex=False), Subgradient(max_passes=passes), 0.01))
     found: dict[str, tuple[list[str], Parsed]] = {}
-    for name, surrogate, solver, grid in methods:
-        best: Any = None
-        chosen = make_surrogate("prob" if surrogate == "raw" else surrogate)
-        if surrogate == "raw":
-            chosen = type(chosen)(convex=False)
+    at_end = []
+    for name, surrogate, solver, start in methods:
         own = problem
         if surrogate != "margin":
-            own = SurrogateParseProblem(problem.treebank, problem.heads, problem.labels, surrogate=chosen)
-        for C in grid[:n_values]:
-            model = ParserSVM(C=C, labelled=labelled, surrogate=chosen, solver=solver, max_iter=passes, random_state=0)
-            start = time.process_time()
+            own = SurrogateParseProblem(problem.treebank, problem.heads, problem.labels, surrogate=make_surrogate(surrogate))
+
+        def trained(C: float, name: str = name, surrogate: Any = surrogate, solver: Any = solver, own: Any = own) -> Trained:
+            model = ParserSVM(C=C, labelled=labelled, surrogate=surrogate, solver=solver, max_iter=passes, random_state=0)
+            begin = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 weights = model._train(own)
-            seconds = time.process_time() - start
+            seconds = time.process_time() - begin
             value = float(splits[0].parse(weights).both.mean())
-            print(f"{name}, C={C}: {seconds:.1f} s, {model.n_iter_:.0f} passes, dev {100 * value:.2f}", flush=True)
-            if best is None or value > best[0]:
-                best = value, C, weights, seconds, model.n_iter_
-        _, C, weights, seconds, n_iter = best
-        parsed = splits[1].parse(weights)
-        row = [name, "" if len(grid) == 1 else f"{C}", *splits[0].scores(splits[0].parse(weights))[: 2 if labelled else 1]]
-        found[name] = [*row, *splits[1].scores(parsed), f"{n_iter:.0f}", f"{seconds:.1f}"], parsed
+            print(f"{name}, C={C:g}: {seconds:.1f} s, {model.n_iter_:.0f} passes, dev {100 * value:.2f}", flush=True)
+            return Trained(value, weights, seconds, model.n_iter_)
+
+        if start is None:
+            best, settings = trained(1.0), ["", ""]
+        else:
+            C, tried = chosen(trained, start, n_values)
+            best, settings = tried[C], [f"{C:g}", f"{min(tried):g} to {max(tried):g}"]
+            if C in (min(tried), max(tried)):
+                at_end.append(name)
+        parsed = splits[1].parse(best.weights)
+        row = [name, *settings, *splits[0].scores(splits[0].parse(best.weights))[: 2 if labelled else 1]]
+        found[name] = [*row, *splits[1].scores(parsed), f"{best.passes:.0f}", f"{best.seconds:.1f}"], parsed
     reference = splits[1].per_sentence(found["margin"][1].both)
     rows = []
     for name, (row, parsed) in found.items():
@@ -184,7 +215,7 @@ def quality(
         rows.append([*row, "" if name == "margin" else f"{wilcoxon(difference).pvalue:.2g}"])
     kinds = ["UAS", "LAS"] if labelled else ["UAS"]
     columns = [f"{part}{kind}" for part in ("dev ", "test ") for kind in kinds] + [f"{kind}, no punctuation" for kind in kinds]
-    return ["training", "C", *columns, "passes", "seconds", "p against margin"], rows
+    return ["training", "C", "C tried", *columns, "passes", "seconds", "p against margin"], rows, at_end
 
 
 # ---- memory -------------------------------------------------------------------------------------------------------------------
@@ -228,7 +259,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=10)
     parser.add_argument("--labelled", action="store_true")
     parser.add_argument("--part", choices=["cost", "quality", "memory"], default="quality")
-    parser.add_argument("--values", type=int, default=3, help="values of C that are tried")
+    parser.add_argument("--values", type=int, default=3, help="values of C to begin with")
     parser.add_argument("--raw", action="store_true", help="also the raw ProbLoss, by subgradient steps")
     parser.add_argument("--memory-of", type=int)
     arguments = parser.parse_args()
@@ -264,13 +295,13 @@ def main() -> None:
         ]
     else:
         train, dev, test = treebank("train")[: arguments.sentences], treebank("dev"), treebank("test")
-        columns, rows = quality(train, dev, test, labelled, arguments.passes, arguments.raw, arguments.values)
+        columns, rows, at_end = quality(train, dev, test, labelled, arguments.passes, arguments.raw, arguments.values)
         sections = [
             f"## Attachment scores, {kind}\n\nIn percent; {len(train):,} training sentences, at most {arguments.passes} passes, "
-            f"C the best of {arguments.values} on the {len(dev):,} development\nsentences, {len(test):,} test sentences; gold "
-            "tags, projective. Seconds are processor time of training with that C. The last\ncolumn is the p-value of a "
-            "two-sided Wilcoxon signed-rank test over test sentences,\nwords that are no punctuation.\n\n"
-            + markdown(columns, rows)
+            f"C chosen on the {len(dev):,} development\nsentences, {len(test):,} test sentences; gold tags, projective. "
+            f"C is at an end of the values tried for: {', '.join(at_end) or 'none'}.\nSeconds are processor time of training "
+            "with that C. The last column is the p-value of a two-sided Wilcoxon signed-rank\ntest over test sentences, "
+            "words that are no punctuation.\n\n" + markdown(columns, rows)
         ]
     update_report(Path(__file__).parent / "results" / "parsing.md", "UD English EWT, first-order parsers", "", sections)
 

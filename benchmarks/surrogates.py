@@ -20,6 +20,8 @@ from maxmargin.structures import Structure
 from maxmargin.surrogates import make_surrogate
 
 NAMES = ("slack", "beta", "log", "prob")
+# Runs in Python of which the best counts.
+REPEATS = 5
 
 
 def sentences(n: int) -> tuple[object, np.ndarray, np.ndarray, int, int]:
@@ -96,7 +98,7 @@ class OwnChains(Structure):
 
 
 def own_structures() -> list[list[str]]:
-    """Rows about structures that are written in Python; the best of three runs, in turns with margin rescaling."""
+    """Rows about structures that are written in Python; the best of some runs, in turns with margin rescaling."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20))
     y = (X @ rng.normal(size=(20, 10)) + rng.normal(size=(300, 10))).argmax(axis=1)
@@ -115,12 +117,12 @@ def own_structures() -> list[list[str]]:
     for (title, case), (kind, solver) in product(cases.items(), solvers.items()):
         for name in NAMES:
             runs = []
-            for _ in range(3):
+            for _ in range(REPEATS):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     runs.append([measure(solver, StructuredProblem(*case, which), 0.01) for which in ("margin", name)])
             base, own = (min(run[k][0] for run in runs) for k in (0, 1))
-            rows.append([title, kind, name, f"{base:.2f}", f"{own:.2f}", f"{own / base:.2f}", f"{runs[0][1][3]:.2f}"])
+            rows.append([title, kind, name, f"{base:.2f}", f"{own:.2f}", f"{runs[0][1][3]:.2f}", f"{own / base:.2f}"])
             print(rows[-1], flush=True)
     return rows
 
@@ -133,6 +135,14 @@ def measure(solver: BCFW, problem: object, lam: float) -> tuple[float, float, fl
     seconds = time.thread_time() - start
     asked = getattr(problem, "queries", 0) - before
     return seconds, solution.passes, solution.gap / solution.primal, asked / (solution.passes * problem.n_blocks) or 1.0
+
+
+def in_turns(solver: BCFW, margin: object, problem: object, lam: float) -> list[tuple[float, float, float, float]]:
+    """Both runs, each with the least of its times; they take turns, short ones more often."""
+    runs: list[list[tuple[float, float, float, float]]] = []
+    while len(runs) < 2 or (len(runs) < 9 and sum(run[0][0] + run[1][0] for run in runs) < 1.0):
+        runs.append([measure(solver, margin, lam), measure(solver, problem, lam)])
+    return [min(run[k] for run in runs) for k in (0, 1)]
 
 
 def main() -> None:
@@ -181,8 +191,7 @@ def main() -> None:
             if not solver.needs <= margin.capabilities:
                 continue
             for name, problem in others.items():
-                # The same run with margin, just before.
-                base, own = measure(solver, margin, lam), measure(solver, problem, lam)
+                base, own = in_turns(solver, margin, problem, lam)
                 per_pass = own[0] / own[1] / (base[0] / base[1])
                 rows.append(
                     [
@@ -191,11 +200,12 @@ def main() -> None:
                         name,
                         f"{base[0]:.2f}",
                         f"{own[0]:.2f}",
-                        f"{own[0] / base[0]:.2f}",
+                        f"{own[3]:.2f}",
                         f"{per_pass:.2f}",
                         f"{base[1]:.0f}",
                         f"{own[1]:.0f}",
-                        f"{own[3]:.2f}",
+                        # Runs of equal length end with different gaps.
+                        f"{own[0] / base[0]:.2f}" if "gap" in kind else "",
                     ]
                 )
                 print(rows[-1], flush=True)
@@ -205,23 +215,26 @@ def main() -> None:
         "surrogate",
         "margin, s",
         "surrogate, s",
-        "ratio",
-        "ratio per pass",
+        "questions per call",
+        "cost of a pass / margin's",
         "margin's passes",
         "passes",
-        "questions per call",
+        "time to the gap / margin's",
     ]
     text = (
         "Training by blocks, processor time of one thread; each surrogate takes turns with margin rescaling at the same lambda. "
-        "Every exact check includes the proof that no labeling exceeds the one found. The runs to a gap of 1% are those of two "
-        "different objectives, so their passes differ: with costs of up to 9, slack rescaling at the same lambda is regularised "
-        "as little as margin rescaling at a lambda that is smaller by the square of a typical cost."
+        "Times are the least of two to nine runs. Exact checks include the proof that no labeling exceeds the one found.\n\n"
+        "There are two costs. That of *a pass* is what the search of the surrogate takes, questions per call of the oracle times "
+        "what comes with each of them, however hard the problem is. *Time to the gap* of 1% counts passes too, and those "
+        "are of two different problems: slack rescaling multiplies margins by costs, so that with costs of up to 9 at the same "
+        "lambda it is regularised as little as margin rescaling at a lambda that is smaller by the square of a typical cost, and "
+        "needs as many passes as that would. The remedy is to scale costs to at most 1, as in the last rows, or a smaller C."
     )
     about = (
         "Structures of one's own, written in Python with the three methods only (the decoder of classes takes a few "
-        "microseconds, that of chains about fifty); equal numbers of passes, the best of three runs that take turns."
+        f"microseconds, that of chains about fifty); equal numbers of passes, the best of {REPEATS} runs that take turns."
     )
-    own_header = ["structure", "run", "surrogate", "margin, s", "surrogate, s", "ratio", "questions per call"]
+    own_header = ["structure", "run", "surrogate", "margin, s", "surrogate, s", "questions per call", "cost of a pass / margin's"]
     write_report(
         Path(__file__).parent / "results" / "surrogates.md",
         "Surrogates: what they cost",

@@ -32,8 +32,9 @@ def entries(vector: Vector) -> tuple[Any, Floats]:
 
 def dot(vector: Vector, weights: Floats) -> float:
     """Inner product with dense weights."""
-    at, values = entries(vector)
-    return float(values @ weights[at])
+    if isinstance(vector, SparseVector):
+        return float(vector.values.dot(weights[vector.indices]))
+    return float(vector.dot(weights))
 
 
 def size(vector: Vector, weights: Floats) -> float:

@@ -25,7 +25,7 @@ from maxmargin.surrogates import (
     recover,
     sarawagi,
 )
-from maxmargin.surrogates.geometry import upper_right_hull
+from maxmargin.surrogates.geometry import best_between, upper_right_hull
 from maxmargin.surrogates.result import ROUNDING
 
 SURROGATES = [
@@ -90,6 +90,29 @@ def test_hull_search_finds_the_optimum_of_the_hull(surrogate, case, data):
     # A perfect warm start needs the certificate only.
     again = hull_search(surrogate, oracle, found.vertices)
     assert again.calls == 1 and again.value == pytest.approx(found.value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=repr)
+def test_the_best_place_between_two_points(surrogate):
+    """Against many places, dense near both ends; from the better of the two points, which may be the truth, as in searches."""
+    rng, dense = np.random.default_rng(5), np.geomspace(1e-9, 0.5, 4000)
+    places = np.concatenate([[0.0], dense, 1.0 - dense[::-1], [1.0]])
+    moved = 0
+    # From where psi is next to nothing, and flat, to where it is large.
+    cases = [([-8.5, 53.0], [0.73, 0.0]), ([-14.4, 87.3], [1.0, 0.0]), ([-25.0, -88.0], [1.0, 8.0]), ([-16.1, -44.4], [0.5, 3.0])]
+    for k in range(300):
+        h, g = rng.normal(size=2) * 10.0 ** rng.uniform(-2, 2, 2), rng.choice([0.0, 0.7, 1.0, 2.0, 8.0], 2)
+        cases.append((h.tolist(), g.tolist()) if k % 3 else ([0.0, h[1].item()], [0.0, g[1].item()]))
+    for h, g in cases:
+        p, q = sorted(map(Candidate, h, g), key=lambda point: -float(surrogate.value(point.h, point.g)))
+        with np.errstate(all="ignore"):
+            place, value = best_between(surrogate, p, q)
+            values = np.asarray(surrogate.value(p.h + places * (q.h - p.h), p.g + places * (q.g - p.g)))
+        if values.max() >= 0 and (p.g > 0 or q.g > 0):
+            assert 0 <= place <= 1 and value >= values.max() * (1 - 1e-9)
+            assert value == pytest.approx(float(surrogate.value(p.h + place * (q.h - p.h), p.g + place * (q.g - p.g))), rel=1e-12)
+            moved += 0 < place < 1
+    assert moved > 30 or isinstance(surrogate, Margin)
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES, ids=repr)

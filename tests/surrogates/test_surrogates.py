@@ -61,6 +61,37 @@ def test_numbers_and_arrays_agree_and_the_truth_is_worth_nothing(surrogate):
 
 
 @pytest.mark.parametrize("surrogate", OF_LOSSES, ids=repr)
+def test_floats_have_formulas_of_their_own_that_agree_with_those_of_arrays(surrogate):
+    h, g = surrogate.points(np.random.default_rng(2), 200)
+    h, g = np.append(h, [0.0, -40.0, 40.0]), np.append(g, [3.0, 3.0, 3.0])
+    with np.errstate(all="ignore"):
+        whole = [surrogate.value(h, g), *surrogate.gradient(h, g), surrogate.tangent(h, g)]
+        at_truth = np.asarray(surrogate.tangent(np.zeros(1), np.zeros(1)))
+    for k, (one, other) in enumerate(zip(h.tolist(), g.tolist(), strict=True)):
+        own = [surrogate.value(one, other), *surrogate.gradient(one, other), surrogate.tangent(one, other)]
+        # Near where they are zero, value and derivative by g are differences.
+        np.testing.assert_allclose(own, [column[k] for column in whole], rtol=1e-11, atol=1e-12 * (1 + abs(one)) * (1 + other))
+        if surrogate.by_numbers:
+            assert {type(number) for number in own} == {float}
+    if surrogate.by_numbers:
+        np.testing.assert_equal(surrogate.tangent(0.0, 0.0), at_truth[0])
+
+
+def test_whoever_replaces_a_formula_loses_that_of_floats():
+    class Other(LogLoss):
+        def tangent(self, h, g):
+            return np.divide(np.logaddexp(0.0, h), g)
+
+    class Renamed(LogLoss):
+        pass
+
+    class Quick(Other):
+        by_numbers = True
+
+    assert [kind.by_numbers for kind in (LogLoss, Other, Renamed, Quick, Surrogate)] == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize("surrogate", OF_LOSSES, ids=repr)
 @given(g=st.floats(1e-3, 1e3), better=st.floats(0, 100))
 def test_bounds_of_the_loss(surrogate, g, better):
     """A prediction has h >= 0; what bounds its loss there says so, and what does not (E31: natural logarithms) says that."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,6 +60,16 @@ class Surrogate(ABC):
     """
 
     search: SearchName = field(default="auto", kw_only=True)
+
+    # Whether `value`, `gradient` and `tangent` of two floats work without arrays, which cost more than all the rest there, and
+    # `tangent` is infinity or NaN, and no error, at the truth, (0, 0). Whoever replaces one of them says so anew.
+    by_numbers: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = vars(cls)
+        if "by_numbers" not in own and not own.keys().isdisjoint(("value", "gradient", "tangent")):
+            cls.by_numbers = False
 
     @property
     def convex(self) -> bool:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 # Places between two points that are looked at, and how often the surroundings of the best of them are looked at again: to a
 # ten millionth of the way, and of a maximum much closer than that.
 _PLACES, _ROUNDS = np.linspace(0.0, 1.0, 33), 6
+# Steps towards the place where a slope changes its sign, at most, and the part of psi that they may leave.
+_STEPS, _LEFT = 60, 1e-10
+# Values below this may have lost digits.
+_UNDERFLOW = 1e-280
 # Parts of the size of points that are as good as zero.
 _FLAT = 1e-12
 # Candidates by their g, then their h.
@@ -58,7 +62,60 @@ def best_between(surrogate: Surrogate, p: Candidate, q: Candidate) -> tuple[floa
         else:
             place = float((1.0 + q.h) * q.g > (1.0 + p.h) * p.g)
         return place, (1.0 + p.h + place * dh) * (p.g + place * dg)
+    if surrogate.by_numbers:
+        start = float(surrogate.value(p.h, p.g))
+        # Without loss psi need have no slope; there it is known at most that it does not rise further.
+        if (start > _UNDERFLOW or start == 0) and (q.g > 0 or float(surrogate.value(q.h, q.g)) < start):
+            return _where_slope_ends(surrogate, p, dh, dg, start)
     return maximize(lambda t: surrogate.value(p.h + t * dh, p.g + t * dg))
+
+
+def _where_slope_ends(surrogate: Surrogate, p: Candidate, dh: float, dg: float, start: float) -> tuple[float, float]:
+    """The maximum on the way from p, where psi is ``start``, not negative, by the sign of its slope: one number at a time.
+
+    As psi is quasi-concave, it rises on the way and then falls; whatever is worth less than the start is behind the maximum,
+    also where psi is negative, or has underflowed, and its slope means nothing. Steps go along the secant of the slopes, an end
+    that stays counting half (Illinois), and to the middle where that is not known or has cut off little.
+    """
+    low, high, place, best = 0.0, 1.0, 0.0, start
+    at_low, at_high, side, slow = np.inf, 0.0, 0, 0
+    if p.g > 0:
+        psi_h, psi_g = surrogate.gradient(p.h, p.g)
+        at_low = psi_h * dh + psi_g * dg
+        if at_low <= 0:
+            return place, best
+    t, width = 1.0, 1.0
+    for _ in range(_STEPS):
+        h, g = p.h + t * dh, p.g + t * dg
+        value = float(surrogate.value(h, g))
+        if value > 0 and value >= start:
+            psi_h, psi_g = surrogate.gradient(h, g)
+            slope = psi_h * dh + psi_g * dg
+            if value > best:
+                place, best = t, value
+            if slope >= 0 and t == 1.0:
+                break
+            if slope > 0:
+                low, at_low = t, slope
+                at_high, side = at_high * (0.5 if side == 1 else 1.0), 1
+            else:
+                high, at_high = t, slope
+                at_low, side = at_low * (0.5 if side == -1 else 1.0), -1
+            # Of the best place only: far away psi may be as flat, and nothing.
+            if value == best and abs(slope) * (high - low) <= _LEFT * best:
+                break
+        else:
+            high, at_high, side = t, 0.0, 0
+        # The slope at the upper end is known where psi is not less than at the start, at the lower one where there is a loss.
+        slow = 0 if high - low <= 0.5 * width else slow + 1
+        width = high - low
+        middle = 0.5 * (low + high)
+        t = low + width * at_low / (at_low - at_high) if at_high < 0 and at_low < np.inf and slow < 2 else middle
+        if not low < t < high:
+            t = middle
+            if not low < t < high:
+                break
+    return place, best
 
 
 def maximize(function: Callable[[Floats], Floats]) -> tuple[float, float]:

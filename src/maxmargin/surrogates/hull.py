@@ -24,25 +24,35 @@ MOST_CALLS, MOST_ROUNDS = 500, 50
 
 
 class _Seen:
-    """Outputs that a search has seen, with what psi is there: as long as the weights stay, it is looked at once."""
+    """Outputs that a search has seen, with what psi is there: as long as the weights stay, it is looked at once.
 
-    def __init__(self, surrogate: Surrogate, points: Sequence[Candidate]) -> None:
-        self.surrogate = surrogate
+    ``incumbent`` is the best single output, the truth or one that was seen, and psi is ``top`` there.
+    """
+
+    def __init__(self, surrogate: Surrogate, truth: Candidate, points: Sequence[Candidate]) -> None:
+        self.surrogate, self.product, self.truth = surrogate, surrogate.product, truth
         self.points = {point.key: point for point in points}
-        self.values: dict[Hashable, float] = {}
         self.orders: dict[Hashable, float] = {}
-        if len(self.points) > 2 and not surrogate.product:
+        self.values: dict[Hashable, float]
+        if self.product:
+            self.values = {key: (1.0 + point.h) * point.g for key, point in self.points.items()}
+        elif surrogate.by_numbers or len(self.points) <= 2:
+            self.values = {key: float(surrogate.value(point.h, point.g)) for key, point in self.points.items()}
+        else:
             columns = list(self.points.values())
             h, g = np.array([point.h for point in columns]), np.array([point.g for point in columns])
             self.values = dict(zip(self.points, np.asarray(surrogate.value(h, g)).tolist(), strict=True))
-        else:
-            for point in self.points.values():
-                self._look(point)
+        self._find_best()
 
-    def _look(self, point: Candidate) -> None:
-        product = self.surrogate.product
-        self.values[point.key] = (1.0 + point.h) * point.g if product else float(self.surrogate.value(point.h, point.g))
-        self.orders.pop(point.key, None)
+    def _find_best(self) -> None:
+        top = self.values.get(self.truth.key)
+        self.incumbent, self.top = self.truth, self._value(self.truth) if top is None else top
+        for key, value in self.values.items():
+            if value > self.top:
+                self.incumbent, self.top = self.points[key], value
+
+    def _value(self, point: Candidate) -> float:
+        return (1.0 + point.h) * point.g if self.product else float(self.surrogate.value(point.h, point.g))
 
     def _order(self, point: Candidate) -> float:
         order = self.orders.get(point.key)
@@ -55,19 +65,15 @@ class _Seen:
         old = self.points.get(point.key)
         if old is not None and old.h == point.h and old.g == point.g:
             return False
-        self.points[point.key] = point
-        self._look(point)
+        value = self._value(point)
+        self.points[point.key], self.values[point.key] = point, value
+        if old is not None:
+            # What was known of it, the best one perhaps, holds no longer.
+            self.orders.pop(point.key, None)
+            self._find_best()
+        elif value > self.top:
+            self.incumbent, self.top = point, value
         return True
-
-    def best(self, truth: Candidate) -> tuple[Candidate, float]:
-        """The best single output, the truth or one that was seen, and psi there."""
-        best, top = truth, self.values.get(truth.key)
-        if top is None:
-            top = float(self.surrogate.value(truth.h, truth.g))
-        for key, value in self.values.items():
-            if value > top:
-                best, top = self.points[key], value
-        return best, top
 
     def best_corner(self, hull: Sequence[Candidate]) -> tuple[int, float]:
         """The corner where psi is largest, and the weight of the loss along its tangent there.
@@ -91,10 +97,13 @@ class _Seen:
             corner = int(np.argmax(np.array([point.h for point in hull]) - level))
             at = float(level[corner])
         loss = hull[corner].g
-        if self.surrogate.product and loss > 0:
+        if self.product and loss > 0:
             return corner, max(0.0, (1.0 + at) / loss)
-        with np.errstate(all="ignore"):
+        if self.surrogate.by_numbers:
             lam = float(self.surrogate.tangent(at, loss))
+        else:
+            with np.errstate(all="ignore"):
+                lam = float(self.surrogate.tangent(at, loss))
         # At the truth every contour is level, and the loss alone counts.
         return corner, np.inf if lam != lam else max(0.0, lam)
 
@@ -135,7 +144,7 @@ def hull_search(
     (Candidate(h=2.01, g=3.0, key=2, output=None), 4, True)
     """
     before, trace = oracle.calls, []
-    seen = _Seen(surrogate, (oracle.truth, *known) if with_truth else known)
+    seen = _Seen(surrogate, oracle.truth, (oracle.truth, *known) if with_truth else known)
     losses = oracle.losses()
     ceiling = None if losses is None else Ceiling(surrogate, losses)
     hull = upper_right_hull(seen.points.values())
@@ -154,7 +163,7 @@ def hull_search(
         """Whether the lines leave no room for anything better than the best single output."""
         if ceiling is None or not trace:
             return False
-        return ceiling.upper <= max(enough, seen.best(oracle.truth)[1]) * (1.0 + 2.0 * ROUNDING)
+        return ceiling.upper <= max(enough, seen.top) * (1.0 + 2.0 * ROUNDING)
 
     if first is not None and len(seen.points) <= 1:
         ask(1.0, first)
@@ -215,7 +224,7 @@ def _result(
     trace: list[Step],
     before: int,
 ) -> SearchResult:
-    incumbent, value = seen.best(oracle.truth)
+    incumbent, value = seen.incumbent, seen.top
     labels: tuple[Candidate, ...] = (incumbent,)
     weights: tuple[float, ...] = (1.0,)
     mixed = value

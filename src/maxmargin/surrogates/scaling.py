@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class GeneralizedScaling(Surrogate):
 
     alpha: float
     beta: float
+    by_numbers: ClassVar[bool] = True
 
     @property
     def bounds_loss(self) -> bool:
@@ -70,14 +72,20 @@ class GeneralizedScaling(Surrogate):
 
     def gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         """``(g^beta, beta h g^(beta - 1) + alpha g^(alpha - 1))``."""
+        if type(g) is float and type(h) is float and g > _SMALL:
+            psi_h = g**self.beta
+            return psi_h, self.beta * h * psi_h / g + self.alpha * g ** (self.alpha - 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             psi_g = _term(self.beta, h, g) + _term(self.alpha, 1.0, g)
         return np.power(g, self.beta) + 0.0 * np.asarray(h), psi_g
 
     def tangent(self, h: Any, g: Any) -> Any:
         """``beta h / g + alpha g^(alpha - beta - 1)``, without a quotient of powers."""
-        if type(g) is float and type(h) is float and g > _SMALL:
-            return self.beta * h / g + self.alpha * g ** (self.alpha - self.beta - 1.0)
+        if type(g) is float and type(h) is float:
+            if g > _SMALL:
+                return self.beta * h / g + self.alpha * g ** (self.alpha - self.beta - 1.0)
+            if g == 0 and h == 0 and self.beta:
+                return math.nan
         with np.errstate(divide="ignore", invalid="ignore"):
             first = self.beta * np.divide(h, g) if self.beta else 0.0
             second = self.alpha * np.power(np.asarray(g, dtype=np.float64), self.alpha - self.beta - 1.0) if self.alpha else 0.0
@@ -113,6 +121,8 @@ class Slack(Surrogate):
     array([-900.,    4.])
     """
 
+    by_numbers: ClassVar[bool] = True
+
     @property
     def product(self) -> bool:
         """It is."""
@@ -130,10 +140,14 @@ class Slack(Surrogate):
 
     def gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         """``(g, 1 + h)``."""
+        if type(h) is float and type(g) is float:
+            return g, 1.0 + h
         return g + 0.0 * np.asarray(h), 1.0 + h + 0.0 * np.asarray(g)
 
     def tangent(self, h: Any, g: Any) -> Any:
         """``(1 + h) / g``."""
+        if type(h) is float and type(g) is float and (g > 0 or h > -1):
+            return (1.0 + h) / g if g else math.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.divide(np.add(h, 1.0), g)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr
@@ -29,10 +29,11 @@ class LogLoss(Surrogate):
     Examples
     --------
     >>> LogLoss().value(0.0, 3.0)
-    np.float64(3.0)
+    3.0
     """
 
     base: float = 2.0
+    by_numbers: ClassVar[bool] = True
 
     @property
     def bounds_loss(self) -> bool:
@@ -47,15 +48,24 @@ class LogLoss(Surrogate):
 
     def value(self, h: Any, g: Any) -> Any:
         """``g log(1 + e^h)``."""
+        if type(h) is float and type(g) is float:
+            return g * _softplus(h) / math.log(self.base)
         return np.multiply(g, np.logaddexp(0.0, h)) / np.log(self.base)
 
     def gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         """``(g sigma(h), log(1 + e^h))``."""
+        if type(h) is float and type(g) is float:
+            unit = math.log(self.base)
+            return g * _sigmoid(h) / unit, _softplus(h) / unit
         scale = 1.0 / np.log(self.base)
         return np.multiply(g, expit(h)) * scale, np.logaddexp(0.0, h) * scale + 0.0 * np.asarray(g)
 
     def tangent(self, h: Any, g: Any) -> Any:
         """``log(1 + e^h) / (g sigma(h))``, whose quotient tends to 1 where both underflow."""
+        if type(h) is float and type(g) is float and g >= 0:
+            if g == 0:
+                return math.inf
+            return (_softplus(h) / _sigmoid(h) if h > _FAR else 1.0 + 0.5 * math.exp(h)) / g
         near = np.maximum(h, _FAR)
         ratio = np.where(np.asarray(h) > _FAR, np.logaddexp(0.0, near) / expit(near), 1.0 + 0.5 * np.exp(np.minimum(h, _FAR)))
         with np.errstate(divide="ignore"):
@@ -91,6 +101,7 @@ class ProbLoss(Surrogate):
 
     convex: bool = True
     tau: float = 2.0 / np.pi
+    by_numbers: ClassVar[bool] = True
 
     def check_parameters(self) -> None:
         """A variance."""
@@ -110,11 +121,14 @@ class ProbLoss(Surrogate):
 
     def value(self, h: Any, g: Any) -> Any:
         """``2 g N(u)``, or its tangent."""
-        if type(h) is float and type(g) is float and g > _SMALL:
+        if type(h) is float and type(g) is float:
             # One number at a time, as searches ask: many times faster than an array of one.
-            if self.convex and h > 0:
-                return g + math.sqrt(2.0 / (math.pi * self.tau) * g) * h
-            return g * math.erfc(-h / math.sqrt(2.0 * self.tau * g))
+            if g > _SMALL:
+                if self.convex and h > 0:
+                    return g + math.sqrt(2.0 / (math.pi * self.tau) * g) * h
+                return g * math.erfc(-h / math.sqrt(2.0 * self.tau * g))
+            if g == 0:
+                return 0.0
         curved = 2.0 * np.multiply(g, ndtr(self._standard(h, g)))
         if not self.convex:
             return curved[()]
@@ -122,6 +136,13 @@ class ProbLoss(Surrogate):
 
     def gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         """``(slope at 0 times exp(-u^2 / 2), 2 N(u) - u n(u))``."""
+        if type(h) is float and type(g) is float and g > _SMALL:
+            steep = math.sqrt(2.0 / (math.pi * self.tau) * g)
+            if self.convex and h > 0:
+                return steep, 1.0 + 0.5 * steep * h / g
+            near = h / math.sqrt(self.tau * g)
+            density = math.exp(-0.5 * near * near)
+            return steep * density, math.erfc(-near / math.sqrt(2.0)) - near * density / math.sqrt(2.0 * math.pi)
         u, slope = self._standard(h, g), self._slope(g)
         bell = np.exp(-0.5 * u * u)
         finite = np.where(np.isfinite(u), u, 0.0)
@@ -135,7 +156,9 @@ class ProbLoss(Surrogate):
 
     def tangent(self, h: Any, g: Any) -> Any:
         """``sqrt(tau / g) (N(u) / n(u) - u / 2)`` by the scaled complementary error function, so that nothing underflows."""
-        if type(h) is float and type(g) is float and g > _SMALL:
+        if type(h) is float and type(g) is float and (g > _SMALL or g == h == 0):
+            if g == 0:
+                return math.inf
             if self.convex and h > 0:
                 slope = math.sqrt(2.0 / (math.pi * self.tau) * g)
                 return (1.0 + 0.5 * slope * h / g) / slope
@@ -157,3 +180,14 @@ class ProbLoss(Surrogate):
             if self.convex:
                 logarithm = np.where(np.asarray(h) > 0, np.log(g + self._slope(g) * np.maximum(h, 0.0)), logarithm)
         return np.where(np.asarray(g) > 0, logarithm, -np.inf)[()]
+
+
+def _softplus(h: float) -> float:
+    """``log(1 + e^h)`` without overflow."""
+    return max(h, 0.0) + math.log1p(math.exp(-abs(h)))
+
+
+def _sigmoid(h: float) -> float:
+    """``1 / (1 + e^-h)`` without overflow."""
+    small = math.exp(-abs(h))
+    return 1.0 / (1.0 + small) if h >= 0 else small / (1.0 + small)

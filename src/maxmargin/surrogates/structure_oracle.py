@@ -47,7 +47,7 @@ class StructureOracle(LambdaOracle):
         self.warm: dict[Hashable, Known] = sample.warm
         if sample.own is None:
             sample.own = key_of(sample.truth), Known(sample.truth, Cut(difference(sample.feature, sample.feature), 0.0))
-        self.truth = self.known(*sample.own)
+        self.truth = self._true(*sample.own)
 
     @property
     def own(self) -> float:
@@ -65,6 +65,10 @@ class StructureOracle(LambdaOracle):
         """The same at these weights."""
         cut = known.cut
         return Candidate(-dot(cut.psi, self.weights), cut.loss, key, known)
+
+    def _true(self, key: Hashable, known: Known) -> Candidate:
+        """The truth, whose score needs no look at the weights."""
+        return Candidate(0.0, 0.0, key, known)
 
     def ask(self, a: float, b: float) -> Answer:
         """By ``decode``."""
@@ -163,6 +167,10 @@ class SizedOracle(StructureOracle):
         """Loss plus margin error, and minus the sizes of output and truth."""
         sizes = float(self._offered("set_size")(known.y)) + float(self._offered("set_size")(self.sample.truth))
         return Candidate(known.cut.loss - dot(known.cut.psi, self.weights), -sizes, key, known)
+
+    def _true(self, key: Hashable, known: Known) -> Candidate:
+        """The truth, which has a size."""
+        return self.known(key, known)
 
     def ask(self, a: float, b: float) -> Answer:
         """By ``decode_sized``."""

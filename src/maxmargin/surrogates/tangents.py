@@ -90,8 +90,10 @@ def tangent_cut(surrogate: Surrogate, structure: Structure, sample: Sample, orac
     """The cut of a sample: the tangent at the best output found, with a bound unless nothing better exists."""
     known = [oracle.known(key, entry) for key, entry in sample.warm.items()]
     found = search_structure(surrogate, structure, oracle, known)
-    vertices = {point.key: point.output for point in (*found.vertices, found.incumbent) if point.key != oracle.truth.key}
-    sample.warm = dict(list(vertices.items())[-_KEPT:])
+    vertices = {point.key: point.output for point in found.vertices}
+    vertices[found.incumbent.key] = found.incumbent.output
+    vertices.pop(oracle.truth.key, None)
+    sample.warm = vertices if len(vertices) <= _KEPT else dict(list(vertices.items())[-_KEPT:])
     if sample.seen is not None:
         for entry in vertices.values():
             sample.remember(entry.cut, entry.y)
@@ -108,10 +110,13 @@ def tangent_cut(surrogate: Surrogate, structure: Structure, sample: Sample, orac
 
 def cut_of_mixture(surrogate: Surrogate, labels: Sequence[Candidate], weights: Sequence[float]) -> Cut:
     """``psi = psi_h * (feature of the truth - mixed feature)``, and ``loss`` what makes it the value of psi at the weights."""
-    h = sum(w * point.h for w, point in zip(weights, labels, strict=True))
-    g = sum(w * point.g for w, point in zip(weights, labels, strict=True))
-    vectors: list[Vector] = [point.output.cut.psi for point in labels]
-    mixed = vectors[0] if len(labels) == 1 else _mixed(vectors, weights)
+    mixed: Vector
+    if len(labels) == 1:
+        h, g, mixed = labels[0].h, labels[0].g, labels[0].output.cut.psi
+    else:
+        h = sum(w * point.h for w, point in zip(weights, labels, strict=True))
+        g = sum(w * point.g for w, point in zip(weights, labels, strict=True))
+        mixed = _mixed([point.output.cut.psi for point in labels], weights)
     if g == 0 and len(labels) == 1 and not surrogate.value(h, g) > 0:
         # The truth, or what costs nothing: the hinge is zero there.
         return Cut(difference(mixed, mixed), 0.0)
