@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,11 +143,10 @@ def searches(name: str, X: Any, Y: Any, n: int, C: float) -> list[list[str]]:
     pairs = list(combinations(range(Y.shape[1]), 2))
     problem = MultilabelProblem(X, Y, pairs, surrogate=Slack())
     structure, lam = problem.structure, 1.0 / (C * n)
-    # Of a set with the largest loss and no margin error.
-    first = 1.0 / structure.n_labels
     methods = {
         "angular": lambda oracle, known, last, slack: angular(oracle, known, ratio=0.999),
-        "hull": lambda oracle, known, last, slack: hull_search(Slack(), oracle, known, first=first),
+        # Where nothing is known it begins with the set that is wrong in every label, as compiled searches do: no question is needed.
+        "hull": lambda oracle, known, last, slack: hull_search(Slack(), oracle, known or [oracle.candidate(1 - oracle.label_set)]),
         "bisecting": lambda oracle, known, last, slack: bisecting(oracle, known, start=last, tolerance=1e-3),
         "Sarawagi": lambda oracle, known, last, slack: sarawagi(oracle, known, slack=slack),
     }
@@ -159,25 +158,26 @@ def searches(name: str, X: Any, Y: Any, n: int, C: float) -> list[list[str]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             weights = OneSlackCuttingPlane(tol=1e-6, max_passes=rounds).solve(problem, lam).weights
-        for k in range(n):
-            oracle = SetOracle(structure, X[k : k + 1], weights, Y[k])
-            earlier = [oracle.candidate(labels) for labels in known[k]]
-            slack = max([0.0, *((1.0 + point.h) * point.g for point in earlier)])
-            slacks.append(slack)
-            for method, search in methods.items():
+        oracles = [SetOracle(structure, X[k : k + 1], weights, Y[k]) for k in range(n)]
+        earlier = [[oracle.candidate(labels) for labels in sets] for oracle, sets in zip(oracles, known, strict=True)]
+        own_slacks = [max([0.0, *((1.0 + point.h) * point.g for point in points)]) for points in earlier]
+        slacks += own_slacks
+        # One search after the other goes through all samples: whoever comes after a list of all sets finds no cache warm.
+        for (method, search), warm in product(methods.items(), (False, True)):
+            for k, (oracle, slack) in enumerate(zip(oracles, own_slacks, strict=True)):
                 own = memory[method, k]
-                for warm in (False, True):
-                    start = time.thread_time()
-                    kept = [oracle.candidate(labels) for labels in own.sets] if warm else []
-                    found = search(oracle, kept, own.lam if warm else None, slack)
-                    seconds[method, warm].append(time.thread_time() - start)
-                    calls[method, warm].append(found.calls)
-                    values[method, warm].append(found.best)
-                    if warm:
-                        own.keep(found)
-                        if method == "angular" and found.incumbent.g > 0:
-                            known[k].append(found.incumbent.output)
-            sets = all_sets(structure.n_labels)
+                start = time.thread_time()
+                kept = [oracle.candidate(labels) for labels in own.sets] if warm else []
+                found = search(oracle, kept, own.lam if warm else None, slack)
+                seconds[method, warm].append(time.thread_time() - start)
+                calls[method, warm].append(found.calls)
+                values[method, warm].append(found.best)
+                if warm:
+                    own.keep(found)
+                    if method == "angular" and found.incumbent.g > 0:
+                        known[k].append(found.incumbent.output)
+        sets = all_sets(structure.n_labels)
+        for k, oracle in enumerate(oracles):
             scores = structure.pairs.listed_scores(structure.unary(X[k : k + 1], weights)[0], structure.split(weights)[1])
             best.append(max(0.0, float(((1.0 + scores - oracle.own) * np.abs(sets - Y[k]).sum(axis=1)).max())))
     top, rows = np.array(best), []
@@ -312,7 +312,7 @@ def compared() -> str:
         "Averages over samples and five stages (1, 2, 4, 8 and 16 rounds) of cutting-plane training with slack rescaling and "
         "all pairs of labels; every search runs on every sample, cold and warm: with sets it kept of the sample's last search "
         "and, for bisecting, the last weight of the loss. Angular and hull search know that losses are whole numbers and how "
-        "large they can be; bisecting and Sarawagi's search are as published and ask for the largest margin error and the "
+        "large they can be, and hull search begins with the set that is wrong in every label; bisecting and Sarawagi's search are as published and ask for the largest margin error and the "
         "largest loss, bisecting only without a weight to begin with. All questions are counted. Angular search and bisecting "
         "stop at 0.999 of their bounds, hull search at the proof. Milliseconds are processor time, with decoders called from "
         f"Python. *Violated*: the set found is worth more than the slack of the sets known before plus {EPSILON}. *Missed*: "
@@ -331,7 +331,7 @@ def folds_of(Y: Any, n_folds: int) -> list[tuple[Any, Any]]:
 
 def trained() -> str:
     """The section about predictions."""
-    small, of_words = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0), (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    small, of_words = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), (1e-3, 1e-2, 1e-1, 1.0, 10.0)
     data = {"emotions": emotions(), "scene": scene(), "yeast": yeast()}
     documents, split = whole_bibtex()
     without = {name: int((np.asarray(Y).sum(axis=1) == 0).sum()) for name, (_, Y) in {**data, "bibtex": documents}.items()}
@@ -388,7 +388,7 @@ def timed() -> str:
     text = (
         "The 4,880 training documents of bibtex with all 159 labels and 1,836 words, until a relative gap of 2 % or 60 passes. "
         "Pairs are those of a tree. Seconds are processor time. A pass is as many calls of an oracle as there are documents; "
-        "steps ask for several sets at a time."
+        "those of other surrogates ask the decoder several times, and steps between sets that are known need none."
     )
     header = ["C", "model", "passes", "questions per call", "s", "s per pass, of margin's", "gap, %"]
     return f"## Training\n\n{text}\n\n{markdown(header, rows)}"

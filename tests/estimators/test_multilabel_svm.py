@@ -77,6 +77,19 @@ def test_best_sets_relaxations_and_k_best_against_all_sets(kind, L):
         assert len({labels.tobytes() for labels, _ in ranked}) == len(ranked) == min(6, 2**L)
 
 
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0])
+def test_bounds_decide_some_labels_and_branches_the_others(size):
+    # Small scores of labels leave everything to pairs, large ones decide for themselves, and some follow from what these decide.
+    rng, L = np.random.default_rng(7), 11
+    for trial in range(25):
+        model = LabelPairs(L, pairs_of("full" if trial % 2 else "some", L, rng))
+        S, P = size * rng.normal(size=(4, L)), rng.normal(size=len(model.pairs)) - 0.3 * (trial % 3)
+        found = model.best(S, P)
+        best = [model.scores(all_sets(L), own, P).max() for own in S]
+        np.testing.assert_allclose(model.scores(found.labels, S, P), best, atol=1e-9)
+        assert found.upper is None
+
+
 def test_relaxation_is_that_of_a_linear_program():
     from scipy.optimize import linprog
 
