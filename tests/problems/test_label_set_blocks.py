@@ -105,6 +105,14 @@ def test_steps_along_the_hull_and_proofs_by_counting_meet(surrogate):
         np.testing.assert_allclose(found.primal, reference.primal, rtol=solver.tol + 1e-3)
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_steps_without_memory_learn_from_proofs_what_lies_inside_the_hull(seed):
+    # Steps look along the hull, and sets that violate most are inside: without those of proofs a gap of 20 % is left.
+    X, Y = data(n=12, L=9, seed=seed)
+    problem = MultilabelProblem(X, Y, pairs_of("full", 9), surrogate=Slack())
+    assert BCFW(steps="exact", tol=0.05, max_passes=500).solve(problem, 1e-2).converged
+
+
 def test_relaxed_blocks_are_those_of_relaxed_cutting_planes():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(25, 2)), np.eye(5, dtype=int)[rng.integers(0, 5, 25)]
