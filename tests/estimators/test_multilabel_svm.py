@@ -342,7 +342,7 @@ def test_solvers_agree(solver):
 
 def test_large_features_are_told_what_to_change():
     X, Y = data(n=60)
-    with pytest.warns(ConvergenceWarning, match=r"norm of about 1.7e\+03.*standardise the features.*or use C=4e-7") as told:
+    with pytest.warns(ConvergenceWarning, match=r"norm of about 1.7e\+03.*StandardScaler\(\), MultilabelSVM.*or use C=4e-7") as told:
         MultilabelSVM(max_iter=20).fit(1000 * X, Y)
     assert told[0].filename == __file__
     # Of features that are not large the usual advice.

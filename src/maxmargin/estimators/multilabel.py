@@ -110,6 +110,8 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(Y)} rows of labels; they must be equal")
         self.pairs_ = self._chosen_pairs(Y)
         self._size = float(np.sqrt(np.mean(row_norms(X) ** 2)))
+        # Sparse features are not centred.
+        self._scaler = "MaxAbsScaler" if sparse.issparse(X) else "StandardScaler"
         return MultilabelProblem(
             with_constant(X) if self.fit_intercept else X,
             Y,
@@ -142,10 +144,11 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         # Of large features the default C asks for what no solver does quickly; neither more passes nor more time help then.
         size = self._size
         if self.C * size**2 > _LARGE:
-            text += (
-                f". Samples have a norm of about {size:.2g}, so that C={self.C:g} is what {self.C * size**2:.2g} is for samples "
-                "of norm 1: standardise the features (sklearn.preprocessing.StandardScaler, or MaxAbsScaler for sparse ones) "
-                f"or use C={_float(1.0 / size**2)}"
+            text = (
+                f"{text.partition(';')[0]}. The features are too large for C={self.C:g}: samples have a norm of about {size:.2g}, so "
+                f"that it is what {self.C * size**2:.2g} is for samples of norm 1, and more passes hardly help. Put a scaler in front, "
+                f"sklearn.pipeline.make_pipeline(sklearn.preprocessing.{self._scaler}(), MultilabelSVM(...)), or use "
+                f"C={_float(1.0 / size**2)} if all columns are about as large"
             )
         # The user is as many calls above as in the base class.
         warnings.warn(f"MultilabelSVM {text}", ConvergenceWarning, stacklevel=6)
