@@ -342,9 +342,12 @@ def test_solvers_agree(solver):
 
 def test_large_features_are_told_what_to_change():
     X, Y = data(n=60)
-    with pytest.warns(ConvergenceWarning, match=r"norm of about 1.7e\+03.*StandardScaler\(\), MultilabelSVM.*or use C=4e-7") as told:
+    advice = r"norm of about 1.7e\+03.*StandardScaler\(\), MultilabelSVM.*or use C=4e-7"
+    with pytest.warns(ConvergenceWarning, match=advice) as told:
         MultilabelSVM(max_iter=20).fit(1000 * X, Y)
     assert told[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match="MaxAbsScaler"):
+        MultilabelSVM(max_iter=20).fit(sparse.csr_array(1000 * X), Y)
     # Of features that are not large the usual advice.
     with pytest.warns(ConvergenceWarning, match="scale the features$"):
         MultilabelSVM(C=10.0, max_iter=1).fit(X, Y)

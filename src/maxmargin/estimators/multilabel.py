@@ -144,11 +144,11 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         # Of large features the default C asks for what no solver does quickly; neither more passes nor more time help then.
         size = self._size
         if self.C * size**2 > _LARGE:
+            scaled = f"sklearn.pipeline.make_pipeline(sklearn.preprocessing.{self._scaler}(), MultilabelSVM(...))"
             text = (
-                f"{text.partition(';')[0]}. The features are too large for C={self.C:g}: samples have a norm of about {size:.2g}, so "
-                f"that it is what {self.C * size**2:.2g} is for samples of norm 1, and more passes hardly help. Put a scaler in front, "
-                f"sklearn.pipeline.make_pipeline(sklearn.preprocessing.{self._scaler}(), MultilabelSVM(...)), or use "
-                f"C={_float(1.0 / size**2)} if all columns are about as large"
+                f"{text.partition(';')[0]}. The features are too large for C={self.C:g}: samples have a norm of about "
+                f"{size:.2g}, so that it is what {self.C * size**2:.2g} is for samples of norm 1, and more passes hardly help. "
+                f"Put a scaler in front, {scaled}, or use C={_float(1.0 / size**2)} if all columns are about as large"
             )
         # The user is as many calls above as in the base class.
         warnings.warn(f"MultilabelSVM {text}", ConvergenceWarning, stacklevel=6)
