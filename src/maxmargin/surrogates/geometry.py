@@ -122,7 +122,8 @@ class Ceiling:
             return
         if self._few is not None:
             a, b, most = step.a, step.b, step.upper
-            self._tops = [min(top, (most - b * g) / a) for top, g in zip(self._tops, self._few, strict=True)]
+            lines = [(most - b * g) / a for g in self._few]
+            self._tops = [top if top < line else line for top, line in zip(self._tops, lines, strict=True)]
             best = max([(1.0 + top) * g for top, g in zip(self._tops, self._few, strict=True)])
             self.upper = max(0.0, best) * (1.0 + ROUNDING)
             return
