@@ -19,7 +19,7 @@ from maxmargin.inference import LabelPairs
 from maxmargin.inference.label_sets import all_sets
 from maxmargin.problems import MultilabelProblem, StructuredProblem
 from maxmargin.problems.label_set_search import SetSearch
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.solvers import BCFW, ConvergenceWarning
 from maxmargin.structures import Decoded, LabelSetStructure
 from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Slack
 
@@ -338,6 +338,21 @@ def test_solvers_agree(solver):
     reference = MultilabelSVM(C=0.3, pairwise="tree", surrogate="slack", tol=1e-3).fit(X, Y)
     model = MultilabelSVM(C=0.3, pairwise="tree", surrogate="slack", solver=solver, tol=2e-2, max_iter=3000)
     assert abs(model.fit(X, Y).primal_objective_ / reference.primal_objective_ - 1) < 3e-2
+
+
+def test_sets_are_remembered_unless_labels_decide_for_themselves():
+    _, Y = data(n=20)
+    # More weights than cutting planes are chosen for.
+    X, chosen = np.random.default_rng(0).normal(size=(20, 40)), {}
+    for pairwise, surrogate in (("none", "margin"), ("none", "slack"), ("tree", "margin")):
+        model = MultilabelSVM(pairwise=pairwise, surrogate=surrogate)
+        solver = model._solver(model._prepare(X, Y))
+        chosen[pairwise, surrogate] = solver.steps, solver.cache
+    assert chosen["none", "margin"] == ("exact", 0)
+    assert chosen["none", "slack"] == chosen["tree", "margin"] == ("pairwise", 10)
+    # Whoever names a solver gets it.
+    model = MultilabelSVM(pairwise="tree", solver=BCFW(steps="fw"))
+    assert model._solver(model._prepare(X, Y)).steps == "fw"
 
 
 def test_large_features_are_told_what_to_change():
