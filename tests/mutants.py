@@ -227,9 +227,15 @@ MUTANTS = (
         "cpp/blocks/set_blocks.hpp", "if (other < part.at && y[other] != truth[other]) return;", "", "test_label_set_blocks.py"
     ),
     Mutant("cpp/blocks/set_blocks.hpp", "squared_[i] * labels + pairs", "squared_[i] * labels", "test_label_set_blocks.py"),
+    Mutant(
+        "cpp/blocks/set_blocks.hpp", "if (proving_ && hinge > average) find_slot(i);", "", "test_label_set_blocks.py -k inside"
+    ),
     Mutant("cpp/blocks/set_search.hpp", "h + p.g + excess;", "h + p.g;", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/set_search.hpp", "b * p.g + excess});", "b * p.g});", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/structures/label_sets.hpp", "            left -= own;\n", "", "test_multilabel_svm.py -k violating"),
+    Mutant("cpp/structures/label_sets.hpp", "most_)[other] +=", "most_)[other] += 2 *", "test_multilabel_svm.py -k decide"),
+    Mutant("cpp/structures/label_sets.hpp", "least_)[other] -=", "least_)[other] -= 2 *", "test_multilabel_svm.py -k decide"),
+    Mutant("cpp/structures/label_sets.hpp", "+= 0.5 * std::max", "+= 0.4 * std::max", "test_multilabel_svm.py -k branches"),
     Mutant("cpp/structures/label_sets.hpp", "table[10] = table[14]", "table[10]", "test_multilabel_svm.py -k relaxation"),
     Mutant("cpp/blocks/sampler.hpp", "random_.unit() * tree_[1]", "0.5 * tree_[1]", "test_block_engine.py -k in_proportion"),
     Mutant("cpp/blocks/sampler.hpp", "target -= tree_[at++]", "++at", "test_block_engine.py -k in_proportion"),

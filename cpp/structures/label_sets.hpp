@@ -1,11 +1,12 @@
 // The best set of labels for scores of labels and of pairs of them (spec 11.1).
 //
 // The score of a set y in {0, 1}^L is sum_j u_j y_j + sum over pairs (j, k) of p_jk y_j y_k. Without pairs every label decides for
-// itself; pairs that form a forest take a dynamic program; few labels are enumerated; pairs that all attract take a minimum cut. For
-// anything else the linear relaxation over mu_j and mu_jk with mu_jk <= mu_j, mu_jk <= mu_k and mu_jk >= mu_j + mu_k - 1 has a
-// solution of halves and whole numbers, which a minimum cut finds in a graph where every label is there twice, as itself and as its
-// opposite (roof duality; Hammer, Hansen and Simeone 1984). Labels that are whole in it are those of some best set, so that only
-// the others, if they are few, remain to be enumerated.
+// itself; pairs that form a forest take a dynamic program. Elsewhere labels whose value is the same whatever the others are get it, and
+// if few are left these are searched by branch and bound; pairs that all attract take a minimum cut. For anything else the linear
+// relaxation over mu_j and mu_jk with mu_jk <= mu_j, mu_jk <= mu_k and mu_jk >= mu_j + mu_k - 1 has a solution of halves and whole
+// numbers, which a minimum cut finds in a graph where every label is there twice, as itself and as its opposite (roof duality; Hammer,
+// Hansen and Simeone 1984). Labels that are whole in it are those of some best set, so that only the others, if they are few, remain to
+// be searched.
 #pragma once
 
 #include <algorithm>
@@ -148,8 +149,8 @@ class AllSets {
 // The searches on one graph. Buffers serve one call at a time.
 class SetDecoder {
   public:
-    // Up to so many labels all sets are looked at, and so many that a relaxation leaves open.
-    static constexpr std::size_t kFew = 10, kOpen = 14;
+    // So many labels that bounds or a relaxation leave open are decided by a search.
+    static constexpr std::size_t kOpen = 14;
 
     explicit SetDecoder(std::shared_ptr<const LabelGraph> graph) : graph_(std::move(graph)) {}
     SetDecoder(const SetDecoder& other) : graph_(other.graph_) {}
@@ -158,18 +159,17 @@ class SetDecoder {
     const LabelGraph& graph() const { return *graph_; }
 
     // The best set becomes y, zeros and ones. Returns by how much its score may be too low: 0 if it is the best one. With
-    // `enumerate` false few labels are not treated apart.
-    double best(const double* unary, const double* pairs, double* y, bool enumerate = true) {
+    // `bounding` false nothing is decided before the relaxation.
+    double best(const double* unary, const double* pairs, double* y, bool bounding = true) {
         const std::size_t L = graph_->n_labels();
         if (are_zero(pairs)) {
             for (std::size_t j = 0; j < L; ++j) y[j] = unary[j] > 0;
             return 0;
         }
         if (graph_->is_forest()) return on_forest(unary, pairs, y), 0;
-        if (L <= kFew && enumerate) {
-            free_.resize(L);
-            for (std::size_t j = 0; j < L; ++j) free_[j] = j, y[j] = 0;
-            return decide_free(unary, pairs, y), 0;
+        if (bounding) {
+            settle(unary, pairs, y);
+            if (free_.size() <= kOpen) return decide_free(unary, pairs, y), 0;
         }
         if (attract(pairs)) return by_cut(unary, pairs, y), 0;
         const double value = by_roof(unary, pairs, y);
@@ -231,26 +231,91 @@ class SetDecoder {
         }
     }
 
-    // The best values of the labels in free_, which are off, beside the others as they are.
-    void decide_free(const double* unary, const double* pairs, double* y) {
-        const std::size_t m = free_.size();
-        place_.assign(graph_->n_labels(), m);
-        for (std::size_t a = 0; a < m; ++a) place_[free_[a]] = a;
-        own_.resize(m);
-        matrix_.assign(m * m, 0.0);
-        for (std::size_t a = 0; a < m; ++a) {
-            own_[a] = unary[free_[a]];
-            graph_->for_beside(free_[a], [&](std::size_t other, std::size_t pair) {
-                if (place_[other] < m) matrix_[a * m + place_[other]] = pairs[pair];
-                else own_[a] += y[other] * pairs[pair];
+    // Labels that gain, or do not, whatever the others are get their values; what is known of them may decide the next ones. The
+    // others become free_, and are off. Where the weights are any good these are few, and no cut is needed.
+    void settle(const double* unary, const double* pairs, double* y) {
+        const std::size_t L = graph_->n_labels();
+        least_.assign(unary, unary + L);
+        most_.assign(unary, unary + L);
+        waiting_.resize(L);
+        for (std::size_t j = 0; j < L; ++j) {
+            waiting_[j] = L - 1 - j;
+            y[j] = 0.5;
+            graph_->for_beside(j, [&](std::size_t, std::size_t pair) { (pairs[pair] > 0 ? most_ : least_)[j] += pairs[pair]; });
+        }
+        while (!waiting_.empty()) {
+            const std::size_t j = waiting_.back();
+            waiting_.pop_back();
+            const bool never = most_[j] <= 0, always = least_[j] > 0;
+            if (y[j] != 0.5 || !(never || always)) continue;
+            y[j] = always;
+            graph_->for_beside(j, [&](std::size_t other, std::size_t pair) {
+                if (y[other] != 0.5 || pairs[pair] == 0) return;
+                // What the pair may be worth it now is, or is not.
+                const bool good = pairs[pair] > 0;
+                if (always) (good ? least_ : most_)[other] += pairs[pair];
+                else (good ? most_ : least_)[other] -= pairs[pair];
+                waiting_.push_back(other);
             });
         }
-        double top = 0;
+        free_.clear();
+        for (std::size_t j = 0; j < L; ++j)
+            if (y[j] == 0.5) free_.push_back(j), y[j] = 0;
+    }
+
+    // The best values of the labels in free_, which are off, beside the others as they are: one label after the other, those with
+    // the largest pairs first, unless the others cannot make up for what is missing.
+    void decide_free(const double* unary, const double* pairs, double* y) {
+        const std::size_t m = free_.size();
+        if (m == 0) return;
+        place_.assign(graph_->n_labels(), m);
+        for (const std::size_t j : free_) place_[j] = 0;
+        own_.resize(graph_->n_labels());
+        for (const std::size_t j : free_) {
+            own_[j] = 0;
+            graph_->for_beside(j, [&](std::size_t other, std::size_t pair) { own_[j] += place_[other] < m ? std::abs(pairs[pair]) : 0; });
+        }
+        std::sort(free_.begin(), free_.end(), [&](std::size_t j, std::size_t k) { return own_[j] > own_[k] || (own_[j] == own_[k] && j < k); });
+        for (std::size_t a = 0; a < m; ++a) place_[free_[a]] = a;
+        gains_.resize((m + 1) * m);
+        matrix_.assign(m * m, 0.0);
+        for (std::size_t a = 0; a < m; ++a) {
+            gains_[a] = unary[free_[a]];
+            graph_->for_beside(free_[a], [&](std::size_t other, std::size_t pair) {
+                if (place_[other] < m) matrix_[a * m + place_[other]] = pairs[pair];
+                else gains_[a] += y[other] * pairs[pair];
+            });
+        }
+        // A pair of undecided labels is worth no more than half of it to each of them, if it is worth anything.
+        room_.assign(m * m, 0.0);
+        for (std::size_t d = 0; d < m; ++d)
+            for (std::size_t a = d; a < m; ++a)
+                for (std::size_t b = d; b < m; ++b) room_[d * m + a] += 0.5 * std::max(0.0, matrix_[a * m + b]);
+        top_ = 0;
         chosen_.assign(m, 0);
-        sets_.visit(m, own_.data(), matrix_.data(), [&](std::size_t, double value) {
-            if (value > top) top = value, chosen_ = sets_.on();
-        });
+        trial_.assign(m, 0);
+        branch(0, 0);
         for (std::size_t a = 0; a < m; ++a) y[free_[a]] = chosen_[a];
+    }
+
+    // Labels before `at` are decided, as in trial_, and worth `value`.
+    void branch(std::size_t at, double value) {
+        const std::size_t m = free_.size();
+        if (at == m) {
+            if (value > top_) top_ = value, chosen_ = trial_;
+            return;
+        }
+        const double *gain = gains_.data() + at * m, *room = room_.data() + at * m, *row = matrix_.data() + at * m;
+        double most = value;
+        for (std::size_t a = at; a < m; ++a) most += std::max(0.0, gain[a] + room[a]);
+        if (!(most > top_)) return;
+        double* next = gains_.data() + (at + 1) * m;
+        const bool first = gain[at] > 0;
+        for (const bool on : {first, !first}) {
+            trial_[at] = on;
+            for (std::size_t a = at + 1; a < m; ++a) next[a] = on ? gain[a] + row[a] : gain[a];
+            branch(at + 1, on ? value + gain[at] : value);
+        }
     }
 
     void by_cut(const double* unary, const double* pairs, double* y) {
@@ -320,10 +385,10 @@ class SetDecoder {
 
     std::shared_ptr<const LabelGraph> graph_;
     std::unique_ptr<BinaryEnergy> cutter_, doubled_;
-    AllSets sets_;
-    std::vector<double> off_, on_, own_, matrix_, other_, nodes_, tables_;
-    std::vector<char> chosen_;
-    std::vector<std::size_t> free_, place_;
+    double top_ = 0;
+    std::vector<double> off_, on_, own_, matrix_, other_, nodes_, tables_, least_, most_, gains_, room_;
+    std::vector<char> chosen_, trial_;
+    std::vector<std::size_t> free_, place_, waiting_;
     std::vector<std::int32_t> edges_;
     std::vector<std::uint8_t> sides_;
 };

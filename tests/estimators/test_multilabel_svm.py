@@ -19,7 +19,7 @@ from maxmargin.inference import LabelPairs
 from maxmargin.inference.label_sets import all_sets
 from maxmargin.problems import MultilabelProblem, StructuredProblem
 from maxmargin.problems.label_set_search import SetSearch
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.solvers import BCFW, ConvergenceWarning
 from maxmargin.structures import Decoded, LabelSetStructure
 from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Slack
 
@@ -75,6 +75,19 @@ def test_best_sets_relaxations_and_k_best_against_all_sets(kind, L):
         ranked = list(model.k_best(S[0], P, 6))
         np.testing.assert_allclose([value for _, value in ranked], np.sort(values[0])[::-1][:6], atol=1e-9)
         assert len({labels.tobytes() for labels, _ in ranked}) == len(ranked) == min(6, 2**L)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0])
+def test_bounds_decide_some_labels_and_branches_the_others(size):
+    # Small scores of labels leave everything to pairs, large ones decide for themselves, and some follow from what these decide.
+    rng, L = np.random.default_rng(7), 11
+    for trial in range(25):
+        model = LabelPairs(L, pairs_of("full" if trial % 2 else "some", L, rng))
+        S, P = size * rng.normal(size=(4, L)), rng.normal(size=len(model.pairs)) - 0.3 * (trial % 3)
+        found = model.best(S, P)
+        best = [model.scores(all_sets(L), own, P).max() for own in S]
+        np.testing.assert_allclose(model.scores(found.labels, S, P), best, atol=1e-9)
+        assert found.upper is None
 
 
 def test_relaxation_is_that_of_a_linear_program():
@@ -327,11 +340,29 @@ def test_solvers_agree(solver):
     assert abs(model.fit(X, Y).primal_objective_ / reference.primal_objective_ - 1) < 3e-2
 
 
+def test_sets_are_remembered_unless_labels_decide_for_themselves():
+    _, Y = data(n=20)
+    # More weights than cutting planes are chosen for.
+    X, chosen = np.random.default_rng(0).normal(size=(20, 40)), {}
+    for pairwise, surrogate in (("none", "margin"), ("none", "slack"), ("tree", "margin")):
+        model = MultilabelSVM(pairwise=pairwise, surrogate=surrogate)
+        solver = model._solver(model._prepare(X, Y))
+        chosen[pairwise, surrogate] = solver.steps, solver.cache
+    assert chosen["none", "margin"] == ("exact", 0)
+    assert chosen["none", "slack"] == chosen["tree", "margin"] == ("pairwise", 10)
+    # Whoever names a solver gets it.
+    model = MultilabelSVM(pairwise="tree", solver=BCFW(steps="fw"))
+    assert model._solver(model._prepare(X, Y)).steps == "fw"
+
+
 def test_large_features_are_told_what_to_change():
     X, Y = data(n=60)
-    with pytest.warns(ConvergenceWarning, match=r"norm of about 1.7e\+03.*standardise the features.*or use C=4e-7") as told:
+    advice = r"norm of about 1.7e\+03.*StandardScaler\(\), MultilabelSVM.*or use C=4e-7"
+    with pytest.warns(ConvergenceWarning, match=advice) as told:
         MultilabelSVM(max_iter=20).fit(1000 * X, Y)
     assert told[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match="MaxAbsScaler"):
+        MultilabelSVM(max_iter=20).fit(sparse.csr_array(1000 * X), Y)
     # Of features that are not large the usual advice.
     with pytest.warns(ConvergenceWarning, match="scale the features$"):
         MultilabelSVM(C=10.0, max_iter=1).fit(X, Y)

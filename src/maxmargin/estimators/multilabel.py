@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -19,10 +19,10 @@ from maxmargin._validation import check_matrix, with_constant
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.problems import MultilabelProblem
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.solvers import BCFW, ConvergenceWarning, Solver
 from maxmargin.structures.label_sets import LabelSetStructure
 from maxmargin.structures.rows import row_norms
-from maxmargin.surrogates import Surrogate, make_surrogate
+from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
 # Of C times the squared norm of samples: standardised features, however many, are below it at the default C.
 _LARGE = 1e4
@@ -110,6 +110,8 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(Y)} rows of labels; they must be equal")
         self.pairs_ = self._chosen_pairs(Y)
         self._size = float(np.sqrt(np.mean(row_norms(X) ** 2)))
+        # Sparse features are not centred.
+        self._scaler = "MaxAbsScaler" if sparse.issparse(X) else "StandardScaler"
         return MultilabelProblem(
             with_constant(X) if self.fit_intercept else X,
             Y,
@@ -130,14 +132,28 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
             raise ValueError(f"pairwise names a label outside of 0 to {Y.shape[1] - 1}; name pairs by the columns of y")
         return found
 
+    def _solver(self, problem: Any, method: Solver | None = None) -> Solver:
+        """Where labels of a sample know of each other, steps between remembered sets gain more than the best point of a block.
+
+        Measured under margin, slack and beta rescaling to a gap of 1 %: on yeast and emotions as many passes for small C and up
+        to nine times fewer for large, in up to four times less time. On bibtex passes are fewer too, but cost more: between half
+        of the time and half as much again. To 0.1 % on yeast, slack rescaling takes 73 passes, and without memory more than 400.
+        """
+        found = super()._solver(problem, method)
+        apart = len(self.pairs_) == 0 and type(problem.surrogate) is Margin
+        if method is None and self.solver == "auto" and isinstance(found, BCFW) and not apart:
+            return replace(found, steps="pairwise", cache=10)
+        return found
+
     def _warn(self, text: str) -> None:
         # Of large features the default C asks for what no solver does quickly; neither more passes nor more time help then.
         size = self._size
         if self.C * size**2 > _LARGE:
-            text += (
-                f". Samples have a norm of about {size:.2g}, so that C={self.C:g} is what {self.C * size**2:.2g} is for samples "
-                "of norm 1: standardise the features (sklearn.preprocessing.StandardScaler, or MaxAbsScaler for sparse ones) "
-                f"or use C={_float(1.0 / size**2)}"
+            scaled = f"sklearn.pipeline.make_pipeline(sklearn.preprocessing.{self._scaler}(), MultilabelSVM(...))"
+            text = (
+                f"{text.partition(';')[0]}. The features are too large for C={self.C:g}: samples have a norm of about "
+                f"{size:.2g}, so that it is what {self.C * size**2:.2g} is for samples of norm 1, and more passes hardly help. "
+                f"Put a scaler in front, {scaled}, or use C={_float(1.0 / size**2)} if all columns are about as large"
             )
         # The user is as many calls above as in the base class.
         warnings.warn(f"MultilabelSVM {text}", ConvergenceWarning, stacklevel=6)

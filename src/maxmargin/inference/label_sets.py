@@ -1,11 +1,12 @@
 """The best set of labels for scores of labels and of pairs of them (spec 11.1).
 
 The score of a set ``y`` in {0, 1}^L is ``sum_j unary_j y_j + sum over pairs (j, k) of pairs_jk y_j y_k``. Without pairs every
-label decides for itself; pairs that form a forest take a dynamic program; few labels are enumerated; pairs that all attract
-take a minimum cut. For anything else the linear relaxation over ``mu_j`` and ``mu_jk`` with ``mu_jk <= mu_j``,
-``mu_jk <= mu_k`` and ``mu_jk >= mu_j + mu_k - 1`` has a solution of halves and whole numbers, which a minimum cut finds in a
-graph where every label is there twice, as itself and as its opposite (roof duality; Hammer, Hansen and Simeone 1984). Labels
-that are whole in it are those of some best set, so that only the others, if they are few, remain to be enumerated.
+label decides for itself; pairs that form a forest take a dynamic program. Elsewhere labels whose value is the same whatever the
+others are get it, and if few are left these are searched by branch and bound; pairs that all attract take a minimum cut. For
+anything else the linear relaxation over ``mu_j`` and ``mu_jk`` with ``mu_jk <= mu_j``, ``mu_jk <= mu_k`` and
+``mu_jk >= mu_j + mu_k - 1`` has a solution of halves and whole numbers, which a minimum cut finds in a graph where every label is
+there twice, as itself and as its opposite (roof duality; Hammer, Hansen and Simeone 1984). Labels that are whole in it are those
+of some best set, so that only the others, if they are few, remain to be searched.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from maxmargin.inference.flow import check_edges
 
 Sets = NDArray[np.int8]
 
-# So many labels that a relaxation leaves open are enumerated; see cpp/structures/label_sets.hpp.
+# So many labels that are left open are searched; see cpp/structures/label_sets.hpp.
 _OPEN = 14
 # Samples that are worth a thread of their own.
 _PER_THREAD = 256
@@ -117,7 +118,7 @@ class LabelPairs:
         pairs : array of shape (E,) or (n, E)
             Scores of pairs, the same for all samples or their own.
         relaxed_only : bool
-            Enumerate nothing beyond what the relaxation leaves open; for tests.
+            Decide nothing before the relaxation; for tests.
         """
         own, own_pairs = self._checked(unary, pairs)
         labels, excess = self.graph.best(own, own_pairs, False, not relaxed_only, threads_for(len(own)))
