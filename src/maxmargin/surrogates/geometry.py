@@ -178,11 +178,15 @@ class Ceiling:
         if step.a <= 0 or len(self.g) == 0:
             return
         if self._few is not None:
-            a, b, most = step.a, step.b, step.upper
-            lines = [(most - b * g) / a for g in self._few]
-            self._tops = [top if top < line else line for top, line in zip(self._tops, lines, strict=True)]
-            best = max([(1.0 + top) * g for top, g in zip(self._tops, self._few, strict=True)])
-            self.upper = max(0.0, best) * (1.0 + ROUNDING)
+            a, b, most, tops, best = step.a, step.b, step.upper, self._tops, 0.0
+            for k, g in enumerate(self._few):
+                line = (most - b * g) / a
+                if line < tops[k]:
+                    tops[k] = line
+                value = (1.0 + tops[k]) * g
+                if value > best:
+                    best = value
+            self.upper = best * (1.0 + ROUNDING)
             return
         line = (step.upper - step.b * self.g) / step.a
         self.h = line if self.h is None else np.minimum(self.h, line)

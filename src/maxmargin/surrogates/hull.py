@@ -198,6 +198,8 @@ def hull_search(
 def _above(hull: Sequence[Candidate], corner: int, lam: float) -> int | None:
     """The neighbour of a corner that lies above the tangent there; no two can, or the corner would be none."""
     a, b = (1.0, lam) if lam <= 1 else (1.0 / lam, 1.0)
+    if len(hull) == 1:
+        return None
     own, found = hull[corner], []
     for k in (corner - 1, corner + 1):
         if 0 <= k < len(hull):
