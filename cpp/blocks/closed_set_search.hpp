@@ -169,7 +169,7 @@ class ClosedSetSearch {
             const Point p = take();
             lines_.push_back({a, b, a * p.h + b * p.g});
             return surrogates::Vertex{p.h, p.g, n_known + n_pool_};
-        });
+        }, prove);
         if (!prove) return;
         found_.bound = std::max(found_.value, hull.bound);
         if (is_open() && tree_->has_whole_losses() && tree_->most_loss() <= kMostLosses) found_.bound = std::max(found_.value, bound_of_whole_losses());
@@ -198,8 +198,9 @@ class ClosedSetSearch {
         // The largest psi of what is by some amount below the line; it falls with the amount.
         const auto top = [&](double lost) { return surrogate_.psi.edge_maximum(most - lost, lambda, 0, tree_->most_loss()); };
         double low = 0, high = rounding;
-        for (int k = 0; k < 200 && top(high) > found_.value; ++k) low = high, high *= 2;
-        for (int k = 0; k < 30 && high - low > 1e-3 * high; ++k) {
+        for (int k = 0; k < 100 && top(high) > found_.value; ++k) low = high, high *= 8;
+        // What is listed in vain costs less than a better limit.
+        for (int k = 0; k < 5; ++k) {
             const double middle = 0.5 * (low + high);
             (top(middle) > found_.value ? low : high) = middle;
         }

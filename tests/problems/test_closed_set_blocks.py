@@ -1,4 +1,4 @@
-"""Sets of labels in trees: compiled searches against all closed sets and against the general way, blocks against cutting planes."""
+"""Sets of labels in trees: compiled searches against all closed sets and the general way, blocks against cutting planes."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margi
 
 LAM = 0.05
 SURROGATES = [
-    Margin(), Slack(), BetaScaling(0.5), GeneralizedScaling(0.8, 0.3), GeneralizedScaling(0.7, 0.0), LogLoss(), ProbLoss(), MicroF1(),
+    Margin(), Slack(), BetaScaling(0.5), GeneralizedScaling(0.8, 0.3), GeneralizedScaling(0.7, 0.0), LogLoss(), ProbLoss(),
+    MicroF1(),
 ]  # fmt: skip
 
 
@@ -42,7 +43,8 @@ def psi(surrogate, structure, h, truth, y):
 
 
 def along_hull(surrogate):
-    settings = {name: value for name, value in vars(surrogate).items() if not (name == "alpha" and type(surrogate) is BetaScaling)}
+    # The alpha of beta scaling is no parameter.
+    settings = {name: value for name, value in vars(surrogate).items() if name != "alpha" or type(surrogate) is not BetaScaling}
     return type(surrogate)(**{**settings, "search": "hull"})
 
 
@@ -72,7 +74,8 @@ def test_searches_find_the_best_of_all_closed_sets(surrogate, loss):
             np.testing.assert_allclose(found.value[i], best, rtol=1e-9, atol=1e-9)
             assert any((found.z[i] == y).all() for y in sets)
             h = float(scores[i] @ (found.z[i] - truth[i]))
-            np.testing.assert_allclose(psi(surrogate, structure, h, truth[i], found.z[i].astype(bool)), best, rtol=1e-9, atol=1e-9)
+            own = psi(surrogate, structure, h, truth[i], found.z[i].astype(bool))
+            np.testing.assert_allclose(own, best, rtol=1e-9, atol=1e-9)
             if hull is not None:
                 bound = hull.value[i] if hull.bound is None else hull.bound[i]
                 assert hull.value[i] <= best + 1e-9 <= bound + 2e-9 * (1 + best)
@@ -178,9 +181,10 @@ def test_the_estimator_takes_the_compiled_way_on_trees_only():
     structure, X, Y = data(nodes=7)
     tree = structure.hierarchy
     for surrogate in ("slack", "beta", "log", "prob", "micro_f1"):
-        model = HierarchicalSVM(tree, multilabel=True, loss="hamming", surrogate=surrogate, labels="all", tol=1e-2).fit(X, Y.astype(int))
+        settings = {"multilabel": True, "loss": "hamming", "surrogate": surrogate, "labels": "all", "tol": 1e-2}
+        model = HierarchicalSVM(tree, **settings).fit(X, Y.astype(int))
         assert model.certified_ and model.n_queries_ >= 0
-        slow = HierarchicalSVM(tree, multilabel=True, loss="hamming", surrogate=surrogate, labels="all", tol=1e-2, solver="one_slack")
+        slow = HierarchicalSVM(tree, solver="one_slack", **settings)
         np.testing.assert_allclose(model.primal_objective_, slow.fit(X, Y.astype(int)).primal_objective_, rtol=2e-2)
     graph = Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d")])
     sets = HierarchySetStructure(graph, 4, np.ones(5))

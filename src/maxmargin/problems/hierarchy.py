@@ -270,8 +270,8 @@ class HierarchySetProblem(ArrayProblem):
         self.surrogate = Margin() if surrogate is None else surrogate
         if not self.knows(structure, self.surrogate):
             raise ValueError(
-                f"surrogate={self.surrogate!r} is not for all sets at once: that takes a tree and a convex surrogate of this package "
-                "searched by 'auto' or 'hull'; use StructuredProblem"
+                f"surrogate={self.surrogate!r} is not for all sets at once: that takes a tree and a convex surrogate of this "
+                "package searched by 'auto' or 'hull'; use StructuredProblem"
             )
         self.relaxed = structure.relaxed
         self.sample_weight = check_weights(sample_weight, len(Y))
@@ -398,7 +398,7 @@ class HierarchySetProblem(ArrayProblem):
 
 
 class _Sets(NamedTuple):
-    """The most violating sets, shape (n, M), with slope and loss of their cuts, their hinges, and bounds of these if any is open."""
+    """The most violating sets, shape (n, M), with slope and loss of their cuts, their hinges, and bounds if any is open."""
 
     z: Floats
     slope: Floats
