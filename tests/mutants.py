@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant("cpp/blocks/closed_set_search.hpp", "!surrogate_.hull_only) list();", "false) list();", "test_closed_set_blocks.py"),
     Mutant("cpp/blocks/set_blocks.hpp", "part.more * alpha(part.at)", "part.more", "test_closed_set_blocks.py"),
     Mutant("cpp/structures/closed_sets.hpp", "&& !tree.may_end(k)", "", "test_closed_set_blocks.py"),
-    Mutant("cpp/structures/closed_sets.hpp", "limit + std::max(0.0, ideal - decoder_.below(k))", "limit", "test_closed_set_blocks.py"),
+    Mutant("cpp/structures/closed_sets.hpp", "max(0.0, ideal - decoder_.below(k))", "max(0.0, 0.0)", "test_closed_set_blocks.py"),
     Mutant("cpp/structures/label_sets.hpp", "            left -= own;\n", "", "test_multilabel_svm.py -k violating"),
     Mutant("cpp/structures/label_sets.hpp", "table[10] = table[14]", "table[10]", "test_multilabel_svm.py -k relaxation"),
     Mutant("cpp/blocks/sampler.hpp", "random_.unit() * tree_[1]", "0.5 * tree_[1]", "test_block_engine.py -k in_proportion"),
