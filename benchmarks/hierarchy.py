@@ -365,11 +365,11 @@ def set_speed(repeats: int) -> list[str]:
     rng = np.random.default_rng(0)
     tree, X, Y = label_sets(rng, 400, 30)
     genes, G, S = funcat_data("cellcycle")
-    few, often = G[0][:400], S[0][:400]
     cases = [
         (f"{len(tree)} nodes", tree, X, Y, 1e-2),
-        (f"{len(genes)} nodes", genes, few, often, 1e-2),
-        (f"{len(genes)} nodes, lambda 1e-4", genes, few, often, 1e-4),
+        ("400 genes", genes, G[0][:400], S[0][:400], 1e-2),
+        ("all genes", genes, G[0], S[0], 1e-2),
+        ("all genes, lambda 1e-4", genes, G[0], S[0], 1e-4),
     ]
     spent: dict[str, list[str]] = {name: [] for name in [*SURROGATES, "slack, searches in Python"]}
     for name, hierarchy, A, B, lam in cases:
@@ -401,9 +401,10 @@ def set_speed(repeats: int) -> list[str]:
     text = (
         "Sets of labels, Hamming loss over nodes: ten passes of exact block steps with two checks of the gap, microseconds of "
         "processor time per sample and pass, and the ratio to margin rescaling. 400 samples of 30 features in a complete "
-        f"binary tree of 15 nodes, and 400 genes of {few.shape[1]} features in the catalogue of {len(genes)} functions, with "
-        "lambda 1e-2 and 1e-4: with the larger one margin rescaling is at its optimum after a pass or two, and then most visits "
-        "end without a step. The last row is the general way that graphs still go, on 40 samples of the small tree."
+        f"binary tree of 15 nodes; 400 and all {len(G[0])} genes of {G[0].shape[1]} features in the catalogue of {len(genes)} "
+        "functions. Lambda is 1e-2 unless the column says otherwise. The same lambda is another problem for every surrogate; "
+        "where one is soon near its optimum, most visits end without a step. The last row is the general way that graphs still "
+        "go, on 40 samples of the small tree."
     )
     header = ["surrogate"] + [cell for name, *_ in cases for cell in (name, "ratio")]
     rows = [[own, *row] for own, row in spent.items()]
@@ -549,7 +550,7 @@ def main() -> None:
         "imclef": lambda: imclef(options.limit),
         "funcat": lambda: funcat(options.limit),
         "slack": lambda: slack(options.seeds, options.limit),
-        "set_speed": lambda: set_speed(3),
+        "set_speed": lambda: set_speed(2),
     }
     for part in options.parts:
         update_report(Path(__file__).parent / "results" / "hierarchy.md", "Hierarchies of labels", "", runs[part]())
