@@ -36,6 +36,7 @@ TESTS = (
     "test_compiled_loop.py",
     "test_partial_linearization.py",
     "test_tree_problem.py",
+    "test_closed_set_blocks.py",
     "test_label_set_blocks.py",
 )
 # Sanitizers need address space of their own; a loss in Python is asked by threads, and slow.

@@ -17,6 +17,7 @@
 
 using maxmargin::share_out;
 using maxmargin::structures::LabelGraph;
+using maxmargin::structures::LabelTree;
 using maxmargin::structures::SetDecoder;
 
 namespace {
@@ -84,16 +85,14 @@ SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bo
              alpha, beta}, relaxed, hull_only};
 }
 
-class PySetSearch {
+// Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions.
+template <class Search>
+class ManySearches {
   public:
-    PySetSearch(std::shared_ptr<PyLabelGraph> graph, const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only)
-        : graph_(std::move(graph)), surrogate_(surrogate_of(kind, alpha, beta, relaxed, hull_only)) {}
-
-    // Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions.
-    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads) {
-        const std::size_t n = scores.shape(0), L = graph_->graph->n_labels();
-        require(scores.shape(1) == L && truth.shape(0) == n && truth.shape(1) == L, "scores and truth need a row per sample and a column per label");
-        require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
+    template <class Make>
+    nb::tuple search(const Matrix& scores, const double* pairs, const Truths& truth, int n_threads, const Make& make) {
+        const std::size_t n = scores.shape(0), L = scores.shape(1);
+        require(truth.shape(0) == n && truth.shape(1) == L, "truth needs a row per sample and a column per label");
         const auto labels = zeros<double>({n, L}), error = zeros<double>({n}), a = zeros<double>({n}), b = zeros<double>({n}), bound = zeros<double>({n});
         std::size_t queries = 0;
         {
@@ -103,15 +102,15 @@ class PySetSearch {
                 return std::accumulate(searches_.begin(), searches_.end(), std::size_t{0}, [](std::size_t sum, const auto& own) { return sum + own->queries(); });
             };
             const std::size_t before = asked();
-            in_pieces(searches_, n, n_threads, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); }, [&](SetSearch& search, std::size_t first, std::size_t last) {
+            in_pieces(searches_, n, n_threads, make, [&](Search& search, std::size_t first, std::size_t last) {
                 for (std::size_t i = first; i < last; ++i) {
                     const std::uint8_t* own = truth.data() + i * L;
                     double* y = labels.data + i * L;
-                    search.begin(scores.data() + i * L, pairs.data(), own);
-                    SetSearch::Violator found;
+                    search.begin(scores.data() + i * L, pairs, own);
+                    typename Search::Violator found;
                     if (search.finite()) found = search.find(true);
                     else found.h = NAN, found.bound = NAN;
-                    if (found.id == SetSearch::kNew) std::copy_n(search.set(), L, y);
+                    if (found.id == Search::kNew) std::copy_n(search.set(), L, y);
                     else std::copy_n(own, L, y);
                     const SetCut cut = search.cut(found.h, found.g, found.size);
                     error.data[i] = found.h, a.data[i] = cut.a, b.data[i] = cut.b, bound.data[i] = found.bound;
@@ -123,10 +122,53 @@ class PySetSearch {
     }
 
   private:
+    std::vector<std::unique_ptr<Search>> searches_;
+    std::mutex busy_;
+};
+
+class PySetSearch {
+  public:
+    PySetSearch(std::shared_ptr<PyLabelGraph> graph, const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only)
+        : graph_(std::move(graph)), surrogate_(surrogate_of(kind, alpha, beta, relaxed, hull_only)) {}
+
+    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads) {
+        require(scores.shape(1) == graph_->graph->n_labels(), "scores need a column per label");
+        require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
+        return searches_.search(scores, pairs.data(), truth, n_threads, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); });
+    }
+
+  private:
     std::shared_ptr<PyLabelGraph> graph_;
     SetSurrogate surrogate_;
-    std::vector<std::unique_ptr<SetSearch>> searches_;
-    std::mutex busy_;
+    ManySearches<SetSearch> searches_;
+};
+
+struct PyLabelTree {
+    PyLabelTree(const Int32s& parents, const InputVector<std::uint8_t>& ends, const Values& losses) {
+        const std::size_t n = parents.size();
+        require(n >= 1 && ends.size() == n && losses.size() == n, "parents, ends and losses must have one entry per node");
+        for (std::size_t k = 1; k < n; ++k)
+            require(parents.data()[k] >= 0 && static_cast<std::size_t>(parents.data()[k]) < k, "every parent must come before its children");
+        for (std::size_t k = 0; k < n; ++k) require(losses.data()[k] >= 0, "losses must not be negative");
+        tree = std::make_shared<LabelTree>(parents.data(), ends.data(), losses.data(), n);
+    }
+    std::shared_ptr<const LabelTree> tree;
+};
+
+class PyClosedSetSearch {
+  public:
+    PyClosedSetSearch(const PyLabelTree& tree, const std::string& kind, double alpha, double beta, bool hull_only)
+        : tree_(tree.tree), surrogate_(surrogate_of(kind, alpha, beta, false, hull_only)) {}
+
+    nb::tuple search(const Matrix& scores, const Truths& truth, int n_threads) {
+        require(scores.shape(1) == tree_->size(), "scores need a column per node");
+        return searches_.search(scores, nullptr, truth, n_threads, [&] { return std::make_unique<ClosedSetSearch>(tree_, surrogate_); });
+    }
+
+  private:
+    std::shared_ptr<const LabelTree> tree_;
+    SetSurrogate surrogate_;
+    ManySearches<ClosedSetSearch> searches_;
 };
 
 struct PyLabelSetData final : BlockData {
@@ -147,12 +189,34 @@ struct PyLabelSetData final : BlockData {
     bool separate() const { return data.graph->n_pairs() == 0 && data.surrogate.is_margin(); }
     std::unique_ptr<Blocks> make() const override {
         if (separate()) return std::make_unique<SeparateSets>(data);
-        return std::make_unique<SetBlocks>(data);
+        return std::make_unique<SetBlocks<LabelSetData>>(data);
     }
     std::size_t n_bytes(bool) const override {
         // A number for every label, or about four sets of a few labels and pairs each.
         return separate() ? truth.size() * sizeof(double) : data.x.n_rows * 1024;
     }
+};
+
+struct PyClosedSetData final : BlockData {
+    Features features;
+    Truths truth;
+    std::optional<Reals> weights;
+    Values roots;
+    ClosedSetData data;
+
+    PyClosedSetData(Features features_, Truths truth_, std::optional<Reals> weights_, const PyLabelTree& tree, Values roots_, const std::string& kind,
+                    double alpha, double beta, bool hull_only)
+        : features(std::move(features_)), truth(std::move(truth_)), weights(std::move(weights_)), roots(std::move(roots_)) {
+        const std::size_t n = features.rows.n_rows, M = tree.tree->size();
+        require(n >= 1 && truth.shape(0) == n && truth.shape(1) == M, "truth needs a row per sample and a column per node");
+        require(!weights || weights->size() == n, "weights must have one entry per sample");
+        require(roots.size() == M, "roots must have one entry per node");
+        for (std::size_t e = 0; e < truth.size(); ++e) require(truth.data()[e] <= 1, "truth must be zeros and ones");
+        data = {features.rows, truth.data(), weights ? weights->data() : nullptr, tree.tree, roots.data(), surrogate_of(kind, alpha, beta, false, hull_only)};
+    }
+    std::unique_ptr<Blocks> make() const override { return std::make_unique<SetBlocks<ClosedSetData>>(data); }
+    // About four sets of a few nodes each.
+    std::size_t n_bytes(bool) const override { return data.x.n_rows * 1024; }
 };
 
 }  // namespace
@@ -169,4 +233,12 @@ void bind_label_sets(nb::module_& m) {
     nb::class_<PyLabelSetData, BlockData>(m, "LabelSetData")
         .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelGraph&, const std::string&, double, double, bool, bool>(), "features"_a,
              "truth"_a.noconvert(), "weights"_a.noconvert().none(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a, "relaxed"_a, "hull_only"_a);
+    nb::class_<PyLabelTree>(m, "LabelTree")
+        .def(nb::init<const Int32s&, const InputVector<std::uint8_t>&, const Values&>(), "parents"_a.noconvert(), "ends"_a.noconvert(), "losses"_a.noconvert());
+    nb::class_<PyClosedSetSearch>(m, "ClosedSetSearch")
+        .def(nb::init<const PyLabelTree&, const std::string&, double, double, bool>(), "tree"_a, "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a)
+        .def("search", &PyClosedSetSearch::search, "scores"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a);
+    nb::class_<PyClosedSetData, BlockData>(m, "ClosedSetData")
+        .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelTree&, Values, const std::string&, double, double, bool>(), "features"_a,
+             "truth"_a.noconvert(), "weights"_a.noconvert().none(), "tree"_a, "roots"_a.noconvert(), "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a);
 }

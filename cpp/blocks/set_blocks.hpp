@@ -1,4 +1,4 @@
-// Blocks with a set of labels per sample, with scores of pairs of labels, under any surrogate.
+// Blocks with a set of labels per sample, with scores of pairs of labels, or closed in a tree of labels, under any surrogate.
 //
 // The point of a block is a distribution over cuts: a set counts a times, with the loss b. A cut is kept as what it changes of the
 // truth, labels and pairs, which is little where the weights are any good; all inner products follow from these and from |x|^2. The
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "blocks/blocks.hpp"
+#include "blocks/closed_set_search.hpp"
 #include "blocks/rows.hpp"
 #include "blocks/set_search.hpp"
 
@@ -29,28 +30,68 @@ struct LabelSetData {
     std::shared_ptr<const structures::LabelGraph> graph;
     SetSurrogate surrogate;
 
+    using Search = SetSearch;
+    static constexpr bool kScaled = false;
+
+    Search search() const { return {graph, surrogate}; }
     std::size_t n_labels() const { return graph->n_labels(); }
-    std::size_t n_weights() const { return x.n_columns * n_labels() + graph->n_pairs(); }
+    std::size_t n_pairs() const { return graph->n_pairs(); }
+    template <class Visit>
+    void for_beside(std::size_t label, const Visit& visit) const {
+        graph->for_beside(label, visit);
+    }
+    double root(std::size_t) const { return 1; }
     const std::uint8_t* truth(std::size_t i) const { return y + i * n_labels(); }
     double counts(std::size_t i) const { return weights ? weights[i] : 1; }
-    // move(user's place, own place) of every weight: users have those of every label one after the other and then those of pairs,
-    // solvers the weights of labels next to each other.
-    template <class Move>
-    void for_weights(const Move& move) const {
-        const std::size_t p = x.n_columns, L = n_labels(), stride = stride_for(L);
-        for (std::size_t k = 0; k < L; ++k)
-            for (std::size_t j = 0; j < p; ++j) move(k * p + j, j * stride + k);
-        for (std::size_t e = 0; e < graph->n_pairs(); ++e) move(L * p + e, p * stride + e);
-    }
 };
 
-class SetBlocks final : public SteppingBlocks<SetBlocks> {
+// Closed sets in a tree: what a node scores is w . x times the root of its weight alpha in the norm.
+struct ClosedSetData {
+    Rows x;
+    const std::uint8_t* y;  // n x M zeros and ones
+    const double* weights;  // as above
+    std::shared_ptr<const structures::LabelTree> tree;
+    const double* roots;  // of alpha, per node
+    SetSurrogate surrogate;
+
+    using Search = ClosedSetSearch;
+    static constexpr bool kScaled = true;
+
+    Search search() const { return {tree, surrogate}; }
+    std::size_t n_labels() const { return tree->size(); }
+    std::size_t n_pairs() const { return 0; }
+    template <class Visit>
+    void for_beside(std::size_t, const Visit&) const {}
+    double root(std::size_t k) const { return roots[k]; }
+    const std::uint8_t* truth(std::size_t i) const { return y + i * n_labels(); }
+    double counts(std::size_t i) const { return weights ? weights[i] : 1; }
+};
+
+// move(user's place, own place) of every weight: users have those of every label one after the other and then those of pairs, solvers
+// the weights of labels next to each other.
+template <class Data, class Move>
+void for_weights(const Data& data, const Move& move) {
+    const std::size_t p = data.x.n_columns, L = data.n_labels(), stride = stride_for(L);
+    for (std::size_t k = 0; k < L; ++k)
+        for (std::size_t j = 0; j < p; ++j) move(k * p + j, j * stride + k);
+    for (std::size_t e = 0; e < data.n_pairs(); ++e) move(L * p + e, p * stride + e);
+}
+
+template <class Data>
+class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
+    using Base = SteppingBlocks<SetBlocks<Data>>;
+    using Base::direction_;
+    using Base::n_;
+    using Base::per_block;
+    using Base::weights_;
+    using Search = typename Data::Search;
+
   public:
-    explicit SetBlocks(const LabelSetData& data)
+    explicit SetBlocks(const Data& data)
         : data_(data), stride_(stride_for(data.n_labels())), pairs_at_(data.x.n_columns * stride_), affine_(data.surrogate.psi.affine()),
-          search_(data.graph, data.surrogate) {
+          search_(data.search()) {
         n_ = data.x.n_rows;
-        weights_.resize(pairs_at_ + data_.graph->n_pairs());
+        weights_.resize(pairs_at_ + data_.n_pairs());
         points_.resize(n_);
         squared_.resize(n_);
         for (std::size_t i = 0; i < n_; ++i) {
@@ -59,14 +100,14 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
             squared_[i] = data_.x.dot(i, i);
         }
         score_.resize(stride_), moved_score_.resize(stride_), coefficient_.resize(stride_);
-        moved_pair_.resize(data_.graph->n_pairs()), pair_coefficient_.resize(data_.graph->n_pairs());
-        label_mark_.resize(stride_), pair_mark_.resize(data_.graph->n_pairs());
+        moved_pair_.resize(data_.n_pairs()), pair_coefficient_.resize(data_.n_pairs());
+        label_mark_.resize(stride_), pair_mark_.resize(data_.n_pairs());
     }
 
     std::unique_ptr<Blocks> copy() const override { return std::make_unique<SetBlocks>(*this); }
-    std::size_t n_weights() const override { return data_.n_weights(); }
+    std::size_t n_weights() const override { return data_.x.n_columns * data_.n_labels() + data_.n_pairs(); }
     void export_weights(double* out) const override {
-        data_.for_weights([&, w = weights_.data()](std::size_t user, std::size_t own) { out[user] = w[own]; });
+        for_weights(data_, [&, w = weights_.data()](std::size_t user, std::size_t own) { out[user] = w[own]; });
     }
     void use_active_sets(bool) override {}
     std::size_t n_known(std::size_t i) const override { return points_[i].size(); }
@@ -145,9 +186,9 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
     }
 
   protected:
-    friend SteppingBlocks<SetBlocks>;
+    friend Base;
     void import(const double* user, double* own) const override {
-        data_.for_weights([&](std::size_t theirs, std::size_t ours) { own[ours] = user[theirs]; });
+        for_weights(data_, [&](std::size_t theirs, std::size_t ours) { own[ours] = user[theirs]; });
     }
     void take_noted_target(std::size_t i) {
         target_ = targets_[i];
@@ -202,7 +243,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
     double squared_change(std::size_t i) {
         gather(i);
         double labels = 0, pairs = 0;
-        for (const std::uint32_t j : touched_labels_) labels += coefficient_[j] * coefficient_[j];
+        for (const std::uint32_t j : touched_labels_) labels += alpha(j) * coefficient_[j] * coefficient_[j];
         for (const std::uint32_t e : touched_pairs_) pairs += pair_coefficient_[e] * pair_coefficient_[e];
         clear_touched();
         const double unit = data_.counts(i) * per_block();
@@ -212,7 +253,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         gather(i);
         const double factor = -step * data_.counts(i) * per_block();
         double* w = weights_.v.data();
-        for (const std::uint32_t j : touched_labels_) coefficient_[j] *= factor;
+        for (const std::uint32_t j : touched_labels_) coefficient_[j] *= factor * data_.root(j);
         if (touched_labels_.size() * 4 > stride_) {
             add_row(data_.x, i, coefficient_.data(), stride_, w);
         } else {
@@ -228,7 +269,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         gather(i);
         const double factor = -data_.counts(i) * per_block();
         data_.x.for_each(i, [&](std::size_t j, double value) {
-            for (const std::uint32_t k : touched_labels_) direction_.add(j * stride_ + k, factor * value * coefficient_[k]);
+            for (const std::uint32_t k : touched_labels_) direction_.add(j * stride_ + k, factor * value * data_.root(k) * coefficient_[k]);
         });
         for (const std::uint32_t e : touched_pairs_) direction_.add(pairs_at_ + e, factor * pair_coefficient_[e]);
         clear_touched();
@@ -265,11 +306,15 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         std::vector<Part> labels, pairs;
     };
 
+    // What the weights of a label cost, by which its share in inner products is multiplied.
+    double alpha(std::size_t k) const { return data_.root(k) * data_.root(k); }
     const double* pair_scores() const { return weights_.data() + pairs_at_; }
 
     // Scores of labels, and margins and hinges of all known cuts.
     void score(std::size_t i) {
         score_row(data_.x, i, weights_.data(), stride_, score_.data());
+        if constexpr (Data::kScaled)
+            for (std::size_t k = 0; k < data_.n_labels(); ++k) score_[k] *= data_.root(k);
         margins_at(i, score_.data(), pair_scores(), margins_);
         hinges_.clear();
         for (std::size_t c = 0; c < points_[i].size(); ++c) hinges_.push_back(data_.counts(i) * (points_[i][c].cut.a * margins_[c] + points_[i][c].cut.b));
@@ -300,18 +345,18 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
     }
 
     // The most violating cut at some scores, at which the known ones have the margins in margins_; it becomes the target.
-    SetSearch::Violator seek(std::size_t i, const double* scores, const double* pairs, bool prove) {
+    typename Search::Violator seek(std::size_t i, const double* scores, const double* pairs, bool prove) {
         const std::uint8_t* truth = data_.truth(i);
         const auto& point = points_[i];
         search_.begin(scores, pairs, truth);
         for (std::size_t c = 1; c < point.size(); ++c) search_.suggest(margins_[c], point[c].g, point[c].size);
         const auto found = search_.find(prove);
-        if (found.id == SetSearch::kTruth) {
+        if (found.id == Search::kTruth) {
             target_slot_ = 0;
             return found;
         }
         const SetCut cut = search_.cut(found.h, found.g, found.size);
-        if (found.id != SetSearch::kNew) {
+        if (found.id != Search::kNew) {
             target_slot_ = found.id + 1;
             const Known& known = point[target_slot_];
             if (affine_ || (known.cut.a == cut.a && known.cut.b == cut.b)) return found;
@@ -333,7 +378,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         for (std::size_t j = 0; j < data_.n_labels(); ++j)
             if (y[j] != truth[j]) target_.labels.push_back({static_cast<std::uint32_t>(j), static_cast<float>(y[j] - truth[j])});
         for (const Part& part : target_.labels) {
-            data_.graph->for_beside(part.at, [&](std::size_t other, std::size_t e) {
+            data_.for_beside(part.at, [&](std::size_t other, std::size_t e) {
                 // Once, where both have turned.
                 if (other < part.at && y[other] != truth[other]) return;
                 const double both = structures::pair_value(y[part.at], y[other], pairs[e]), before = truth[part.at] && truth[other];
@@ -373,12 +418,12 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
     // The most violating cut where the present program would lead to; false if it is one of those known.
     bool find_next(std::size_t i) {
         const auto& point = points_[i];
-        const std::size_t L = data_.n_labels(), E = data_.graph->n_pairs(), known = point.size();
+        const std::size_t L = data_.n_labels(), E = data_.n_pairs(), known = point.size();
         const double unit = data_.counts(i) * per_block();
         for (std::size_t c = 0; c < known; ++c)
             if (const double delta = mass_[c] - point[c].alpha; delta != 0) scatter(point[c], delta);
         std::copy_n(score_.begin(), L, moved_score_.begin());
-        for (const std::uint32_t j : touched_labels_) moved_score_[j] -= unit * squared_[i] * coefficient_[j];
+        for (const std::uint32_t j : touched_labels_) moved_score_[j] -= unit * squared_[i] * alpha(j) * coefficient_[j];
         std::copy_n(pair_scores(), E, moved_pair_.begin());
         for (const std::uint32_t e : touched_pairs_) {
             const std::size_t at = pairs_at_ + e;
@@ -415,7 +460,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
             scatter(point[m], 1 / point[m].cut.a);
             for (std::size_t c = 0; c <= m; ++c) {
                 double labels = 0, pairs = 0;
-                for (const Part& part : point[c].labels) labels += part.more * coefficient_[part.at];
+                for (const Part& part : point[c].labels) labels += part.more * alpha(part.at) * coefficient_[part.at];
                 for (const Part& part : point[c].pairs) pairs += part.more * pair_coefficient_[part.at];
                 gram_[m][c] = unit * point[c].cut.a * point[m].cut.a * (x2 * labels + pairs);
             }
@@ -473,10 +518,10 @@ class SetBlocks final : public SteppingBlocks<SetBlocks> {
         touched_labels_.clear(), touched_pairs_.clear();
     }
 
-    LabelSetData data_;
+    Data data_;
     std::size_t stride_, pairs_at_;
     bool affine_, proving_ = false, remembers_ = false;
-    SetSearch search_;
+    Search search_;
     std::vector<std::vector<Known>> points_;  // the truth first, then the cuts known
     std::vector<double> squared_;             // |x|^2
     Known target_;
@@ -508,9 +553,9 @@ class SeparateSets final : public SteppingBlocks<SeparateSets> {
     }
 
     std::unique_ptr<Blocks> copy() const override { return std::make_unique<SeparateSets>(*this); }
-    std::size_t n_weights() const override { return data_.n_weights(); }
+    std::size_t n_weights() const override { return data_.x.n_columns * data_.n_labels() + data_.n_pairs(); }
     void export_weights(double* out) const override {
-        data_.for_weights([&, w = weights_.data()](std::size_t user, std::size_t own) { out[user] = w[own]; });
+        for_weights(data_, [&, w = weights_.data()](std::size_t user, std::size_t own) { out[user] = w[own]; });
     }
     void use_active_sets(bool) override {}
     std::size_t queries() const override { return queries_; }
@@ -564,7 +609,7 @@ class SeparateSets final : public SteppingBlocks<SeparateSets> {
   protected:
     friend SteppingBlocks<SeparateSets>;
     void import(const double* user, double* own) const override {
-        data_.for_weights([&](std::size_t theirs, std::size_t ours) { own[ours] = user[theirs]; });
+        for_weights(data_, [&](std::size_t theirs, std::size_t ours) { own[ours] = user[theirs]; });
     }
     void take_noted_target(std::size_t i) { std::copy_n(targets_.begin() + static_cast<std::ptrdiff_t>(i * target_.size()), target_.size(), target_.begin()); }
 

@@ -66,9 +66,9 @@ struct Found {
 
 // `hull` holds the truth, at (0, 0), and whatever else is known. `query(lambda)` returns the output with the largest h + lambda g
 // and, for an infinite lambda, the largest g and among those the largest h. `size` is that of the scores that the h are differences
-// of: they are rounded accordingly. At most `most` questions are asked.
+// of: they are rounded accordingly. At most `most` questions are asked. The bound is left out, that is infinite, unless it is wanted.
 template <class Query>
-Found hull_search(const Bicriteria& psi, UpperHull& hull, double size, std::size_t most, const Query& query) {
+Found hull_search(const Bicriteria& psi, UpperHull& hull, double size, std::size_t most, const Query& query, bool bounded = true) {
     constexpr double kRounding = 1e-12;
     Found found{hull[0], -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 0, 0};
     for (;;) {
@@ -107,6 +107,7 @@ Found hull_search(const Bicriteria& psi, UpperHull& hull, double size, std::size
         // The stop is by value: the decoder may return another output on the same line.
         const bool above = k > known + kRounding * (size + std::abs(best.h) + lambda * best.g);
         if (above && hull.add(y)) continue;
+        if (!bounded) return found;
         // Nothing is above the line. Along it psi is largest between the two vertices, or where it touches.
         const double line = std::max(k, known);
         found.bound = neighbour ? psi.edge_maximum(line, lambda, best.g, other_g)

@@ -196,8 +196,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
                 return RecursiveProblem(structure, X, truth, weights)
             return HierarchyProblem(structure, X, truth, surrogate, weights, self.fully_normalized)
         sets = HierarchySetStructure(self.hierarchy_, X.shape[1], self.alpha_, self._ends(), self._loss(), self.relaxed)
-        if type(surrogate) is Margin:
-            return HierarchySetProblem(sets, X, truth, weights)
+        if HierarchySetProblem.knows(sets, surrogate):
+            return HierarchySetProblem(sets, X, truth, weights, surrogate)
         rows: Any = [X[k] for k in range(X.shape[0])]
         return weighted(StructuredProblem(sets, rows, list(truth), surrogate), weights)
 
@@ -298,7 +298,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         history, passes, proved = History(), 0.0, True
         for _ in range(self.rounds):
             # Block steps, also where few weights or sets would suggest cutting planes: they have the dual point that bounds need.
-            steps = BCFW(steps="pairwise") if self.multilabel else BCFW(steps="exact")
+            steps = BCFW(steps="exact" if "exact steps" in problem.capabilities else "pairwise")
             solver = self._solver(problem, steps if isinstance(self.solver, str) and self.solver == "auto" else None)
             # Half the gap for the weights, half for alpha.
             solver = dataclasses.replace(solver, tol=0.3 * solver.tol)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin.cuts import Cut, SparseVector
+from maxmargin.cuts import Cut, SparseVector, Tangent
+from maxmargin.inference.label_sets import threads_for
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
+from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.multiclass import row_of
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures.hierarchy import HierarchySetStructure, HierarchyStructure
@@ -221,7 +224,10 @@ class RecursiveProblem(ArrayProblem):
 
 
 class HierarchySetProblem(ArrayProblem):
-    """A closed set of labels per sample, with margin rescaling.
+    """A closed set of labels per sample.
+
+    On trees with any surrogate of this package, all samples searched by compiled programs; on other graphs with margin rescaling,
+    one integer program per sample.
 
     Parameters
     ----------
@@ -231,16 +237,42 @@ class HierarchySetProblem(ArrayProblem):
         Closed sets; see :meth:`maxmargin.hierarchies.Hierarchy.check_indicators`.
     sample_weight : array of shape (n,), optional
         The hinge of every sample is multiplied by its weight.
+    surrogate : Surrogate, optional
+        Which hinge; margin rescaling by default. See :meth:`knows`.
+
+    Attributes
+    ----------
+    queries : int
+        How often a best set was asked for, by searches of whole passes.
+
+    Examples
+    --------
+    >>> from maxmargin.hierarchies import Hierarchy
+    >>> sets = HierarchySetStructure(Hierarchy.from_parents([-1, 0, 0, 1, 1]), 1, np.ones(5))
+    >>> Y = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 0, 0]], dtype=bool)
+    >>> HierarchySetProblem(sets, np.array([[1.0], [-1.0]]), Y, surrogate=Slack()).mean_cut(np.zeros(5)).loss
+    3.0
     """
 
-    offers = frozenset({"whole passes"})
+    offers = frozenset({"whole passes", "scores", "exact steps"})
 
     def __init__(
-        self, structure: HierarchySetStructure, X: Any, Y: NDArray[np.bool_], sample_weight: ArrayLike | None = None
+        self,
+        structure: HierarchySetStructure,
+        X: Any,
+        Y: NDArray[np.bool_],
+        sample_weight: ArrayLike | None = None,
+        surrogate: Surrogate | None = None,
     ) -> None:
         if X.shape[0] != len(Y):
             raise ValueError(f"X has {X.shape[0]} samples, but Y has {len(Y)}; they must be equal")
-        self.structure, self.X, self.Y = structure, X, Y
+        self.structure, self.X, self.Y = structure, X, np.asarray(Y, dtype=bool)
+        self.surrogate = Margin() if surrogate is None else surrogate
+        if not self.knows(structure, self.surrogate):
+            raise ValueError(
+                f"surrogate={self.surrogate!r} is not for all sets at once: that takes a tree and a convex surrogate of this "
+                "package searched by 'auto' or 'hull'; use StructuredProblem"
+            )
         self.relaxed = structure.relaxed
         self.sample_weight = check_weights(sample_weight, len(Y))
         self._counts = np.ones(len(Y)) if self.sample_weight is None else self.sample_weight
@@ -248,39 +280,131 @@ class HierarchySetProblem(ArrayProblem):
         self.n_features = len(structure.hierarchy) * X.shape[1]
         # Samples whose worst answer was no set, in the last pass.
         self.fractional = 0
+        self.queries = 0
+
+    @staticmethod
+    def knows(structure: HierarchySetStructure, surrogate: Surrogate) -> bool:
+        """Whether these are searched all at once: margin rescaling always, others in trees if a compiled search knows them."""
+        if type(surrogate) is Margin:
+            return True
+        form = compiled_surrogate(surrogate)
+        if form is None or not structure.hierarchy.is_tree:
+            return False
+        # A wrong set without loss counts by its score under these, which begins a search along the hull at the wrong place.
+        by_score = form.kind == "micro_f1" or (form.kind == "generalized" and form.beta == 0)
+        return not by_score or bool((structure.per_node[1:] > 0).all()) or bool((structure.per_node == structure.sets.ends).all())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled forms belong to the process.
+        return {name: value for name, value in vars(self).items() if name not in ("_search", "_tree", "block_data")}
+
+    @property
+    def capabilities(self) -> Any:
+        """Block steps of their own and functions of scores are for trees."""
+        return super().capabilities if self.structure.hierarchy.is_tree else frozenset({"whole passes"})
 
     def _contents(self) -> tuple[Any, ...]:
         own = self.structure
         names = repr(own.hierarchy.nodes), own.hierarchy.edges, own.alpha, own.per_node, own.sets.ends, own.relaxed
-        return (self.X, self.Y, *names, self.sample_weight)
+        return (self.X, self.Y, *names, repr(self.surrogate), self.sample_weight)
 
-    def _worst(self, chosen: Any, weights: Floats) -> Any:
-        rewards = self.structure.rewards(self.X[chosen], weights, self.Y[chosen], 1.0, 1.0)
-        return self.structure.search(rewards, self.structure.relaxed)
+    @property
+    def _form(self) -> tuple[str, float, float, bool]:
+        form = compiled_surrogate(self.surrogate)
+        assert form is not None
+        return (*form, self.surrogate.search == "hull")
+
+    @cached_property
+    def _tree(self) -> _core.LabelTree:
+        own = self.structure
+        return _core.LabelTree(
+            own.hierarchy.parent.astype(np.int32),
+            own.sets.ends.astype(np.uint8),
+            np.ascontiguousarray(own.per_node, dtype=np.float64),
+        )
+
+    @cached_property
+    def _search(self) -> _core.ClosedSetSearch:
+        return _core.ClosedSetSearch(self._tree, *self._form)
+
+    def _compiled(self) -> _core.BlockData | None:
+        if not self.structure.hierarchy.is_tree:
+            return None
+        truth, roots = self.Y.astype(np.uint8), np.sqrt(self.structure.alpha)
+        return _core.ClosedSetData(compiled_features(self.X), truth, self.sample_weight, self._tree, roots, *self._form)
+
+    def _worst(self, scores: Floats, chosen: Any) -> _Sets:
+        """The most violating sets for the node scores of some samples."""
+        truth = self.Y[chosen]
+        if self.structure.hierarchy.is_tree:
+            threads = threads_for(len(truth))
+            z, error, slope, loss, bound, queries = self._search.search(
+                np.ascontiguousarray(scores), truth.astype(np.uint8), threads
+            )
+            self.queries += queries
+            value = slope * error + loss
+            missed = bound > value + 1e-9 * (1.0 + np.abs(value))
+            return _Sets(z, slope, loss, value, np.where(missed, bound, value) if missed.any() else None)
+        rewards = scores + self.structure.per_node * (1.0 - 2.0 * truth)
+        z = np.asarray(self.structure.search(rewards, self.structure.relaxed), dtype=np.float64)
+        self.queries += len(z)
+        loss = np.abs(z - truth) @ self.structure.per_node
+        return _Sets(z, np.ones(len(z)), loss, ((z - truth) * scores).sum(axis=1) + loss, None)
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The tangents at the most violating sets; sparse."""
         chosen = np.asarray(list(blocks), dtype=np.int64)
-        root, found = np.sqrt(self.structure.alpha), []
+        root, cuts = np.sqrt(self.structure.alpha), []
         for first in range(0, len(chosen), _BATCH):
             part = chosen[first : first + _BATCH]
-            for block, z in zip(part, self._worst(part, weights), strict=True):
-                difference = self.Y[block] - np.asarray(z, dtype=np.float64)
-                cut = _sparse_cut(root * difference, row_of(self.X, block), self.structure.loss(self.Y[block], z))
-                found.append(cut.times(self._counts[block]))
-        return found
+            found = self._worst(self.structure.node_scores(self.X[part], weights), part)
+            coefficients = root * (self.Y[part] - found.z) * found.slope[:, None]
+            for k, block in enumerate(part):
+                cut = _sparse_cut(coefficients[k], row_of(self.X, block), float(found.loss[k]))
+                if found.bound is not None and found.bound[k] > found.value[k]:
+                    cut = Cut(cut.psi, cut.loss, float(found.bound[k]))
+                cuts.append(cut.times(self._counts[block]))
+        return cuts
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all samples, by two matrix products."""
-        psi, total, self.fractional = np.zeros((len(self.structure.hierarchy), self.X.shape[1])), 0.0, 0
+        found = self.tangent(self.scores(weights))
+        return Cut(-self.features(found.gradient), found.loss, found.bound)
+
+    # ---- as a function of scores ----------------------------------------------------------------------------------------------
+
+    def scores(self, weights: Floats) -> Floats:
+        """Of all nodes for all samples, one after the other."""
+        return self.structure.node_scores(self.X, weights).ravel()
+
+    def tangent(self, scores: Floats) -> Tangent:
+        """The mean hinge."""
+        own, gradient = scores.reshape(self.Y.shape), np.empty(self.Y.shape)
+        hinge, loss, bound, bounded, self.fractional = 0.0, 0.0, 0.0, False, 0
         for first in range(0, self.n_blocks, _BATCH):
-            part = np.arange(first, min(self.n_blocks, first + _BATCH))
-            z = np.asarray(self._worst(part, weights), dtype=np.float64)
-            self.fractional += int((np.abs(z - np.round(z)) > 1e-6).any(axis=1).sum())
-            difference = (self.Y[part] - z) * self._counts[part][:, None]
-            psi += np.asarray((self.X[part].T @ (difference * np.sqrt(self.structure.alpha))).T)
-            total += float(np.abs(difference).sum(axis=0) @ self.structure.per_node)
-        return Cut(psi.ravel() / self.n_blocks, total / self.n_blocks)
+            part = slice(first, first + _BATCH)
+            found, counts = self._worst(own[part], part), self._counts[part] / self.n_blocks
+            self.fractional += int((np.abs(found.z - np.round(found.z)) > 1e-6).any(axis=1).sum())
+            gradient[part] = (found.z - self.Y[part]) * (counts * found.slope)[:, None]
+            hinge, loss = hinge + float(counts @ found.value), loss + float(counts @ found.loss)
+            bounded |= found.bound is not None
+            bound += float(counts @ (found.value if found.bound is None else found.bound))
+        return Tangent(hinge, loss, gradient.ravel(), bound if bounded else None)
+
+    def features(self, coefficients: Floats) -> Floats:
+        """From scores back to weights."""
+        own: Any = coefficients.reshape(self.Y.shape) * np.sqrt(self.structure.alpha)
+        return np.asarray((self.X.T @ own).T).ravel()
+
+
+class _Sets(NamedTuple):
+    """The most violating sets, shape (n, M), with slope and loss of their cuts, their hinges, and bounds if any is open."""
+
+    z: Floats
+    slope: Floats
+    loss: Floats
+    value: Floats
+    bound: Floats | None
 
 
 def _sparse_cut(coefficients: Floats, row: Floats, loss: float) -> Cut:

@@ -263,6 +263,15 @@ class HierarchySetStructure(Structure):
         """The best sets; on trees all samples at once. ``xs`` may be a matrix."""
         return list(self.search(self.rewards(stack(xs), weights, truths, a, b), self.relaxed and truths is not None))
 
+    def set_size(self, y: Any) -> float:
+        """What the nodes below the root cost, which is in every set: their number for ``loss="hamming"``."""
+        return float(self.per_node[1:] @ np.asarray(y, dtype=np.float64)[1:])
+
+    def decode_sized(self, x: Any, weights: Floats, truth: Any, a: float, b: float, c: float) -> Any:
+        """The set with the largest ``a * score + b * loss - c * size``."""
+        rewards = self.rewards(as_rows(x), weights, [truth], a, b) - c * self.per_node
+        return self.search(rewards, self.relaxed)[0]
+
     def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> list[Any]:
         """The k best sets, distinct, best first."""
         rewards = self.rewards(as_rows(x), weights, [truth], a, b)[0]
