@@ -233,7 +233,6 @@ MUTANTS = (
     Mutant("cpp/blocks/set_search.hpp", "h + p.g + excess;", "h + p.g;", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/set_search.hpp", "b * p.g + excess});", "b * p.g});", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/closed_set_search.hpp", "!surrogate_.hull_only) list();", "false) list();", "test_closed_set_blocks.py"),
-    Mutant("cpp/blocks/set_blocks.hpp", "part.more * alpha(part.at)", "part.more", "test_closed_set_blocks.py"),
     Mutant("cpp/structures/closed_sets.hpp", "&& !tree.may_end(k)", "", "test_closed_set_blocks.py"),
     Mutant("cpp/structures/closed_sets.hpp", "max(0.0, ideal - decoder_.below(k))", "max(0.0, 0.0)", "test_closed_set_blocks.py"),
     Mutant("cpp/structures/label_sets.hpp", "            left -= own;\n", "", "test_multilabel_svm.py -k violating"),
