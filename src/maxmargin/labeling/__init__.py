@@ -4,6 +4,7 @@ from maxmargin.labeling.cliques import Cliques, PnPotts
 from maxmargin.labeling.cooccurrence import cooccurrence
 from maxmargin.labeling.diversities import L1, Cardinality, Diameter, Diversity, FunctionDiversity, TreeLength, why_no_diversity
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.fractional import FractionalLabeling, expected_energy
 from maxmargin.labeling.hierarchical import hierarchical
 from maxmargin.labeling.messages import bp, trws
 from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no_metric
@@ -22,6 +23,7 @@ __all__ = [
     "Diameter",
     "Diversity",
     "Energy",
+    "FractionalLabeling",
     "FunctionDiversity",
     "Labeling",
     "Metric",
@@ -32,6 +34,7 @@ __all__ = [
     "UAIError",
     "bp",
     "cooccurrence",
+    "expected_energy",
     "hierarchical",
     "linkage_tree",
     "minimize",
