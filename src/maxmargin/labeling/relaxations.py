@@ -27,7 +27,7 @@ from maxmargin.progress import StatusLine
 
 RelaxationName = Literal["auto", "lp", "first_order", "qp", "convex_qp", "trws"]
 RELAXATIONS: tuple[RelaxationName, ...] = get_args(RelaxationName)
-_TOLERANCE = {"lp": 1e-6, "first_order": 1e-4, "qp": 1e-6, "convex_qp": 1e-4, "trws": 1e-9}
+_TOLERANCE = {"lp": 1e-6, "first_order": 1e-4, "qp": 1e-6, "convex_qp": 1e-3, "trws": 1e-9}
 _MOST = {"lp": 1, "first_order": 20_000, "qp": 1000, "convex_qp": 2000, "trws": 1000}
 # So many variables are a matter of seconds for HiGHS.
 _SMALL = 60_000
@@ -68,8 +68,8 @@ def relax(
           value is that of complete rounding's pairs, as a point of the local polytope.
         - ``"auto"``: ``"lp"`` for small energies and trees, ``"first_order"`` for others.
     tol : float, optional
-        The gap between value and bound to end with, as a part of the value: 1e-6, for ``"first_order"`` and ``"convex_qp"`` 1e-4.
-        For ``"qp"`` what a step could gain, for ``"trws"`` what a sweep does gain (1e-9).
+        The gap between value and bound to end with, as a part of the value: 1e-6, for ``"first_order"`` 1e-4, for
+        ``"convex_qp"`` 1e-3. For ``"qp"`` what a step could gain, for ``"trws"`` what a sweep does gain (1e-9).
     max_iter : int, optional
         Steps or sweeps; not for ``"lp"``.
     time_limit : float, optional
@@ -114,18 +114,23 @@ def relax(
     chosen = _automatic(energy) if method == "auto" else method
     if init is not None and chosen not in ("qp", "convex_qp"):
         raise ValueError(f"init is where 'qp' and 'convex_qp' start, but method={chosen!r}; leave it out")
-    # Costs that all labelings have would only be lost in rounding.
-    low = energy.unary.min(axis=1)
-    plain = energy.replaced(unary=energy.unary - low[:, None])
+    plain, unit, low = _plain(energy)
     tolerance = _TOLERANCE[chosen] if tol is None else tol
     with StatusLine(f"relax {chosen}", shown=verbose) as line, limited(time_limit):
         run = _Run(
-            plain, math.fsum(low), tolerance, _MOST[chosen] if max_iter is None else int(max_iter), time_limit, callback, line
+            plain,
+            unit,
+            math.fsum(low),
+            tolerance,
+            _MOST[chosen] if max_iter is None else int(max_iter),
+            time_limit,
+            callback,
+            line,
         )
         if chosen in ("qp", "convex_qp"):
             run.by_frank_wolfe(_start(energy, init, random_state), chosen == "convex_qp")
         elif chosen == "trws":
-            run.by_messages(temperature)
+            run.by_messages(temperature / unit)
         elif chosen == "lp":
             run.by_linear_program()
         else:
@@ -138,6 +143,17 @@ def check_energy(energy: Energy) -> None:
     if isinstance(energy, Energy) and not energy.cliques:
         return
     marginals_for(np.ones((1, 1)), energy)
+
+
+def _plain(energy: Energy) -> tuple[Energy, float, Floats]:
+    """The energy without what every labeling costs, in a unit that solvers like; that unit, and the least cost of every node."""
+    low = energy.unary.min(axis=1)
+    # A power of two, so that nothing is rounded.
+    spread = Spreads.of(energy).scale / energy.n_nodes
+    unit = math.ldexp(1.0, math.frexp(spread)[1]) if 0 < spread < math.inf else 1.0
+    plain = energy.replaced(unary=(energy.unary - low[:, None]) / unit)
+    plain.weights = energy.weights / unit
+    return plain, unit, low
 
 
 def _automatic(energy: Energy) -> Literal["lp", "first_order"]:
@@ -171,6 +187,7 @@ class _Run:
     """An energy without what all labelings have in common, and what is known of its relaxation so far."""
 
     energy: Energy
+    unit: float
     offset: float
     tol: float
     max_iter: int
@@ -197,6 +214,10 @@ class _Run:
             self.energy.replaced(unary=np.where(forbidden, most[:, None], self.energy.unary)) if forbidden.any() else self.energy
         )
 
+    def whole(self, value: float) -> float:
+        """A value in the unit of the energy, with what all labelings cost."""
+        return value * self.unit + self.offset
+
     @property
     def has_met(self) -> bool:
         """Whether value and bound are as close as was asked for."""
@@ -205,9 +226,9 @@ class _Run:
     def told(self, nodes: Floats, value: float, bound: float) -> bool:
         """Take down a state; whether to stop, because time is up."""
         self.nodes, self.value, self.bound = nodes, value, max(bound, self.bound)
-        self.history.append(value + self.offset)
+        self.history.append(self.whole(value))
         if self.bound > -math.inf:
-            self.bounds.append(self.bound + self.offset)
+            self.bounds.append(self.whole(self.bound))
         known = self.bounds[-1] if self.bounds else None
         self.line.show(f"value {self.history[-1]:.7g}" + ("" if known is None else f", at least {known:.7g}"))
         if self.callback is not None:
@@ -297,18 +318,18 @@ class _Run:
                     self.status = "converged"
                 if self.time_limit is not None and self.status == "max_iter" and time.monotonic() - self.begin > self.time_limit:
                     self.status = "time_limit"
-                self.bounds.append(best + self.offset)
-                self.line.show(f"bound {self.bounds[-1]:.7g}, labels of energy {least + self.offset:.7g}")
+                self.bounds.append(self.whole(best))
+                self.line.show(f"bound {self.bounds[-1]:.7g}, labels of energy {self.whole(least):.7g}")
                 if self.callback is not None:
-                    self.callback(least + self.offset, self.bounds[-1])
+                    self.callback(self.whole(least), self.bounds[-1])
         except KeyboardInterrupt:
             if done == 0:
                 raise
             self.status = "interrupted"
-        self.message = f"the best labels on the way have energy {least + self.offset:.10g}"
+        self.message = f"the best labels on the way have energy {self.whole(least):.10g}"
         self.nodes, self.bound = softmin(messages.min_marginals(*terms), temperature), best
         self.value = expected_energy(self.nodes, energy)
-        self.history.append(self.value + self.offset)
+        self.history.append(self.whole(self.value))
 
     def interrupted(self) -> None:
         """Go on if there is something to go on with."""
@@ -318,7 +339,7 @@ class _Run:
 
     def result(self, method: str, shape: tuple[int, ...]) -> FractionalLabeling:
         """What is known at the end."""
-        bound = None if self.bound == -math.inf else self.bound + self.offset
+        bound = None if self.bound == -math.inf else self.whole(self.bound)
         certified = bound is not None and self.has_met
         more = (tuple(self.history), tuple(self.bounds), shape, time.monotonic() - self.begin, self.status, self.message)
-        return FractionalLabeling(self.nodes, self.value + self.offset, bound, certified, method, *more)
+        return FractionalLabeling(self.nodes, self.whole(self.value), bound, certified, method, *more)
