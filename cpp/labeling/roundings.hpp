@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "numeric/compensated_sum.hpp"
@@ -190,15 +192,12 @@ class Rounder {
     // The label whose part of [0, 1) holds r.
     std::int32_t at(std::int64_t node, double r) const { return count(sums_.data() + node * n_labels_, n_labels_ - 1, r); }
 
-    // The label that a node takes from the window first .. first + length - 1 (which may reach beyond the labels), or -1.
-    std::int32_t within(std::int64_t node, int first, int length, double r) const {
-        const int low = std::max(0, first), high = std::min(n_labels_ - 1, first + length - 1);
-        const double* sums = sums_.data() + node * n_labels_;
-        const double below = low > 0 ? sums[low - 1] : 0.0, above = high < n_labels_ - 1 ? sums[high] : 1.0;
-        if (r >= above - below) return -1;
-        std::int32_t label = low;
-        while (label < high && sums[label] - below <= r) ++label;
-        return label;
+    // The labels that nodes take from the window first .. first + length - 1 (which may reach beyond the labels), or -1.
+    void window(int first, int length, double r, std::int32_t* labels) const {
+        std::vector<std::int32_t> waiting(static_cast<std::size_t>(n_nodes_));
+        std::iota(waiting.begin(), waiting.end(), 0);
+        std::fill_n(labels, n_nodes_, -1);
+        try_window(first, length, r, labels, waiting.data(), waiting.size());
     }
 
     void draw(Rounding method, int length, std::uint64_t seed, std::uint64_t which, std::int32_t* labels, std::vector<std::int32_t>& waiting) const {
@@ -213,22 +212,25 @@ class Rounder {
             return;
         }
         // So many windows miss a node with a probability below e^-300; those that are left take what they would from all labels.
-        const int n_windows = n_labels_ + length - 1, most = 300 * (n_windows / length + 1);
-        waiting.resize(static_cast<std::size_t>(n_nodes_));
-        for (std::int64_t a = 0; a < n_nodes_; ++a) waiting[a] = static_cast<std::int32_t>(a);
-        for (int round = 0; round < most && !waiting.empty(); ++round) {
-            const int first = draws.below(n_windows) - (length - 1);
-            const double r = draws.uniform();
-            std::size_t left = 0;
-            for (const std::int32_t a : waiting) {
-                labels[a] = within(a, first, length, r);
-                waiting[left] = a;
-                left += labels[a] < 0;
+        const int n_windows = n_labels_ + length - 1;
+        const std::size_t most = 300 * static_cast<std::size_t>(n_windows / length + 1);
+        const double spare = draws.uniform();
+        // All nodes see the same windows, but some at a time go through them, while their sums are near by.
+        constexpr std::int64_t near_by = 1024;
+        std::vector<std::pair<int, double>> windows;
+        waiting.resize(near_by);
+        for (std::int64_t from = 0; from < n_nodes_; from += near_by) {
+            std::size_t left = static_cast<std::size_t>(std::min(near_by, n_nodes_ - from));
+            for (std::size_t k = 0; k < left; ++k) waiting[k] = static_cast<std::int32_t>(from) + static_cast<std::int32_t>(k);
+            for (std::size_t round = 0; round < most && left > 0; ++round) {
+                if (round == windows.size()) {
+                    const int first = draws.below(n_windows) - (length - 1);
+                    windows.emplace_back(first, draws.uniform());
+                }
+                left = try_window(windows[round].first, length, windows[round].second, labels, waiting.data(), left);
             }
-            waiting.resize(left);
+            for (std::size_t k = 0; k < left; ++k) labels[waiting[k]] = at(waiting[k], spare);
         }
-        const double r = draws.uniform();
-        for (const std::int32_t a : waiting) labels[a] = at(a, r);
     }
 
     // Energies of the labelings first .. first + count - 1 of a seed, into `energies`; which of them is the first of the best ones.
@@ -247,6 +249,26 @@ class Rounder {
     }
 
   private:
+    // Labels from a window for nodes that wait; how many of them wait on.
+    std::size_t try_window(int first, int length, double r, std::int32_t* labels, std::int32_t* waiting, std::size_t n) const {
+        const int low = std::max(0, first), high = std::min(n_labels_ - 1, first + length - 1);
+        const bool from_first = low == 0, to_last = high == n_labels_ - 1;
+        std::size_t left = 0;
+        for (std::size_t k = 0; k < n; ++k) {
+            const std::int32_t a = waiting[k];
+            const double* sums = sums_.data() + static_cast<std::int64_t>(a) * n_labels_;
+            const double below = from_first ? 0.0 : sums[low - 1], above = to_last ? 1.0 : sums[high];
+            waiting[left] = a;
+            if (r >= above - below) {
+                ++left;
+                continue;
+            }
+            std::int32_t label = low;
+            while (label < high && sums[label] - below <= r) ++label;
+            labels[a] = label;
+        }
+        return left;
+    }
     static std::int32_t count(const double* sums, int n, double r) {
         std::int32_t passed = 0;
         for (int i = 0; i < n; ++i) passed += sums[i] <= r;
