@@ -159,7 +159,7 @@ def first_order() -> str:
     text = (
         "64 x 64 nodes, 8 labels. `relax(energy, 'first_order', tol=1e-3)`: cost of its point, its bound, how far the "
         "cost is above the least of HiGHS, and processor seconds of both (HiGHS on the small form for Potts, on the whole "
-        "local polytope otherwise; it is stopped after 20 times as long, or a minute)."
+        "local polytope otherwise; it is stopped after 20 times as long, or a minute, of the clock)."
     )
     header = ["tables", "weight", "value", "bound", "above HiGHS", "fractional nodes", "seconds", "HiGHS seconds"]
     return f"## First-order steps against HiGHS\n\n{text}\n\n{markdown(header, rows)}"
@@ -215,10 +215,11 @@ def energies_of_roundings(n_graphs: int, n_seeds: int, roundings: dict[str, Roun
         "(`lp`), Frank-Wolfe (`qp`), min-marginals of TRW-S (`trws`, temperature 1); how many nodes are fractional. "
         "Printed: the thesis' numbers, for an approximate linear program on other energies, of strengths that are not "
         "known. Expansion moves and the linear relaxation's bound are for the same energies.\n\n"
-        "What holds: where the linear relaxation is fractional (balanced), windows reach lower minima than one number "
-        "for all nodes. What does not: with couplings as strong as printed (heavy) it is a labeling, the best one, and "
-        "all roundings return it. Averages far above minima, as printed, come from inputs that are far from the best "
-        "of a relaxation, such as min-marginals at temperature 1 here; of these the largest marginals are best taken."
+        "What holds: where the linear relaxation is fractional (balanced), minima of windows are below that of one number "
+        "for all nodes, clearly for Potts, hardly for linear distances, where its mean is the lower one. What does not: "
+        "with couplings as strong as printed (heavy) the relaxation is a labeling, the best one, and all roundings return "
+        "it. Averages far above minima, as printed, come from inputs that are far from the best of a relaxation, such as "
+        "min-marginals at temperature 1 here; of these the largest marginals are best taken."
     )
     header = ["energies", "input", "fractional", "rounding", "E_avg", "E_min", "printed avg / min", "expansion", "LP bound"]
     return f"## Energies of roundings\n\n{text}\n\n{markdown(header, rows)}"
