@@ -64,7 +64,7 @@ def register(
     metrics: Sequence[str] | str = METRICS,
     weights: ArrayLike | None = None,
     segmentation: ArrayLike | None = None,
-    smoothness: float = 0.1,
+    smoothness: float | None = None,
     source_spacing: ArrayLike | None = None,
     offset: ArrayLike | None = None,
     initial: ArrayLike | None = None,
@@ -97,7 +97,8 @@ def register(
     segmentation : int array of the source's shape, optional
         Classes 0, 1, ... of the source's voxels, for weights by class.
     smoothness : float
-        Price of a difference of one millimetre between displacements of neighbouring control points.
+        Price of a difference of one millimetre between displacements of neighbouring control points; by default half a unit for
+        every metric if that difference is ``grid_spacing``.
     source_spacing, offset : optional
         Size of the source's voxels if it is another one, and place of its first voxel, seen from that of the target.
     initial : array of shape (*target.shape, ndim), optional
@@ -139,11 +140,12 @@ def register(
     pair = Pair(source, target, spacing, source_spacing=source_spacing, offset=offset, segmentation=segmentation)
     names = check_metrics(metrics)
     n_classes = None if pair.segmentation is None else int(pair.segmentation.max()) + 1
+    distance = _default_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 1e-300, np.inf)
     settings = _Settings(
         names,
         check_weights(weights, names, n_classes),
-        _check_number("smoothness", smoothness, 0.0, np.inf),
-        _default_spacing(pair) if grid_spacing is None else grid_spacing,
+        0.5 * len(names) / distance if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
+        distance,
         patch_size,
         _check_count("levels", levels, 1, 12),
         _check_count("steps", steps, 1, 1000),
