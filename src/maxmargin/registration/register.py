@@ -140,7 +140,7 @@ def register(
     pair = Pair(source, target, spacing, source_spacing=source_spacing, offset=offset, segmentation=segmentation)
     names = check_metrics(metrics)
     n_classes = None if pair.segmentation is None else int(pair.segmentation.max()) + 1
-    distance = _default_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 1e-300, np.inf)
+    distance = default_grid_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 1e-300, np.inf)
     settings = _Settings(
         names,
         check_weights(weights, names, n_classes),
@@ -296,7 +296,7 @@ def resampled(field: Floats, frame: Frame, other: Frame) -> Floats:
     return sample_field(field, frame, other.places(), order=3)
 
 
-def _default_spacing(pair: Pair) -> float:
+def default_grid_spacing(pair: Pair) -> float:
     return float({2: 16, 3: 8}[pair.ndim] * pair.target_frame.spacing.max())
 
 
