@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from maxmargin.estimators.latent import LatentEstimator
 from maxmargin.labeling import minkowski
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem
+from maxmargin.registration.fields import compose
 from maxmargin.registration.grid import FOLD_FREE, ControlGrid, displacement_labels
 from maxmargin.registration.metric_problem import Comparison, Inference, MetricProblem
 from maxmargin.registration.metrics import (
@@ -75,6 +76,9 @@ class LearnedMetric(LatentEstimator):
         As in :func:`register`. Learning has the control points of the finest level.
     reach : float, default=0.8
         The largest displacement that is learned from, along every axis, in units of ``grid_spacing``.
+    scales : int, default=3
+        Every pair is learned from at so many scales, as registration comes to smaller and smaller displacements: those of the
+        next one are half as large, and begin where displacements that agree with the segmentations have moved the source.
     inference : {"trws", "expansion"}, default="trws"
         How displacements are searched in training. Messages (TRW-S) bound what they may miss, so that convex problems are
         certified; expansion moves alone are not.
@@ -142,6 +146,7 @@ class LearnedMetric(LatentEstimator):
     patch_size: float = 1.0
     per_axis: int = 5
     reach: float = 0.8
+    scales: int = 3
     bins: int = 16
     levels: int = 2
     steps: int = 5
@@ -162,8 +167,8 @@ class LearnedMetric(LatentEstimator):
     holds: ClassVar[Mapping[str, Any]] = {
         **CERTIFICATE,
         "n_classes_": int,
-        "weights_": ("n_classes_", "metrics"),
-        "coef_": ("n_classes_", "metrics and smoothness"),
+        "weights_": ("n_classes_", "number of metrics"),
+        "coef_": ("n_classes_", "metrics, and the smoothness"),
         "status_": str,
         "certified_reason_": str,
     }
@@ -181,7 +186,7 @@ class LearnedMetric(LatentEstimator):
         if float(self.reach) > 4:
             raise ArgumentError("reach", f"reach={self.reach!r} must be at most 4", "make grid_spacing larger")
         check_choice("inference", self.inference, ("trws", "expansion"))
-        self._check_count("levels", "steps")
+        self._check_count("levels", "steps", "scales")
         self._first()
 
     def _first(self) -> Floats:
@@ -218,18 +223,16 @@ class LearnedMetric(LatentEstimator):
                 "number the classes 0, 1, ... without gaps, or add pairs that have it",
             )
         self.n_classes_ = n_classes
-        compared = []
+        compared: list[_Scale] = []
         with self._status_line() as line:
             for k, (pair, own, other) in enumerate(pairs):
                 line.show(f"costs of pair {k + 1} of {len(pairs)}")
-                compared.append(self._compare(X[k], pair, own, other))
+                compared += self._compare(X[k], pair, own, other)
         if self.joint:
-            self._warn_unseen(np.unique(np.concatenate([np.unique(rows) for _, _, rows in compared])))
-            problems = [[made(losses.mean(axis=0), rows) for made, losses, rows in compared]]
-            n_rows = n_classes
+            self._warn_unseen(np.unique(np.concatenate([np.unique(np.asarray(scale.rows)) for scale in compared])))
+            problems, n_rows = [[scale.comparison(rows=True) for scale in compared]], n_classes
         else:
-            problems = [[made(losses[c], None) for made, losses, _ in compared] for c in range(n_classes)]
-            n_rows = 1
+            problems, n_rows = [[scale.comparison(c) for scale in compared] for c in range(n_classes)], 1
         settings: Any = {"n_rows": n_rows, "alpha": self.alpha, "eta": self.eta, "inference": self.inference}
         return [MetricProblem(some, **settings) for some in problems]
 
@@ -261,23 +264,29 @@ class LearnedMetric(LatentEstimator):
             names = ", ".join(map(str, self.unseen_))
             self._warn(f"met no patch where class {names} has most voxels; it keeps the weights of the start, see joint=False")
 
-    def _compare(self, entry: Any, pair: Pair, own: Int32s, other: Int32s) -> Any:
-        """Costs and losses of all displacements of one pair."""
+    def _compare(self, entry: Any, pair: Pair, own: Int32s, other: Int32s) -> list[_Scale]:
+        """Costs and losses of all displacements of one pair, at all scales."""
         first, threads = self._first(), thread_count(self.n_jobs)
         distance = default_grid_spacing(pair) if self.grid_spacing is None else self.grid_spacing
         grid = ControlGrid(pair.target_frame.shape, pair.target_frame.spacing, distance, self.patch_size)
-        labels = displacement_labels(pair.ndim, self.reach * distance, self.per_axis)
         names = check_metrics(self.metrics)
-        costs = unary_costs(entry[0], entry[1], grid, labels, metrics=names, bins=self.bins, n_jobs=threads)
-        costs *= first[:, None, None]
-        losses = patch_losses(own, other, grid, labels, self.n_classes_, n_jobs=threads)
-        rows = patch_classes(own, grid, labels, n_jobs=threads) if self.joint else None
-        distances = self.smoothness * minkowski(labels, 1)
-
-        def made(loss: Floats, of: Any) -> Comparison:
-            return Comparison(costs, grid.edges, distances, loss, of)
-
-        return made, losses, rows
+        field: Floats | None = None
+        found: list[_Scale] = []
+        for scale in range(self.scales):
+            labels = displacement_labels(pair.ndim, self.reach * distance * 0.5**scale, self.per_axis)
+            read: Any = {"field": field, "n_jobs": threads}
+            costs = unary_costs(entry[0], entry[1], grid, labels, metrics=names, bins=self.bins, **read)
+            costs *= first[:, None, None]
+            losses = patch_losses(own, other, grid, labels, self.n_classes_, **read)
+            rows = patch_classes(own, grid, labels, **read) if self.joint else None
+            found.append(_Scale(costs, grid.edges, self.smoothness * minkowski(labels, 1), losses, rows))
+            if scale + 1 < self.scales:
+                # What is left is for the next scale, of all classes together.
+                guess = MetricProblem([found[-1].comparison()], eta=self.eta, inference="expansion")
+                guess.start(np.random.default_rng(0))
+                increment = grid.spread(labels[guess.imputed[0].labels])
+                field = increment if field is None else compose(field, pair.target_frame, increment)
+        return found
 
     # ---- training -----------------------------------------------------------------------------------------------------------
 
@@ -432,6 +441,21 @@ class LearnedMetric(LatentEstimator):
             overlaps = dice(found.warp(pair[2], labels=True), truth)
             means.append(np.nanmean(overlaps[1:]) if np.isfinite(overlaps[1:]).any() else overlaps[0])
         return float(np.mean(means))
+
+
+class _Scale(NamedTuple):
+    """Costs of a pair at one scale, and the losses of all classes."""
+
+    costs: Floats
+    edges: Int32s
+    distances: Floats
+    losses: Floats
+    rows: Ints | None
+
+    def comparison(self, of: int | None = None, rows: bool = False) -> Comparison:
+        """For the loss of one class, or of all; perhaps with the class of every patch."""
+        losses = self.losses.mean(axis=0) if of is None else self.losses[of]
+        return Comparison(self.costs, self.edges, self.distances, losses, self.rows if rows else None)
 
 
 class _ClassRun:
