@@ -118,7 +118,7 @@ def test_the_kernel_reads_nothing_outside():
     image, ranges = np.zeros((1, 8, 8)), [np.array([[0], [n]]) for n in (1, 8, 8)]
     good = np.zeros((1, 3))
     for pad, labels in (([0, 0, 0], np.array([[0, 1.0, 0]])), ([0, 0, 0], np.array([[0, 0, -0.5]])), ([0, 9, 0], good)):
-        with pytest.raises(ValueError, match="lead out of the padded source|pad must be"):
+        with pytest.raises(ValueError, match=r"lead out of the padded source|pad must be"):
             _core.patch_costs(image, pad, image, ranges, labels, ["sad"], 16, 1)
     with pytest.raises(ValueError, match="ranges must be inside"):
         _core.patch_costs(image, [0, 0, 0], image, [ranges[0], ranges[1], np.array([[0], [9]])], good, ["sad"], 16, 1)
