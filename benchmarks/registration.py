@@ -66,7 +66,7 @@ def demons(source, target, spacing, iterations=50, deviation=1.5):
 
 
 def bsplines(source, target, spacing, grid_spacing, iterations=20):
-    """Cubic B-splines by mutual information of a fifth of the voxels and L-BFGS, two levels, with as many control points as we have."""
+    """Cubic B-splines by mutual information of a fifth of the voxels and L-BFGS, two levels, as many control points as ours."""
     moving, fixed = as_image(source, spacing), as_image(target, spacing)
     mesh = [max(1, round(n * step / grid_spacing)) for n, step in zip(fixed.GetSize(), fixed.GetSpacing(), strict=True)]
     method = sitk.ImageRegistrationMethod()
@@ -179,8 +179,8 @@ def subjects():
         rows.append([name, *figures, float(np.mean(seconds))])
     header = ["method", "mean error in the brain, mm", "Dice CSF / grey / white", "least Jacobian", "time", "relative"]
     text = (
-        f"The MNI template onto {len(SEEDS)} seeded subjects made from it: smooth warps of 5 mm on average, other contrast, a bias "
-        "field and noise; 65 x 77 x 63 voxels of 3 mm. Control points 24 mm apart."
+        f"The MNI template onto {len(SEEDS)} seeded subjects made from it: smooth warps of 5 mm on average, other contrast, a "
+        "bias field and noise; 65 x 77 x 63 voxels of 3 mm. Control points 24 mm apart."
     )
     return f"## Brains with known warps\n\n{text}\n\n{table(rows, header)}"
 
@@ -277,7 +277,8 @@ SECTIONS = {"unary": unary, "subjects": subjects, "ct": ct, "histology": histolo
 INTRODUCTION = (
     "Registration by labels of control points, with single metrics and all four at their default weights, beside SimpleITK "
     f"{sitk.Version.VersionString()} (demons with 50 iterations at two levels, after matching histograms; B-splines by mutual "
-    "information of a fifth of the voxels, 20 iterations at two levels, the same control points). Times are processor seconds of all threads, relative ones are multiples of the demons'."
+    "information of a fifth of the voxels, 20 iterations at two levels, the same control points). Times are "
+    "processor seconds of all threads, relative ones are multiples of the demons'."
 )
 
 
