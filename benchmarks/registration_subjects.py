@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 
-DATA = Path(os.environ.get("MAXMARGIN_DATA", "../shared/data"))
-TEMPLATE = DATA / "registration_mni152_3mm" / "mni152_3mm.npz"
+from benchmarks.datasets import find
+
 TISSUES = ("background", "CSF", "grey matter", "white matter")
 
 
@@ -30,8 +28,8 @@ class Subject(NamedTuple):
     displacement: np.ndarray
 
 
-def load_template(path: Path = TEMPLATE) -> Template:
-    with np.load(path) as file:
+def load_template() -> Template:
+    with np.load(find("registration_mni152_3mm", "mni152_3mm.npz")) as file:
         return Template(file["t1"].astype(np.float64), file["labels"].astype(np.int64), file["spacing"])
 
 

@@ -63,10 +63,7 @@ def test_costs_are_those_of_plain_numpy(data):
         target[:] = 7.0  # flat
     grid = ControlGrid(shape, spacing, 2 * spacing.max() * data.draw(st.floats(1.0, 3.0)), data.draw(st.sampled_from([1.0, 1.7])))
     # Whole voxels, where ties of grey values must come out alike, or anything.
-    if levels < 100:
-        labels = rng.integers(-6, 7, (3, ndim)) * spacing
-    else:
-        labels = rng.normal(size=(3, ndim)) * 3 * spacing
+    labels = (rng.integers(-6, 7, (3, ndim)) if levels < 100 else 3 * rng.normal(size=(3, ndim))) * spacing
     bins = data.draw(st.sampled_from([2, 16, 37]))
     one, two = rescaled(source), rescaled(target)
     # Bins that a value is at the border of are chosen by rounding.
@@ -121,13 +118,13 @@ def test_the_kernel_reads_nothing_outside():
     image, ranges = np.zeros((1, 8, 8)), [np.array([[0], [n]]) for n in (1, 8, 8)]
     good = np.zeros((1, 3))
     for pad, labels in (([0, 0, 0], np.array([[0, 1.0, 0]])), ([0, 0, 0], np.array([[0, 0, -0.5]])), ([0, 9, 0], good)):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"lead out of the padded source|pad must be"):
             _core.patch_costs(image, pad, image, ranges, labels, ["sad"], 16, 1)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="ranges must be inside"):
         _core.patch_costs(image, [0, 0, 0], image, [ranges[0], ranges[1], np.array([[0], [9]])], good, ["sad"], 16, 1)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="lead out of the padded source"):
         _core.patch_costs(image, [0, 0, 0], image, ranges, np.array([[0, np.nan, 0]]), ["sad"], 16, 1)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="numbered from 0"):
         _core.class_counts(np.full((1, 8, 8), 3, np.int32), [0, 0, 0], np.zeros((1, 8, 8), np.int32), ranges, good, 3, True, 1)
 
 

@@ -50,7 +50,7 @@ def run_register(
     if classes is not None and classes.values.shape != one.values.shape:
         problem = f"{segmentation}: has {_size(classes.values)} voxels, but {source} has {_size(one.values)}"
         raise ImageError(f"{problem}; they must have the same voxels")
-    where: dict[str, Any] = {"spacing": spacing}
+    where: dict[str, Any] = {"spacing": None if spacing is None else tuple(spacing)}
     if spacing is None:
         where = {"spacing": two.spacing, "source_spacing": one.spacing, "offset": one.offset_from(two)}
     with noting_signals() as signals, _watching(printing, options) as callback, _explaining():

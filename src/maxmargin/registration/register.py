@@ -97,8 +97,8 @@ def register(
     segmentation : int array of the source's shape, optional
         Classes 0, 1, ... of the source's voxels, for weights by class.
     smoothness : float
-        Price of a difference of one millimetre between displacements of neighbouring control points; by default half a unit for
-        every metric if that difference is ``grid_spacing``.
+        Price of a difference of one millimetre between displacements of neighbouring control points; by default 0.2 for every
+        metric if that difference is ``grid_spacing``.
     source_spacing, offset : optional
         Size of the source's voxels if it is another one, and place of its first voxel, seen from that of the target.
     initial : array of shape (*target.shape, ndim), optional
@@ -144,7 +144,7 @@ def register(
     settings = _Settings(
         names,
         check_weights(weights, names, n_classes),
-        0.5 * len(names) / distance if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
+        0.2 * len(names) / distance if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
         distance,
         patch_size,
         _check_count("levels", levels, 1, 12),
@@ -158,7 +158,7 @@ def register(
     displacement_labels(pair.ndim, 1.0, per_axis)
     field = _check_initial(initial, pair.target_frame)
     run = _Run(pair, settings, field, began + (np.inf if time_limit is None else time_limit), callback)
-    for level in range(settings.levels - 1, -1, -1):
+    for level in range(settings.levels):
         run.check_level(level)
     run.go()
     return Registration(
