@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,20 +22,11 @@ from maxmargin.estimators.latent import LatentEstimator
 from maxmargin.labeling import minkowski
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem
-from maxmargin.registration.fields import compose
 from maxmargin.registration.grid import FOLD_FREE, ControlGrid, displacement_labels
 from maxmargin.registration.metric_problem import Comparison, Inference, MetricProblem
-from maxmargin.registration.metrics import (
-    METRICS,
-    Pair,
-    check_classes,
-    check_metrics,
-    check_weights,
-    patch_classes,
-    unary_costs,
-)
+from maxmargin.registration.metrics import METRICS, Pair, check_classes, check_metrics, check_weights, patch_classes, unary_costs
 from maxmargin.registration.overlap import dice, patch_losses
-from maxmargin.registration.register import default_grid_spacing, register
+from maxmargin.registration.register import default_grid_spacing, default_smoothness, register
 from maxmargin.registration.result import Registration
 from maxmargin.solvers import History, KnownCuts, OneSlackCuttingPlane, Solution
 
@@ -70,15 +62,15 @@ class LearnedMetric(LatentEstimator):
         if its weights were those of all patches.
     start : array of shape (n_metrics,), optional
         Weights to begin with, positive; by default those of :func:`register`.
-    smoothness : float, default=0.1
-        Of the registrations, positive; weights are scaled for it.
+    smoothness : float, optional
+        Of the registrations, positive, as in :func:`register`, with the same default; weights are scaled for it.
     grid_spacing, patch_size, per_axis, bins, levels, steps, shrink, n_jobs
         As in :func:`register`. Learning has the control points of the finest level.
     reach : float, default=0.8
         The largest displacement that is learned from, along every axis, in units of ``grid_spacing``.
     scales : int, default=3
-        Every pair is learned from at so many scales, as registration comes to smaller and smaller displacements: those of the
-        next one are half as large, and begin where displacements that agree with the segmentations have moved the source.
+        Every pair is learned from at so many scales, since registration comes to smaller and smaller displacements: those of the
+        next one are half as large. All but the first begin where registration with the weights of the start has ended.
     inference : {"trws", "expansion"}, default="trws"
         How displacements are searched in training. Messages (TRW-S) bound what they may miss, so that convex problems are
         certified; expansion moves alone are not.
@@ -86,14 +78,15 @@ class LearnedMetric(LatentEstimator):
         Further starts begin with random multiples of ``start``, between a third and three times.
     max_rounds, tol, max_iter, time_limit, random_state, verbose, callback
         As in :class:`maxmargin.estimators.latent.LatentEstimator`; ``time_limit`` is for all classes, and what has come out by
-        then, or by Ctrl-C, is kept: classes that had no turn have the weights of the start.
+        then, or by Ctrl-C, is kept: classes that had no turn have the weights of the start, scaled as those of the others.
 
     Attributes
     ----------
     weights_ : array of shape (n_classes, n_metrics)
         For :func:`register`, with ``smoothness``; not negative.
-    coef_ : array of shape (n_rows, n_metrics + 1)
-        As they were learned, the smoothness last; a row for every class, or with ``joint`` one smoothness in all of them.
+    coef_ : array of shape (n_classes, n_metrics + 1)
+        As they were learned, before they were scaled for ``smoothness``: last is what that was multiplied by, with ``joint`` the
+        same in all rows.
     n_classes_ : int
     unseen_ : int array
         With ``joint``: classes that are the most frequent one in no patch; they keep the weights of the start.
@@ -110,6 +103,13 @@ class LearnedMetric(LatentEstimator):
     primal_objective_, dual_objective_, dual_gap_, oracle_gap_, certified_, n_iter_, history_
         The certificates of the convex problems that gave the weights, added up over the classes: never those of
         ``objective_``. The history has the rows of all of them, one after the other.
+
+    Notes
+    -----
+    In registration, the class of a patch may change with its displacement, and costs are not zero where images agree. A patch
+    must not be drawn to a class only because its weights are small. So, learned one after the other, the weights of every class
+    are scaled such that its patches cost the same on average where the segmentations want them; the balance of costs and
+    smoothness is then that of all classes on average. Learned together, weights need no scaling: they have been compared with each other.
 
     See Also
     --------
@@ -141,7 +141,7 @@ class LearnedMetric(LatentEstimator):
     eta: float = 50.0
     joint: bool = False
     start: ArrayLike | None = None
-    smoothness: float = 0.1
+    smoothness: float | None = None
     grid_spacing: float | None = None
     patch_size: float = 1.0
     per_axis: int = 5
@@ -178,7 +178,7 @@ class LearnedMetric(LatentEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_positive("smoothness", "reach", "patch_size")
+        self._check_positive("reach", "patch_size", *(["smoothness"] if self.smoothness is not None else []))
         for name in ("alpha", "eta"):
             value = getattr(self, name)
             if not isinstance(value, int | float | np.number) or not 0 <= float(value) < np.inf:
@@ -229,10 +229,11 @@ class LearnedMetric(LatentEstimator):
                 line.show(f"costs of pair {k + 1} of {len(pairs)}")
                 compared += self._compare(X[k], pair, own, other)
         if self.joint:
-            self._warn_unseen(np.unique(np.concatenate([np.unique(np.asarray(scale.rows)) for scale in compared])))
+            self._warn_unseen(np.unique(np.concatenate([np.unique(scale.rows) for scale in compared])))
             problems, n_rows = [[scale.comparison(rows=True) for scale in compared]], n_classes
         else:
             problems, n_rows = [[scale.comparison(c) for scale in compared] for c in range(n_classes)], 1
+        self._scales = compared
         settings: Any = {"n_rows": n_rows, "alpha": self.alpha, "eta": self.eta, "inference": self.inference}
         return [MetricProblem(some, **settings) for some in problems]
 
@@ -270,6 +271,7 @@ class LearnedMetric(LatentEstimator):
         distance = default_grid_spacing(pair) if self.grid_spacing is None else self.grid_spacing
         grid = ControlGrid(pair.target_frame.shape, pair.target_frame.spacing, distance, self.patch_size)
         names = check_metrics(self.metrics)
+        smoothness = default_smoothness(len(names), distance) if self.smoothness is None else self.smoothness
         field: Floats | None = None
         found: list[_Scale] = []
         for scale in range(self.scales):
@@ -278,14 +280,11 @@ class LearnedMetric(LatentEstimator):
             costs = unary_costs(entry[0], entry[1], grid, labels, metrics=names, bins=self.bins, **read)
             costs *= first[:, None, None]
             losses = patch_losses(own, other, grid, labels, self.n_classes_, **read)
-            rows = patch_classes(own, grid, labels, **read) if self.joint else None
-            found.append(_Scale(costs, grid.edges, self.smoothness * minkowski(labels, 1), losses, rows))
-            if scale + 1 < self.scales:
-                # What is left is for the next scale, of all classes together.
-                guess = MetricProblem([found[-1].comparison()], eta=self.eta, inference="expansion")
-                guess.start(np.random.default_rng(0))
-                increment = grid.spread(labels[guess.imputed[0].labels])
-                field = increment if field is None else compose(field, pair.target_frame, increment)
+            rows = patch_classes(own, grid, labels, **read)
+            found.append(_Scale(costs, grid.edges, smoothness * minkowski(labels, 1), losses, rows))
+            if scale == 0 and self.scales > 1:
+                # Smaller displacements are what is left when registration has come close.
+                field = self._register(entry, pair, first, own).displacement
         return found
 
     # ---- training -----------------------------------------------------------------------------------------------------------
@@ -349,11 +348,13 @@ class LearnedMetric(LatentEstimator):
 
     def _collect(self, runs: list[_ClassRun]) -> Floats:
         """Fitted attributes of all classes; their weights."""
-        self.objectives_ = [run.objectives for run in runs]
-        self.objective_ = np.array([run.objectives[-1] if run.objectives else np.nan for run in runs])
-        self.hinges_, self.losses_ = (np.array([getattr(run, name) for run in runs]) for name in ("hinge", "loss"))
-        self.histories_ = [run.histories for run in runs]
-        self.n_rounds_ = [len(run.histories) for run in runs]
+        # Of every class, where other estimators have one of each.
+        lists: dict[str, Any] = {"objectives_": [run.objectives for run in runs], "histories_": [run.histories for run in runs]}
+        ends = [run.objectives[-1] if run.objectives else np.nan for run in runs]
+        lists |= {"objective_": np.array(ends), "n_rounds_": [len(run.histories) for run in runs]}
+        for name, values in lists.items():
+            setattr(self, name, values)
+        self.hinges_, self.losses_ = np.array([run.hinge for run in runs]), np.array([run.loss for run in runs])
         every = [run.certificate for run in runs]
         total = Certificate(
             sum(one.primal for one in every), sum(one.dual for one in every), all(one.certified for one in every),
@@ -374,6 +375,8 @@ class LearnedMetric(LatentEstimator):
                 self.certified_reason_ = "expansion moves may miss displacements and know no bound; inference='trws' does"
             else:
                 self.certified_reason_ = "bounds of the convex problems do not hold together"
+        self._mean_costs = np.zeros(0) if self.joint else self._costs_of_classes(runs)
+        del self._scales
         return np.concatenate([run.weights().reshape(1, -1) for run in runs])
 
     def _keep(self, weights: Floats) -> None:
@@ -384,7 +387,7 @@ class LearnedMetric(LatentEstimator):
         else:
             table, smooth = weights[:, :-1], weights[:, -1]
         # Without the sign of a zero.
-        self.coef_ = np.abs(np.column_stack([table * first, smooth * self.smoothness]))
+        self.coef_ = np.abs(np.column_stack([table * first, smooth]))
         flat = smooth < _LEAST_SMOOTHNESS
         if flat.any():
             instead = float(smooth[~flat].mean()) if not flat.all() else 1.0
@@ -392,7 +395,28 @@ class LearnedMetric(LatentEstimator):
             text = f"learned no smoothness for class {names}; that of the others is taken, or of the start; lower C"
             warnings.warn(f"{type(self).__name__} {text}", UserWarning, stacklevel=4)
             smooth = np.where(flat, instead, smooth)
-        self.weights_ = np.abs(table * first / smooth[:, None])
+        scaled = table / smooth[:, None]
+        if not self.joint:
+            levels = (scaled * self._mean_costs).sum(axis=1)
+            some = levels > 0
+            scaled[some] *= levels[some].mean() / levels[some, None]
+        del self._mean_costs
+        self.weights_ = np.abs(scaled * first)
+
+    def _costs_of_classes(self, runs: list[_ClassRun]) -> Floats:
+        """What patches of a class cost where the segmentations want them, by every metric, shape (n_classes, n_metrics)."""
+        found = np.zeros((self.n_classes_, len(self._first())))
+        for c, run in enumerate(runs):
+            own, every = [], []
+            for scale, imputed in zip(self._scales, run.problem.imputed, strict=bool(run.problem.imputed)):
+                nodes = np.arange(len(scale.rows))
+                costs = scale.costs[:, nodes, imputed.labels]
+                own.append(costs[:, scale.rows[nodes, imputed.labels] == c])
+                every.append(costs)
+            # Classes that have most voxels nowhere have part in others' patches only.
+            chosen = own if sum(some.shape[1] for some in own) else every
+            found[c] = np.concatenate(chosen, axis=1).mean(axis=1) if chosen else 1.0
+        return found
 
     def _check_fitted(self) -> None:
         names = check_metrics(self.metrics)
@@ -421,16 +445,18 @@ class LearnedMetric(LatentEstimator):
                     f"{self.n_classes_ - 1}",
                     "train with pairs that have the class, or give its voxels another one",
                 )
-            found.append(
-                register(
-                    pairs[k][0], pairs[k][1], spacing=pair.target_frame.spacing, metrics=self.metrics, weights=self.weights_,
-                    segmentation=own, smoothness=self.smoothness, grid_spacing=self.grid_spacing, patch_size=self.patch_size,
-                    levels=self.levels, steps=self.steps, per_axis=self.per_axis, max_displacement=FOLD_FREE,
-                    shrink=self.shrink, bins=self.bins, n_jobs=self.n_jobs,
-                )
-            )  # fmt: skip
-            if found[-1].status == "interrupted":
-                raise KeyboardInterrupt
+            found.append(self._register(pairs[k], pair, self.weights_, own))
+        return found
+
+    def _register(self, entry: Any, pair: Pair, weights: Floats, own: Int32s) -> Registration:
+        found = register(
+            entry[0], entry[1], spacing=pair.target_frame.spacing, metrics=self.metrics, weights=weights, segmentation=own,
+            smoothness=self.smoothness, grid_spacing=self.grid_spacing, patch_size=self.patch_size, levels=self.levels,
+            steps=self.steps, per_axis=self.per_axis, max_displacement=FOLD_FREE, shrink=self.shrink, bins=self.bins,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+        if found.status == "interrupted":
+            raise KeyboardInterrupt
         return found
 
     def score(self, pairs: Sequence[Any], segmentations: Sequence[Any]) -> float:
@@ -450,7 +476,7 @@ class _Scale(NamedTuple):
     edges: Int32s
     distances: Floats
     losses: Floats
-    rows: Ints | None
+    rows: Ints
 
     def comparison(self, of: int | None = None, rows: bool = False) -> Comparison:
         """For the loss of one class, or of all; perhaps with the class of every patch."""
@@ -503,6 +529,4 @@ def _in_units(history: History, unit: float, constant: float) -> History:
 
 def _lifted(certificate: Certificate, constant: float) -> Certificate:
     """The same for an objective that is larger by a constant."""
-    from dataclasses import replace
-
-    return replace(certificate, primal=certificate.primal + constant, dual=certificate.dual + constant)
+    return dataclasses.replace(certificate, primal=certificate.primal + constant, dual=certificate.dual + constant)

@@ -1,4 +1,4 @@
-"""The problem behind learned metrics: which weights make the energy prefer displacements that carry one segmentation onto another.
+"""The problem behind learned metrics: weights whose energies prefer displacements that carry one segmentation onto another.
 
 With costs ``phi(D)`` of a displacement ``D`` of all control points, weights ``v >= 0`` and a loss ``delta(D)`` of patches, the
 hinge of a pair of images is ::
@@ -132,7 +132,13 @@ class MetricProblem(LatentProblem):
     offers = frozenset({"whole passes"})
 
     def __init__(
-        self, pairs: Sequence[Comparison], *, n_rows: int = 1, alpha: float = 1.0, eta: float = 50.0, inference: Inference = "trws"
+        self,
+        pairs: Sequence[Comparison],
+        *,
+        n_rows: int = 1,
+        alpha: float = 1.0,
+        eta: float = 50.0,
+        inference: Inference = "trws",
     ) -> None:
         self.pairs, self.n_rows, self.alpha, self.eta, self.inference = list(pairs), n_rows, alpha, eta, inference
         self.n_blocks = len(self.pairs)

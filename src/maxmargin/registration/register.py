@@ -144,7 +144,7 @@ def register(
     settings = _Settings(
         names,
         check_weights(weights, names, n_classes),
-        0.2 * len(names) / distance if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
+        default_smoothness(len(names), distance) if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
         distance,
         patch_size,
         _check_count("levels", levels, 1, 12),
@@ -296,7 +296,13 @@ def resampled(field: Floats, frame: Frame, other: Frame) -> Floats:
     return sample_field(field, frame, other.places(), order=3)
 
 
+def default_smoothness(n_metrics: int, grid_spacing: float) -> float:
+    """As learning has it, too."""
+    return 0.2 * n_metrics / grid_spacing
+
+
 def default_grid_spacing(pair: Pair) -> float:
+    """As learning has it, too."""
     return float({2: 16, 3: 8}[pair.ndim] * pair.target_frame.spacing.max())
 
 
