@@ -1,7 +1,7 @@
 """Learned metrics of registration beside single ones: subjects made from a brain template, five seeds.
 
-``python -m benchmarks.learned_metric``. The claim of Ferrante, Dokania, Marini and Paragios (2017) is that the learned aggregation
-is in no structure worse than the best single metric. Needs the template in MAXMARGIN_DATA.
+``python -m benchmarks.learned_metric``. The claim of Ferrante, Dokania, Marini and Paragios (2017) is that the learned
+aggregation is in no structure worse than the best single metric. Needs the template in MAXMARGIN_DATA.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ INTRODUCTION = (
     "The source is the template, targets are subjects of other shape and contrast (gamma, bias field, noise); displacements are "
     "known, 5 mm on average. To save time, the box of 40 x 48 x 40 voxels of 3 mm in the middle, 27 displacements per step. For "
     f"every seed weights are learned from {N_TRAINING} subjects, and all methods are tried on {N_TEST} others. Single metrics and "
-    "equal weights have the defaults of `register`, learned ones those of `LearnedMetric`. While the method was written it was tried "
-    "on other subjects of the first two seeds, after learning from the same ones as here."
+    "equal weights have the defaults of `register`, learned ones those of `LearnedMetric`. While the method was written it was "
+    "tried on other subjects of the first two seeds, after learning from the same ones as here."
 )
 
 

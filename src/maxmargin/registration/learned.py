@@ -109,7 +109,8 @@ class LearnedMetric(LatentEstimator):
     In registration, the class of a patch may change with its displacement, and costs are not zero where images agree. A patch
     must not be drawn to a class only because its weights are small. So, learned one after the other, the weights of every class
     are scaled such that its patches cost the same on average where the segmentations want them; the balance of costs and
-    smoothness is then that of all classes on average. Learned together, weights need no scaling: they have been compared with each other.
+    smoothness is then that of all classes on average. Learned together, weights need no scaling: they have been compared with
+    each other.
 
     See Also
     --------
