@@ -27,9 +27,9 @@ EQUAL = 0.002
 INTRODUCTION = (
     "The source is the template, targets are subjects of other shape and contrast (gamma, bias field, noise); displacements are "
     "known, 5 mm on average. To save time, the box of 40 x 48 x 40 voxels of 3 mm in the middle, 27 displacements per step. For "
-    f"every seed weights are learned from {N_TRAINING} subjects, and all methods are tried on {N_TEST} others. Single metrics and "
-    "equal weights have the defaults of `register`, learned ones those of `LearnedMetric`. While the method was written it was "
-    "tried on other subjects of the first two seeds, after learning from the same ones as here."
+    f"every seed weights are learned from {N_TRAINING} subjects, and all methods are tried on {N_TEST} others. Single metrics "
+    "and equal weights have the defaults of `register`, learned ones those of `LearnedMetric`. While the method was written it "
+    "was tried on other subjects of the first two seeds, after learning from the same ones as here."
 )
 
 
@@ -117,7 +117,8 @@ def training(took):
         models = [entry[name][1] for entry in took]
         rows.append([
             name, f"{np.mean([entry[name][0] for entry in took]):.1f} s",
-            f"{np.mean([np.sum(model.n_rounds_) for model in models]):.1f}", f"{np.mean([model.n_iter_ for model in models]):.0f}",
+            f"{np.mean([np.sum(model.n_rounds_) for model in models]):.1f}",
+            f"{np.mean([model.n_iter_ for model in models]):.0f}",
             f"{sum(model.certified_ for model in models)} of {len(models)}",
             "yes" if all((np.diff(values) < 0).all() for model in models for values in model.objectives_) else "no",
             "yes" if all((model.losses_ <= model.hinges_).all() for model in models) else "no",
