@@ -8,6 +8,7 @@
 
 #include "bindings/arrays.hpp"
 #include "registration/patch_metrics.hpp"
+#include "registration/warp.hpp"
 
 using namespace maxmargin::registration;
 
@@ -83,10 +84,46 @@ nb::tuple class_counts(Voxels<std::int32_t> source, const std::vector<std::int64
     return nb::make_tuple(counts.array, shared.array);
 }
 
+nb::ndarray<nb::numpy, double> warp(Input<double, nb::ndim<4>> values, Input<double, nb::shape<-1, -1, -1, 3>> field, const std::vector<std::int64_t>& pad,
+                                    const std::vector<double>& first, const std::vector<double>& step, const std::vector<double>& per_unit, int n_threads) {
+    require(pad.size() == 3 && first.size() == 3 && step.size() == 3 && per_unit.size() == 3, "pad, first, step and per_unit must be those of three axes");
+    require(values.size() > 0 && field.size() > 0, "values and field must not be empty");
+    Warp work{};
+    work.values = values.data();
+    work.channels = static_cast<int>(values.shape(3));
+    work.field = field.data();
+    for (std::size_t k = 0; k < 3; ++k) {
+        require(pad[k] >= 0 && pad[k] < (std::int64_t{1} << 20), "pad must not be negative");
+        work.shape[k] = static_cast<std::int64_t>(values.shape(k));
+        work.target[k] = static_cast<std::int64_t>(field.shape(k));
+        work.pad[k] = pad[k];
+        work.first[k] = first[k], work.step[k] = step[k], work.per_unit[k] = per_unit[k];
+    }
+    for (std::size_t v = 0; v < field.size(); ++v) require(std::isfinite(field.data()[v]), "field must be finite");
+    const auto size = [&](std::size_t k) { return field.shape(k) + 2 * static_cast<std::size_t>(pad[k]); };
+    const auto found = zeros<double>({size(0), size(1), size(2), values.shape(3)});
+    {
+        nb::gil_scoped_release unlocked;
+        work.read(n_threads, found.data);
+    }
+    return found.array;
+}
+
+double least_jacobian(Input<double, nb::shape<-1, -1, -1, 3>> field, const std::vector<double>& spacing, int n_threads) {
+    require(spacing.size() == 3 && field.size() > 0, "spacing must be that of three axes, and field not empty");
+    LeastJacobian work{};
+    work.field = field.data();
+    for (std::size_t k = 0; k < 3; ++k) work.shape[k] = static_cast<std::int64_t>(field.shape(k)), work.spacing[k] = spacing[k];
+    nb::gil_scoped_release unlocked;
+    return work.find(n_threads);
+}
+
 }  // namespace
 
 void bind_registration(nb::module_& m) {
     m.def("patch_costs", &patch_costs, "source"_a.noconvert(), "pad"_a, "target"_a.noconvert(), "ranges"_a, "displacements"_a.noconvert(), "metrics"_a, "n_bins"_a, "n_threads"_a);
     m.def("class_counts", &class_counts, "source"_a.noconvert(), "pad"_a, "target"_a.noconvert(), "ranges"_a, "displacements"_a.noconvert(), "n_classes"_a, "with_target"_a,
           "n_threads"_a);
+    m.def("warp", &warp, "values"_a.noconvert(), "field"_a.noconvert(), "pad"_a, "first"_a, "step"_a, "per_unit"_a, "n_threads"_a);
+    m.def("least_jacobian", &least_jacobian, "field"_a.noconvert(), "spacing"_a, "n_threads"_a);
 }

@@ -172,6 +172,16 @@ def class_counts(
     with_target: bool,
     n_threads: int,
 ) -> tuple[Int32s, Int32s]: ...
+def warp(
+    values: Floats,
+    field: Floats,
+    pad: Sequence[int],
+    first: Sequence[float],
+    step: Sequence[float],
+    per_unit: Sequence[float],
+    n_threads: int,
+) -> Floats: ...
+def least_jacobian(field: Floats, spacing: Sequence[float], n_threads: int) -> float: ...
 def mean_shift(colours: Floats, first_row: int, end_row: int, radius: float, colour_radius: float) -> Floats: ...
 
 class RealFlow:

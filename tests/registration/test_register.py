@@ -75,6 +75,16 @@ def test_large_steps_without_smoothness_do_not_fold():
         assert_falling(found)
 
 
+def test_control_points_as_dense_as_pixels_do_not_fold():
+    # Maps without folds are only sampled here: their composition has to be looked at.
+    rng = np.random.default_rng(0)
+    image, other = rng.random((24, 28)), rng.random((24, 28))
+    options = {"smoothness": 0.0, "grid_spacing": 2.0, "shrink": 1.0, "levels": 1, "steps": 8}
+    found = register(image, other, spacing=1.0, metrics="sad", **options)
+    assert found.jacobian().min() > 0
+    assert_falling(found)
+
+
 def test_increments_at_the_limit_do_not_fold():
     # The bound of Choi and Lee: beyond it this one does.
     for shape in ((40, 40), (24, 24, 24)):

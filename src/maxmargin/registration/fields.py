@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._types import Floats
+from maxmargin import _core
+from maxmargin._types import Floats, Ints
 
 
 class Frame(NamedTuple):
@@ -51,9 +52,37 @@ def sample_field(field: Floats, frame: Frame, places: Floats, order: Literal[0, 
     return np.stack([sample(field[..., k], frame, places, order) for k in range(field.shape[-1])], axis=-1)
 
 
-def compose(field: Floats, frame: Frame, increment: Floats) -> Floats:
+def through(values: Floats, own: Frame, field: Floats, frame: Frame, pad: Ints, n_threads: int = 1) -> Floats:
+    """What voxels of a padded frame see through its field: values of shape (*own.shape,), or with channels in the end.
+
+    Linear; outside that of the nearest voxel. Around its frame the field goes on.
+    """
+    ndim = len(frame.shape)
+    channels = values if values.ndim > ndim else values[..., None]
+    first, step = (frame.first - own.first) / own.spacing, frame.spacing / own.spacing
+    missing, flat = 3 - ndim, np.zeros(3 - ndim).tolist()
+    if missing:
+        # An image is one slice, which no displacement leaves.
+        channels, field = channels[None], np.concatenate([np.zeros((*frame.shape, 1)), field], axis=-1)[None]
+    found = _core.warp(
+        np.ascontiguousarray(channels), np.ascontiguousarray(field), [0] * missing + pad.tolist(), flat + first.tolist(),
+        flat + step.tolist(), flat + (1 / own.spacing).tolist(), n_threads,
+    )  # fmt: skip
+    found = found[0] if missing else found
+    return found if values.ndim > ndim else found[..., 0]
+
+
+def compose(field: Floats, frame: Frame, increment: Floats, n_threads: int = 1) -> Floats:
     """First the increment, then the field: ``u(x + d(x)) + d(x)``. Maps without folds have a composition without folds."""
-    return np.asarray(increment + sample_field(field, frame, frame.places() + increment))
+    none = np.zeros(len(frame.shape), dtype=np.int64)
+    return np.asarray(increment + through(field, frame, increment, frame, none, n_threads))
+
+
+def least_jacobian(field: Floats, spacing: Floats, n_threads: int = 1) -> float:
+    """The least of the determinants of :func:`jacobian`."""
+    if field.shape[-1] == 2:
+        field, spacing = np.concatenate([np.zeros((*field.shape[:-1], 1)), field], axis=-1)[None], np.array([1.0, *spacing])
+    return _core.least_jacobian(np.ascontiguousarray(field), spacing.tolist(), n_threads)
 
 
 def jacobian(field: Floats, spacing: Floats) -> Floats:

@@ -21,7 +21,17 @@ from numpy.typing import ArrayLike
 from maxmargin._types import Floats, Int32s, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.labeling import Energy, minimize, minkowski
-from maxmargin.registration.fields import Frame, coarser, compose, jacobian, sample, sample_field, smoothed
+from maxmargin.registration.fields import (
+    Frame,
+    coarser,
+    compose,
+    jacobian,
+    least_jacobian,
+    sample,
+    sample_field,
+    smoothed,
+    through,
+)
 from maxmargin.registration.grid import FOLD_FREE, ControlGrid, displacement_labels
 from maxmargin.registration.metrics import (
     METRICS,
@@ -235,8 +245,8 @@ class _Run:
             return self.field, data, 0.0
         increment = images.grid.spread(chosen)
         for part in _PARTS:
-            field = compose(self.field, images.frame, part * increment)
-            if not jacobian(field, images.frame.spacing).min() > 0:
+            field = compose(self.field, images.frame, part * increment, self.settings.n_threads)
+            if not least_jacobian(field, images.frame.spacing, self.settings.n_threads) > 0:
                 continue
             after = images.data(field)
             if after + part * price < data - 1e-9 * max(1.0, abs(data)):
@@ -266,11 +276,11 @@ class _Level:
         """Weighted costs of displacements of the control points, after the field: shape (n_nodes, n_labels)."""
         own, grid = self.settings, self.grid
         pad = padding(labels / grid.spacing)
-        places = self.frame.places(pad) + padded_field(field, pad)
-        moved = sample(self.source, self.source_frame, places)
+        moved = through(self.source, self.source_frame, field, self.frame, pad, own.n_threads)
         costs = patch_costs(moved, self.target, pad, grid, labels, own.metrics, own.bins, own.n_threads)
         if self.segmentation is None:
             return np.asarray(np.tensordot(own.weights, costs, axes=1))
+        places = self.frame.places(pad) + padded_field(field, pad)
         classes = sample(self.segmentation, self.source_frame, places, order=0)
         counts, _ = count_classes(classes, None, pad, grid, labels, len(own.weights), own.n_threads)
         # The smallest of several classes.

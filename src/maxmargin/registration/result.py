@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats
 from maxmargin._validation import ArgumentError
-from maxmargin.registration.fields import Frame, jacobian, sample, sample_field
+from maxmargin.registration.fields import Frame, jacobian, sample, sample_field, through
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 
@@ -104,8 +104,9 @@ class Registration:
         if values.shape != self.source_shape:
             raise ArgumentError("image", f"image has shape {values.shape}, but the source has {self.source_shape}")
         target, source = self._frames()
-        places = target.places() + self.displacement
-        return sample(values, source, places, order=0) if labels else sample(values.astype(np.float64), source, places)
+        if labels:
+            return sample(values, source, target.places() + self.displacement, order=0)
+        return through(values.astype(np.float64), source, self.displacement, target, np.zeros(values.ndim, dtype=np.int64))
 
     def transform_points(self, points: ArrayLike) -> Floats:
         """Where points of the target are in the source, shape (n, ndim), in the unit of the spacing."""
