@@ -28,8 +28,8 @@ INTRODUCTION = (
     "The source is the template, targets are subjects of other shape and contrast (gamma, bias field, noise); displacements are "
     "known, 5 mm on average. To save time, the box of 40 x 48 x 40 voxels of 3 mm in the middle, 27 displacements per step. For "
     f"every seed weights are learned from {N_TRAINING} subjects, and all methods are tried on {N_TEST} others. Single metrics "
-    "and equal weights have the defaults of `register`, learned ones those of `LearnedMetric`, but `reach=0.4`. While the method was "
-    "written it was tried on other subjects of the first two seeds, after learning from the same ones as here."
+    "and equal weights have the defaults of `register`, learned ones those of `LearnedMetric`, but `reach=0.4`. While the method "
+    "was written it was tried on other subjects of the first two seeds, after learning from the same ones as here."
 )
 
 
