@@ -192,6 +192,37 @@ MUTANTS = (
         "-scores[self.n_samples :]",
         "test_high_order_problems.py -k rounding",
     ),
+    Mutant(
+        "src/maxmargin/registration/register.py",
+        "if after + part * price < data -",
+        "if after < data + 1e9 -",
+        "test_register.py -k large_steps",
+    ),
+    Mutant(
+        "src/maxmargin/registration/register.py",
+        "if not least_jacobian(field, images.frame.spacing, self.settings.n_threads) > 0:",
+        "if False:",
+        "test_register.py -k dense",
+    ),
+    Mutant(
+        "src/maxmargin/registration/register.py",
+        "self.field, paid = field, paid + taken * price",
+        "self.field, paid = field, paid",
+        "test_register.py -k energy",
+    ),
+    Mutant("src/maxmargin/registration/register.py", "own.weights[most]", "own.weights[0 * most]", "test_register.py -k classes"),
+    Mutant(
+        "src/maxmargin/registration/fields.py",
+        "increment + through(field, frame, increment",
+        "increment + through(field, frame, 0 * increment",
+        "test_register.py -k composed",
+    ),
+    Mutant(
+        "src/maxmargin/registration/files.py",
+        "found.displacement[..., ::-1] @ target.direction.T",
+        "found.displacement[..., ::-1]",
+        "test_register_command.py -k simpleitk",
+    ),
     Mutant("src/maxmargin/pictures/stereo.py", "shift] = moved[:, :1]", "shift] = 0", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/superpixels.py", "large = np.bincount(numbers) >= 2", "large = n >= 2", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/stereo.py", "max(limit - spent, 1e-3)", "limit", "test_pictures.py -k second_half"),
@@ -209,6 +240,9 @@ MUTANTS = (
         "return true;",
         "test_max_marginals.py -k recognised",
     ),
+    Mutant("cpp/registration/patch_metrics.hpp", "joint - other -", "joint -", "test_patch_costs.py -k plain"),
+    Mutant("cpp/registration/patch_metrics.hpp", "pairs + single;", "pairs;", "test_patch_costs.py -k plain"),
+    Mutant("cpp/registration/warp.hpp", "high[k] = std::min(low[k] + 1, shape[k] - 1)", "high[k] = low[k]", "test_fields.py"),
     Mutant("cpp/pictures/mean_shift.hpp", "near - dy * dy", "near", "test_superpixels.py -k definition"),
     Mutant(
         "cpp/blocks/weights.hpp", "std::min(largest, slope / (lambda * squared))", "largest", "test_block_engine.py -k dual_rises"

@@ -24,6 +24,8 @@ TESTS = (
     "test_max_marginals.py",
     "test_high_order_problems.py",
     "test_superpixels.py",
+    "test_patch_costs.py",
+    "test_fields.py",
     "test_block_engine.py",
     "test_decoders.py",
     "test_native.py",

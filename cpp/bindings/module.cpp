@@ -12,6 +12,7 @@ void bind_numeric(nanobind::module_& m);
 void bind_parsing(nanobind::module_& m);
 void bind_pictures(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
+void bind_registration(nanobind::module_& m);
 void bind_relaxations(nanobind::module_& m);
 void bind_roundings(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
@@ -33,6 +34,7 @@ NB_MODULE(_core, m) {
     bind_parsing(m);
     bind_pictures(m);
     bind_ranking(m);
+    bind_registration(m);
     bind_relaxations(m);
     bind_roundings(m);
     bind_structures(m);

@@ -167,6 +167,36 @@ def best_clique_move(
     some_stay: Floats, label_stays: Floats | None, labels: Int32s, proposal: Int32s,
 ) -> tuple[float, Bytes]: ...
 def diameter_savings(table: Floats, present: Bytes, alpha: int) -> Floats: ...
+def patch_costs(
+    source: Floats,
+    pad: Sequence[int],
+    target: Floats,
+    ranges: Sequence[Ints],
+    displacements: Floats,
+    metrics: Sequence[str],
+    n_bins: int,
+    n_threads: int,
+) -> Floats: ...
+def class_counts(
+    source: Int32s,
+    pad: Sequence[int],
+    target: Int32s,
+    ranges: Sequence[Ints],
+    displacements: Floats,
+    n_classes: int,
+    with_target: bool,
+    n_threads: int,
+) -> tuple[Int32s, Int32s]: ...
+def warp(
+    values: Floats,
+    field: Floats,
+    pad: Sequence[int],
+    first: Sequence[float],
+    step: Sequence[float],
+    per_unit: Sequence[float],
+    n_threads: int,
+) -> Floats: ...
+def least_jacobian(field: Floats, spacing: Sequence[float], n_threads: int) -> float: ...
 def mean_shift(colours: Floats, first_row: int, end_row: int, radius: float, colour_radius: float) -> Floats: ...
 
 class RealFlow:

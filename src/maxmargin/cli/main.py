@@ -34,6 +34,7 @@ from maxmargin.cli.options import (
     sample_options,
     training_options,
     with_exit_codes,
+    words,
 )
 
 
@@ -399,6 +400,42 @@ def segment(image: Path, output: Path, **options: Any) -> int:
 
     keep_apart({"--output": output, "--figure": options["figure"]}, {"IMAGE": image, "--seeds": options["seeds"]})
     return run_segment(image, output, **options)
+
+
+@main.command()
+@click.argument("source", type=EXISTING)
+@click.argument("target", type=EXISTING)
+@click.option("-o", "--output", type=OUTPUT, required=True, help="Where to write the source, moved onto the target.")
+@click.option("--field", type=OUTPUT, help="Where to write displacements: .nii.gz or .mha for SimpleITK, .npz for Python.")
+@click.option("--figure", type=OUTPUT, help="Where to write a figure: before and after, deformed grid, Jacobian.")
+@click.option("--segmentation", type=EXISTING, help="Classes of the source's voxels, to be moved too.")
+@click.option("--labels-output", type=OUTPUT, help="Where to write the moved classes.")
+@click.option("--metrics", default="sad,mi,ncc,dwt", show_default=True, callback=words, help="Which, separated by commas.")
+@click.option("--weights", callback=numbers, help="Weights of the metrics, separated by commas.")
+@click.option("--smoothness", type=float, help="Price of a millimetre between neighbouring control points.")
+@click.option("--spacing", callback=numbers, help="Size of voxels, slices first, of both, whatever the files say.")
+@click.option("--grid-spacing", type=POSITIVE, help="Of control points; by default 8 voxels, of images 16.")
+@click.option("--levels", type=click.IntRange(1, 12), default=2, show_default=True, help="Of the pyramid.")
+@click.option("--steps", type=click.IntRange(1, 1000), default=5, show_default=True, help="Refinements at every level.")
+@click.option("--max-displacement", default=0.4, show_default=True, help="Of a refinement, in spacings of control points.")
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds to search.")
+@output_options
+@with_exit_codes
+def register(source: Path, target: Path, output: Path, **options: Any) -> int:
+    """Move SOURCE onto TARGET: two images, or two volumes, that show the same thing in different shapes.
+
+    Files are NIfTI, MetaImage, NRRD or pictures; sizes and places of voxels are read from them.
+
+    \b
+    Examples:
+      maxmargin register patient.nii.gz atlas.nii.gz -o warped.nii.gz --figure compared.png
+      maxmargin register moving.png fixed.png -o warped.png --metrics ncc --field field.mha
+    """
+    from maxmargin.cli.registration import run_register
+
+    more = {"--field": options["field"], "--figure": options["figure"], "--labels-output": options["labels_output"]}
+    keep_apart({"--output": output, **more}, {"SOURCE": source, "TARGET": target, "--segmentation": options["segmentation"]})
+    return run_register(source, target, output, **options)
 
 
 @main.command()

@@ -152,7 +152,8 @@ def check_reading(path: Path, reading: DataOptions) -> None:
             raise click.UsageError(f"--{name} is for tables (.csv, .tsv, .parquet), but {path} is taken for a svmlight file")
 
 
-def _list(context: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
+def words(context: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
+    """Words, separated by commas."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
@@ -232,7 +233,7 @@ _READING = {
     "label": click.option("--label", help=_LABEL),
     "qid": click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
     "features": click.option(
-        "--features", callback=_list, help="Columns of the features, a,b,c (tables).  [default: all others but ids]"
+        "--features", callback=words, help="Columns of the features, a,b,c (tables).  [default: all others but ids]"
     ),
     "zero_based": click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
 }

@@ -8,6 +8,7 @@ the file (see :mod:`maxmargin.storage`).
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 import os
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ _HISTORIES: dict[str, type[Any]] = {"history": History, "direct history": Direct
 _SOLVERS: dict[str, type[Solver]] = {
     name: cls for name, cls in vars(solvers).items() if isinstance(cls, type) and issubclass(cls, Solver) and cls is not Solver
 }
+# Estimators of rooms above this one, which are not imported before a file asks for them.
+_ELSEWHERE = {"LearnedMetric": "maxmargin.registration.learned"}
 # Parameters that say nothing about the model.
 _DROPPED = ("callback",)
 
@@ -143,6 +146,9 @@ def unpack_estimator(
 ) -> Any:
     """The way back from :func:`pack_estimator`; whether it is fitted is for the caller to see."""
     unpack = _Unpacker(file, arrays)
+    elsewhere = _ELSEWHERE.get(str(content.get("class")))
+    if elsewhere is not None:
+        importlib.import_module(elsewhere)
     known = _classes()
     if not isinstance(content.get("class"), str) or content["class"] not in known:
         raise SavedFileError(

@@ -1,0 +1,125 @@
+"""``maxmargin register``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from maxmargin._validation import ArgumentError
+from maxmargin.cli.options import Printing, spelt
+from maxmargin.cli.signals import exit_code, noting_signals
+from maxmargin.pictures.images import ImageError, check_figure_name
+from maxmargin.progress import StatusLine
+from maxmargin.registration import Registration, Step, plot_registration, read_volume, register, write_field, write_volume
+from maxmargin.registration.files import check_field_name, check_volume_name
+
+_EARLY = {"interrupted": "interrupted", "time_limit": "stopped by the time limit"}
+
+
+def run_register(
+    source: Path,
+    target: Path,
+    output: Path,
+    field: Path | None,
+    figure: Path | None,
+    segmentation: Path | None,
+    labels_output: Path | None,
+    spacing: list[float] | None,
+    printing: Printing,
+    **options: Any,
+) -> int:
+    """A source moved onto a target."""
+    check_volume_name(output)
+    if field is not None:
+        check_field_name(field)
+    if figure is not None:
+        check_figure_name(figure)
+    if (segmentation is None) != (labels_output is None):
+        raise click.UsageError(
+            "--segmentation and --labels-output go together: classes of the source, and where to write them moved"
+        )
+    if labels_output is not None:
+        check_volume_name(labels_output)
+    one, two = read_volume(source), read_volume(target)
+    classes = None if segmentation is None else read_volume(segmentation, labels=True)
+    if classes is not None and classes.values.shape != one.values.shape:
+        problem = f"{segmentation}: has {_size(classes.values)} voxels, but {source} has {_size(one.values)}"
+        raise ImageError(f"{problem}; they must have the same voxels")
+    where: dict[str, Any] = {"spacing": None if spacing is None else tuple(spacing)}
+    if spacing is None:
+        where = {"spacing": two.spacing, "source_spacing": one.spacing, "offset": one.offset_from(two)}
+    with noting_signals() as signals, _watching(printing, options) as callback, _explaining():
+        found = register(one.values, two.values, callback=callback, **where, **options)
+    write_volume(output, found.warp(one.values), two)
+    if classes is not None and labels_output is not None:
+        write_volume(labels_output, found.warp(classes.values, labels=True), two)
+    if field is not None:
+        write_field(field, found, two)
+    if figure is not None:
+        plot_registration(found, one.values, two.values, figure)
+    _tell(found, output, printing)
+    return exit_code(signals)
+
+
+def _tell(found: Registration, output: Path, printing: Printing) -> None:
+    lengths = np.sqrt((found.displacement**2).sum(axis=-1))
+    answer = {
+        "energy": found.energy,
+        "mean_displacement": float(lengths.mean()),
+        "largest_displacement": float(lengths.max()),
+        "least_jacobian": float(found.jacobian().min()),
+        "certified": found.certified,
+        "status": found.status,
+        "seconds": round(found.seconds, 3),
+        "output": str(output),
+    }
+    if found.status in _EARLY:
+        click.echo(f"Warning: {_EARLY[found.status]}; the displacements are the best ones so far", err=True)
+    printing.tell(
+        answer,
+        lambda said: (
+            f"moved by {said['mean_displacement']:.2f} on average, at most {said['largest_displacement']:.2f}; "
+            f"Jacobian at least {said['least_jacobian']:.2f} ({said['seconds']:.1f} s); wrote {said['output']}"
+        ),
+    )
+
+
+def _size(values: Any) -> str:
+    return " x ".join(map(str, values.shape))
+
+
+@contextmanager
+def _watching(printing: Printing, options: dict[str, Any]) -> Iterator[Any]:
+    """A callback that shows the step while somebody is looking."""
+    levels, steps = options["levels"], options["steps"]
+    with StatusLine(shown=printing.progress, transient=True) as line:
+
+        def show(step: Step) -> None:
+            done = (levels - 1 - step.level) * steps + step.step + 1
+            line.show(f"refinement {done} of {levels * steps}, level {step.level}, energy {step.after:,.6g}")
+
+        yield show
+
+
+# Options whose names are not those of the arguments.
+_OPTIONS = {"per_axis": "--labels-per-axis"}
+
+
+def _spelt(setting: Any) -> str:
+    return f"{_OPTIONS[setting.name]} {setting.value}" if setting.name in _OPTIONS else spelt(setting)
+
+
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """Options that do not fit are errors of usage; images that do not, of data."""
+    try:
+        yield
+    except ArgumentError as error:
+        if error.argument in ("source", "target", "offset", "segmentation"):
+            raise ImageError(error.sentence(_spelt)) from error
+        raise click.UsageError(error.sentence(_spelt)) from error

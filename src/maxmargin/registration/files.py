@@ -1,0 +1,188 @@
+"""Files of images and volumes through SimpleITK, which knows NIfTI, MetaImage, PNG and more, and where their voxels are.
+
+Axes are those of arrays, slices first: ``values[z, y, x]``; spacing and offsets are in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin._types import Floats
+from maxmargin.pictures.images import ImageError
+from maxmargin.registration.result import Registration
+from maxmargin.storage import replacing
+
+_ENDINGS = (".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp")
+# Those that hold bytes, and know of no millimetres.
+_PICTURES = (".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp")
+# Two files, of which one names the other.
+_HEADERS = (".mhd",)
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """Voxels and where they are.
+
+    Attributes
+    ----------
+    values : array of 2 or 3 dimensions
+        In the type of the file.
+    spacing : array of shape (ndim,)
+        Size of a voxel along every axis, in millimetres; 1 where the file does not say.
+    origin : array of shape (ndim,)
+        Place of the first voxel, in the coordinates of the patient: x, y, z.
+    direction : array of shape (ndim, ndim)
+        Columns are the directions of the axes x, y, z of the file.
+    """
+
+    values: NDArray[Any]
+    spacing: Floats
+    origin: Floats
+    direction: Floats
+
+    def offset_from(self, target: Volume) -> Floats:
+        """Place of the first voxel seen from that of the target along the axes of arrays; the axes must be parallel."""
+        if self.direction.shape != target.direction.shape:
+            ndim, other = len(self.direction), len(target.direction)
+            raise ImageError(f"source has {ndim} dimensions, but target has {other}; take a slice of the volume")
+        if not np.allclose(self.direction, target.direction, atol=1e-3):
+            raise ImageError(
+                "the axes of source and target have different directions, as their headers say; "
+                "resample one onto the axes of the other first"
+            )
+        return np.asarray((target.direction.T @ (self.origin - target.origin))[::-1])
+
+
+def _simpleitk() -> Any:
+    try:
+        import SimpleITK
+    except ImportError as error:
+        raise ImportError("files of volumes need SimpleITK; install it with: pip install 'maxmargin[registration]'") from error
+    return SimpleITK
+
+
+def check_volume_name(path: str | os.PathLike[str]) -> str:
+    """The ending of a file that can be written."""
+    name = os.fspath(path).lower()
+    for ending in sorted(_ENDINGS, key=len, reverse=True):
+        if name.endswith(ending) and ending not in _HEADERS:
+            return ending
+    known = ", ".join(ending for ending in _ENDINGS if ending not in _HEADERS)
+    raise ImageError(f"{Path(path).name} has no ending of an image that can be written; use one of {known}")
+
+
+def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
+    """Read an image or a volume.
+
+    Parameters
+    ----------
+    path : path of a NIfTI, MetaImage, NRRD, PNG, TIFF or JPEG file
+    labels : bool
+        Values are numbers of classes; colours are refused instead of averaged.
+    """
+    sitk = _simpleitk()
+    if not os.path.isfile(path):
+        raise FileNotFoundError(2, "no such file", os.fspath(path))
+    try:
+        with _silent(sitk):
+            image = sitk.ReadImage(os.fspath(path))
+    except RuntimeError as error:
+        said = str(error).strip().splitlines()
+        reason = said[-1].strip() if said else "no reason given"
+        raise ImageError(f"{Path(path).name} is no image that can be read ({reason}); use NIfTI, MetaImage or PNG") from error
+    values = sitk.GetArrayFromImage(image)
+    if image.GetNumberOfComponentsPerPixel() > 1:
+        if labels:
+            raise ImageError(f"{Path(path).name} has colours, but classes are numbers; save it with one channel")
+        values = values[..., :3].mean(axis=-1)
+    spacing, origin = np.array(image.GetSpacing())[::-1], np.array(image.GetOrigin())
+    direction = np.array(image.GetDirection()).reshape(len(origin), len(origin))
+    if values.ndim == 3 and values.shape[0] == 1:
+        # One slice is an image.
+        values, spacing, origin, direction = values[0], spacing[1:], origin[:2], direction[:2, :2]
+    if values.ndim not in (2, 3):
+        raise ImageError(f"{Path(path).name} has {values.ndim} dimensions; take one volume of the series")
+    if labels and values.dtype.kind == "f":
+        if not np.array_equal(values, np.rint(values)):
+            raise ImageError(f"{Path(path).name} has values that are no integers, but classes are numbered 0, 1, ...")
+        values = values.astype(np.int64)
+    if not (spacing > 0).all():
+        raise ImageError(f"{Path(path).name} has a spacing of {tuple(spacing.tolist())}; pass spacing, which must be positive")
+    return Volume(values, spacing, origin, direction)
+
+
+def write_volume(path: str | os.PathLike[str], values: NDArray[Any], like: Volume) -> None:
+    """Write voxels that are where those of another volume are, in one step; pictures are rounded to 0 to 255."""
+    ending = check_volume_name(path)
+    _write(path, ending, as_stored(values, ending), like, vectors=False)
+
+
+def write_field(path: str | os.PathLike[str], found: Registration, target: Volume) -> None:
+    """Write displacements for SimpleITK's ``DisplacementFieldTransform``, or everything for ``Registration.load`` (.npz)."""
+    if check_field_name(path) == ".npz":
+        found.save(path)
+        return
+    # Components x, y, z in the coordinates of the patient.
+    components = found.displacement[..., ::-1] @ target.direction.T
+    _write(path, check_volume_name(path), components, target, vectors=True)
+
+
+def check_field_name(path: str | os.PathLike[str]) -> str:
+    """The ending of a file of displacements."""
+    if os.fspath(path).lower().endswith(".npz"):
+        return ".npz"
+    ending = check_volume_name(path)
+    if ending in _PICTURES:
+        raise ImageError(f"{Path(path).name} cannot hold displacements; use .nii.gz, .mha or .npz")
+    return ending
+
+
+def as_stored(values: NDArray[Any], ending: str) -> NDArray[Any]:
+    """Values in a type that a format has."""
+    if ending in _PICTURES and values.dtype.kind == "f":
+        return np.asarray(np.clip(np.rint(values), 0, 255).astype(np.uint8))
+    if ending in _PICTURES and values.dtype.itemsize > 1:
+        if values.size and (values.min() < 0 or values.max() > 65535):
+            raise ImageError(f"values from {values.min()} to {values.max()} do not fit into a {ending} file; use .nii.gz or .mha")
+        return values.astype(np.uint8 if values.size == 0 or values.max() <= 255 else np.uint16)
+    if values.dtype == np.bool_:
+        return values.astype(np.uint8)
+    return values.astype(np.float32) if values.dtype.kind == "f" else values
+
+
+def _write(path: str | os.PathLike[str], ending: str, values: NDArray[Any], like: Volume, vectors: bool) -> None:
+    sitk = _simpleitk()
+    if ending in _PICTURES and len(like.spacing) == 3 and ending not in (".tif", ".tiff"):
+        raise ImageError(f"{Path(path).name} cannot hold a volume; use .nii.gz or .mha")
+    image = sitk.GetImageFromArray(np.ascontiguousarray(values), isVector=vectors)
+    image.SetSpacing(like.spacing[::-1].tolist())
+    image.SetOrigin(like.origin.tolist())
+    image.SetDirection(like.direction.ravel().tolist())
+    # Made elsewhere under a name with the ending, then put in place in one step.
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / f"volume{ending}"
+        with _silent(sitk):
+            sitk.WriteImage(image, str(made), useCompression=ending not in _PICTURES)
+        with replacing(path) as file:
+            file.write(made.read_bytes())
+
+
+class _silent:
+    """No warnings of readers on standard error; what matters is checked here."""
+
+    def __init__(self, sitk: Any) -> None:
+        self.process = sitk.ProcessObject
+
+    def __enter__(self) -> None:
+        self.before = self.process.GetGlobalWarningDisplay()
+        self.process.SetGlobalWarningDisplay(False)
+
+    def __exit__(self, *what: object) -> None:
+        self.process.SetGlobalWarningDisplay(self.before)

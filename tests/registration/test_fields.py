@@ -1,0 +1,52 @@
+"""Images read through fields, and Jacobians, compiled and by scipy and numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maxmargin import _core
+from maxmargin.registration.fields import Frame, coarser, jacobian, least_jacobian, sample, through
+from maxmargin.registration.metrics import padded_field
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3]), st.sampled_from([0.0, 0.3, 5.0, 1e6]))
+def test_reading_through_a_field_is_that_of_scipy(seed, ndim, size):
+    rng = np.random.default_rng(seed)
+    own = Frame(tuple(rng.integers(1, 8, ndim)), rng.uniform(0.3, 3, ndim), rng.normal(size=ndim))
+    frame = Frame(tuple(rng.integers(1, 8, ndim)), rng.uniform(0.3, 3, ndim), np.zeros(ndim))
+    values, pad = rng.normal(size=own.shape), rng.integers(0, 4, ndim)
+    field = size * rng.normal(size=(*frame.shape, ndim))
+    expected = sample(values, own, frame.places(pad) + padded_field(field, pad))
+    found = through(values, own, field, frame, pad)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    np.testing.assert_array_equal(found, through(values, own, field, frame, pad, n_threads=3))
+    two = np.stack([values, -values], axis=-1)
+    np.testing.assert_array_equal(through(two, own, field, frame, pad), np.stack([found, -found], axis=-1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3]))
+def test_the_least_jacobian_is_the_least_jacobian(seed, ndim):
+    rng = np.random.default_rng(seed)
+    shape, spacing = tuple(rng.integers(2, 7, ndim)), rng.uniform(0.3, 3, ndim)
+    field = 0.5 * rng.normal(size=(*shape, ndim))
+    expected = jacobian(field, spacing).min()
+    assert least_jacobian(field, spacing) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert least_jacobian(field, spacing, 3) == least_jacobian(field, spacing)
+
+
+def test_no_number_is_a_fold():
+    field = np.zeros((4, 5, 2))
+    assert least_jacobian(field, np.ones(2)) == 1.0
+    field[1, 2, 0] = np.nan
+    assert least_jacobian(field, np.ones(2)) == -np.inf
+    with pytest.raises(ValueError, match="field must be finite"):
+        _core.warp(np.zeros((1, 4, 5, 1)), np.full((1, 4, 5, 3), np.nan), [0] * 3, [0.0] * 3, [1.0] * 3, [1.0] * 3, 1)
+
+
+def test_levels_keep_small_axes():
+    frame = Frame((65, 40, 20), np.array([1.0, 2.0, 3.0]), np.zeros(3))
+    made, factors = coarser(frame, 2)
+    assert factors == (4, 2, 1) and made.shape == (17, 20, 20) and made.spacing.tolist() == [4.0, 4.0, 3.0]
