@@ -1,4 +1,6 @@
 // Python face of roundings: arrays in, arrays out, interpreter lock released.
+#include <nanobind/stl/string.h>
+
 #include "bindings/arrays.hpp"
 #include "labeling/roundings.hpp"
 
@@ -39,10 +41,62 @@ nb::tuple mean_energy_gradient(Table marginals, Table unary, Edges edges, Reals 
     return nb::make_tuple(value, gradient.array);
 }
 
+// A fractional labeling that is rounded many times.
+class PyRounder {
+  public:
+    PyRounder(Table marginals) : n_nodes_(marginals.shape(0)), n_labels_(marginals.shape(1)), rounder_(marginals.data(), static_cast<std::int64_t>(n_nodes_), static_cast<int>(n_labels_)) {
+        require(n_labels_ >= 1, "at least one label is needed");
+    }
+
+    nb::tuple energies(Table unary, Edges edges, Reals tables, Values weights, const std::string& method, int length, std::uint64_t seed, std::int64_t first, std::int64_t count,
+                       int n_threads) const {
+        require(unary.shape(0) == n_nodes_ && unary.shape(1) == n_labels_, "unary must have shape (nodes, labels)");
+        const WeightedTables pairs = checked(unary, unary, edges, tables, weights);
+        const Rounding word = named(method, length);
+        require(count >= 1, "at least one draw is needed");
+        const auto found = zeros<double>({static_cast<std::size_t>(count)});
+        std::int64_t best;
+        {
+            nb::gil_scoped_release unlocked;
+            best = rounder_.energies(unary.data(), pairs, word, length, seed, first, count, n_threads, found.data);
+        }
+        return nb::make_tuple(found.array, first + best);
+    }
+    nb::ndarray<nb::numpy, std::int32_t> labels(const std::string& method, int length, std::uint64_t seed, std::int64_t which) const {
+        const Rounding word = named(method, length);
+        std::vector<std::int32_t> found(n_nodes_), waiting;
+        {
+            nb::gil_scoped_release unlocked;
+            rounder_.draw(word, length, seed, static_cast<std::uint64_t>(which), found.data(), waiting);
+        }
+        return array_of(std::move(found));
+    }
+    nb::ndarray<nb::numpy, std::int32_t> window(int first, int length, double r) const {
+        require(length >= 1, "a window holds at least one label");
+        std::vector<std::int32_t> found(n_nodes_);
+        for (std::size_t a = 0; a < n_nodes_; ++a) found[a] = rounder_.within(static_cast<std::int64_t>(a), first, length, r);
+        return array_of(std::move(found));
+    }
+
+  private:
+    static Rounding named(const std::string& method, int length) {
+        require(length >= 1, "a window holds at least one label");
+        return chosen<Rounding>(method, "rounding", {{"complete", Rounding::complete}, {"independent", Rounding::independent}, {"interval", Rounding::interval}});
+    }
+    std::size_t n_nodes_, n_labels_;
+    Rounder rounder_;
+};
+
 }  // namespace
 
 void bind_roundings(nb::module_& m) {
     m.def("mean_energy", &mean_energy, "marginals"_a.noconvert(), "unary"_a.noconvert(), "edges"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert());
     m.def("mean_energy_gradient", &mean_energy_gradient, "marginals"_a.noconvert(), "unary"_a.noconvert(), "edges"_a.noconvert(), "tables"_a.noconvert(),
           "weights"_a.noconvert());
+    nb::class_<PyRounder>(m, "Rounder")
+        .def(nb::init<Table>(), "marginals"_a.noconvert())
+        .def("energies", &PyRounder::energies, "unary"_a.noconvert(), "edges"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "method"_a, "length"_a, "seed"_a,
+             "first"_a, "count"_a, "n_threads"_a)
+        .def("labels", &PyRounder::labels, "method"_a, "length"_a, "seed"_a, "which"_a)
+        .def("window", &PyRounder::window, "first"_a, "length"_a, "r"_a);
 }

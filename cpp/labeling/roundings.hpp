@@ -4,6 +4,9 @@
 // draws one number r for all nodes, and a node takes the label whose part of [0, 1) holds r. Two ends of an edge change their labels
 // where r passes an entry of their Y, so the mean of an edge's cost is a sum over the merged entries of both: 2 L - 1 parts for any
 // table, where the closed form with |Y_a(i) - Y_b(j)| has L^2 terms, and its band for truncated metrics still L times the limit.
+//
+// Interval rounding draws a window of neighbouring labels and a number, over and over; nodes that have no label yet, and whose share of
+// the window holds the number, take theirs. A label is in as many windows as any other, so a node gets each as often as it has of it.
 #pragma once
 
 #include <algorithm>
@@ -107,5 +110,108 @@ inline double expected_energy(const double* marginals, const double* unary, cons
         }
     return total.value();
 }
+
+// Numbers that depend on a seed and on which labeling is drawn, but not on who draws it (SplitMix64, Steele et al. 2014).
+class Draws {
+  public:
+    Draws(std::uint64_t seed, std::uint64_t which) : state_(mixed(mixed(seed) + 0x9e3779b97f4a7c15u * (which + 1))) {}
+    std::uint64_t bits() { return mixed(state_ += 0x9e3779b97f4a7c15u); }
+    // In [0, 1).
+    double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+    // In 0 .. count - 1.
+    int below(int count) { return static_cast<int>(((bits() >> 32) * static_cast<std::uint64_t>(count)) >> 32); }
+
+  private:
+    static std::uint64_t mixed(std::uint64_t z) {
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        return z ^ (z >> 31);
+    }
+    std::uint64_t state_;
+};
+
+enum class Rounding { complete, independent, interval };
+
+class Rounder {
+  public:
+    Rounder(const double* marginals, std::int64_t n_nodes, int n_labels) : n_nodes_(n_nodes), n_labels_(n_labels), sums_(cumulative(marginals, n_nodes, n_labels)) {}
+
+    // The label whose part of [0, 1) holds r.
+    std::int32_t at(std::int64_t node, double r) const { return count(sums_.data() + node * n_labels_, n_labels_ - 1, r); }
+
+    // The label that a node takes from the window first .. first + length - 1 (which may reach beyond the labels), or -1.
+    std::int32_t within(std::int64_t node, int first, int length, double r) const {
+        const int low = std::max(0, first), high = std::min(n_labels_ - 1, first + length - 1);
+        const double* sums = sums_.data() + node * n_labels_;
+        const double below = low > 0 ? sums[low - 1] : 0.0, above = high < n_labels_ - 1 ? sums[high] : 1.0;
+        if (r >= above - below) return -1;
+        std::int32_t label = low;
+        while (label < high && sums[label] - below <= r) ++label;
+        return label;
+    }
+
+    void draw(Rounding method, int length, std::uint64_t seed, std::uint64_t which, std::int32_t* labels, std::vector<std::int32_t>& waiting) const {
+        Draws draws(seed, which);
+        if (method == Rounding::complete) {
+            const double r = draws.uniform();
+            for (std::int64_t a = 0; a < n_nodes_; ++a) labels[a] = at(a, r);
+            return;
+        }
+        if (method == Rounding::independent) {
+            for (std::int64_t a = 0; a < n_nodes_; ++a) labels[a] = at(a, draws.uniform());
+            return;
+        }
+        // So many windows miss a node with a probability below e^-300; those that are left take what they would from all labels.
+        const int n_windows = n_labels_ + length - 1, most = 300 * (n_windows / length + 1);
+        waiting.resize(static_cast<std::size_t>(n_nodes_));
+        for (std::int64_t a = 0; a < n_nodes_; ++a) waiting[a] = static_cast<std::int32_t>(a);
+        for (int round = 0; round < most && !waiting.empty(); ++round) {
+            const int first = draws.below(n_windows) - (length - 1);
+            const double r = draws.uniform();
+            std::size_t left = 0;
+            for (const std::int32_t a : waiting) {
+                labels[a] = within(a, first, length, r);
+                waiting[left] = a;
+                left += labels[a] < 0;
+            }
+            waiting.resize(left);
+        }
+        const double r = draws.uniform();
+        for (const std::int32_t a : waiting) labels[a] = at(a, r);
+    }
+
+    // Energies of the labelings first .. first + count - 1 of a seed, into `energies`; which of them is the first of the best ones.
+    std::int64_t energies(const double* unary, const WeightedTables& pairs, Rounding method, int length, std::uint64_t seed, std::int64_t first, std::int64_t count, int n_threads,
+                          double* energies) const {
+        constexpr std::int64_t together = 4;
+        share_out(n_threads, static_cast<std::size_t>((count + together - 1) / together), [&](std::size_t part) {
+            std::vector<std::int32_t> labels(static_cast<std::size_t>(n_nodes_)), waiting;
+            const auto from = static_cast<std::int64_t>(part) * together;
+            for (std::int64_t k = from; k < std::min(count, from + together); ++k) {
+                draw(method, length, seed, static_cast<std::uint64_t>(first + k), labels.data(), waiting);
+                energies[k] = energy(unary, pairs, labels.data());
+            }
+        });
+        return std::min_element(energies, energies + count) - energies;
+    }
+
+  private:
+    static std::int32_t count(const double* sums, int n, double r) {
+        std::int32_t passed = 0;
+        for (int i = 0; i < n; ++i) passed += sums[i] <= r;
+        return passed;
+    }
+    double energy(const double* unary, const WeightedTables& pairs, const std::int32_t* labels) const {
+        double nodes = 0.0, edges = 0.0;
+        for (std::int64_t a = 0; a < n_nodes_; ++a) nodes += unary[a * n_labels_ + labels[a]];
+        for (std::int64_t e = 0; e < pairs.n_edges; ++e)
+            edges += pairs.weights[e] * pairs.table(e, n_labels_)[static_cast<std::int64_t>(labels[pairs.edges[2 * e]]) * n_labels_ + labels[pairs.edges[2 * e + 1]]];
+        return nodes + edges;
+    }
+
+    std::int64_t n_nodes_;
+    int n_labels_;
+    std::vector<double> sums_;
+};
 
 }  // namespace maxmargin::labeling

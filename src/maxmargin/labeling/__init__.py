@@ -12,6 +12,7 @@ from maxmargin.labeling.minimize import minimize
 from maxmargin.labeling.moves import NotSubmodularError
 from maxmargin.labeling.parsimonious import ParsimoniousLabeling, parsimonious
 from maxmargin.labeling.result import Labeling
+from maxmargin.labeling.rounding import Roundings, round_labeling
 from maxmargin.labeling.trees import HST, linkage_tree, random_hst, random_tree, refit_heights, star
 from maxmargin.labeling.uai import UAIError, read_uai, write_uai
 
@@ -30,6 +31,7 @@ __all__ = [
     "NotSubmodularError",
     "ParsimoniousLabeling",
     "PnPotts",
+    "Roundings",
     "TreeLength",
     "UAIError",
     "bp",
@@ -44,6 +46,7 @@ __all__ = [
     "random_tree",
     "read_uai",
     "refit_heights",
+    "round_labeling",
     "shortest_paths",
     "star",
     "trws",
