@@ -100,8 +100,9 @@ def prepare(fractional: Any, energy: Energy, name: str) -> RoundingInput:
     y /= y.sum(axis=1, keepdims=True)
     low, high = energy.table_facts.least, energy.table_facts.most
     bound = float(energy.unary.min(axis=1).sum() + np.minimum(energy.weights * low, energy.weights * high).sum())
-    tried = [np.where(allowed, y, -1.0).argmax(axis=1)[None], complete_labels(np.broadcast_to(y, (_TRIED, *y.shape)), _thresholds())]
-    best = float(energies_of(energy, np.concatenate(tried)).min())
+    most = y.argmax(axis=1)[None]
+    drawn = complete_labels(np.broadcast_to(y, (_TRIED, *y.shape)), _thresholds())
+    best = float(energies_of(energy, np.concatenate([most, drawn])).min())
     spread = float(np.where(allowed, energy.unary - energy.unary.min(axis=1, keepdims=True), 0.0).max())
     spread = max(spread, float((np.abs(energy.weights) * (high - low)).max(initial=0.0)))
     # A labeling that meets the bound is the best; then the largest single cost is the unit.
@@ -115,7 +116,7 @@ def complete_labels(marginals: Floats, thresholds: Floats) -> Ints:
     labels = (sums <= thresholds[:, None, None] * sums[..., -1:]).sum(axis=-1)
     # Never behind the last label that a node has any of, whatever sums were rounded to.
     last = marginals.shape[-1] - 1 - (marginals[..., ::-1] > 0).argmax(axis=-1)
-    return np.minimum(labels, last)
+    return np.asarray(np.minimum(labels, last), dtype=np.int64)
 
 
 def energies_of(energy: Energy, labels: Ints) -> Floats:

@@ -211,8 +211,8 @@ def _state(network: RoundingNetwork) -> dict[str, Any]:
 
 def _warn(now: RoundingEpoch, first: RoundingEpoch) -> None:
     warnings.warn(
-        f"the standard deviations of the latent variables fell from {first.sigma:.2g} to {now.sigma:.2g} until epoch {now.epoch}: "
-        "soon all draws are the same; pass min_sigma=0.1, a larger entropy, or entropy_schedule='constant'",
+        f"the standard deviations of the latent variables fell from {first.sigma:.2g} to {now.sigma:.2g} until epoch "
+        f"{now.epoch}: soon all draws are the same; pass min_sigma=0.1, a larger entropy, or entropy_schedule='constant'",
         VarianceCollapseWarning,
         stacklevel=4,
     )

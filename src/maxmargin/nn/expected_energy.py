@@ -71,7 +71,7 @@ class ExpectedEnergyLoss(torch.nn.Module):
         for k, (y, energy) in enumerate(zip(marginals, energies, strict=True)):
             if not isinstance(y, torch.Tensor) or not y.dtype.is_floating_point or y.ndim not in (2, 3):
                 raise TypeError(f"marginals[{k}] must be a tensor of real numbers of shape (N, L) or (K, N, L)")
-            values.append(_ExpectedEnergy.apply(y, energy, f"marginals[{k}]"))
+            values.append(_ExpectedEnergy.apply(y, energy, f"marginals[{k}]"))  # type: ignore[no-untyped-call]
         if self.reduction == "none":
             return values
         flat = torch.cat([value.reshape(-1) for value in values])

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
-from maxmargin.labeling import FractionalLabeling, Roundings, relax
+from maxmargin.labeling import FractionalLabeling, Roundings
 from maxmargin.labeling.energy import Energy
 from maxmargin.nn._rounding_inputs import RoundingInput, complete_labels, energies_of, prepare
 from maxmargin.nn._rounding_training import Gradient, Plan, RoundingEpoch, Schedule, train
@@ -42,7 +42,8 @@ class LearnedRounding:
     Parameters
     ----------
     network : {"auto", "dense", "grid", "graph"} or RoundingNetwork
-        ``"auto"`` is ``"grid"`` for images with one number of labels, else ``"graph"``. A network that is given is trained in place.
+        ``"auto"`` is ``"grid"`` for images with one number of labels, else ``"graph"``. A network that is given is trained in
+        place.
     relaxation : {"lp", "qp", "trws"}
         By which :func:`maxmargin.labeling.relax` makes fractional solutions that are not given.
     costs, residual, noise, min_sigma, hidden, latent, n_layers
@@ -57,8 +58,8 @@ class LearnedRounding:
     entropy_schedule : {"linear", "constant"}
         Whether this weight falls to zero until the last epoch.
     normalize : bool
-        Train on energies relative to what simple rounding finds, and on entropies from 0 to 1, so that ``entropy=1`` means about the
-        same for all problems; otherwise on sums as they are.
+        Train on energies relative to what simple rounding finds, and on entropies from 0 to 1, so that ``entropy=1`` means
+        about the same for all problems; otherwise on sums as they are.
     epochs, batch_size : int
         Passes over all problems, problems per step.
     learning_rate, clip : float
@@ -119,7 +120,7 @@ class LearnedRounding:
 
     @classmethod
     def as_published(cls, network: str | RoundingNetwork = "dense", **settings: Any) -> Self:
-        """As the thesis describes it: fractional solutions in, marginals out, sums as they are, and an entropy of constant weight."""
+        """As the thesis describes it: fractional solutions in, marginals out, sums as they are, an entropy of constant weight."""
         own: dict[str, Any] = {"costs": False, "residual": False, "normalize": False, "entropy_schedule": "constant"}
         return cls(network, **(own | settings))
 
@@ -188,7 +189,8 @@ class LearnedRounding:
         network = self._trained()
         if not _whole(steps) or steps < 1:
             raise ValueError(f"steps={steps!r} must be a positive whole number")
-        changed: dict[str, Any] = {"epochs": int(steps), "entropy": entropy, "entropy_schedule": "constant", "time_limit": time_limit}
+        changed: dict[str, Any] = {"epochs": int(steps), "entropy": entropy, "entropy_schedule": "constant"}
+        changed["time_limit"] = time_limit
         changed["learning_rate"] = self.learning_rate if learning_rate is None else learning_rate
         made = dataclasses.replace(self, **changed)
         made._check()
@@ -203,7 +205,7 @@ class LearnedRounding:
     # ---- rounding -----------------------------------------------------------------------------------------------------------
 
     def marginals(
-        self, problem: Energy, draws: int = 1, *, fractional: FractionalLabeling | ArrayLike | None = None, random_state: Any = None
+        self, problem: Energy, draws: int = 1, random_state: Any = None, *, fractional: FractionalLabeling | ArrayLike | None = None
     ) -> Floats:
         """What the network makes of a problem: marginals of shape (draws, N, L), one set for every draw of latent variables."""
         self._trained()
@@ -273,7 +275,7 @@ class LearnedRounding:
     def _marginals(self, one: RoundingInput, draws: int, generator: torch.Generator) -> Floats:
         with torch.no_grad():
             (own,) = self.network_([one], draws, generator)
-        return own.marginals.numpy()
+        return np.asarray(own.marginals.numpy())
 
     # ---- files --------------------------------------------------------------------------------------------------------------
 
@@ -281,10 +283,10 @@ class LearnedRounding:
         """Write a trained model to a file: numbers and text, nothing that runs when it is read."""
         network = self._trained()
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "network"}
-        records = [{name: None if value != value else value for name, value in dataclasses.asdict(row).items()} for row in self.history_]
-        content = {"settings": own, "network": network.settings, "history": records, "status": self.status_}
-        weights = {f"weight {name}": value.detach().cpu().numpy() for name, value in network.state_dict().items()}
-        write_archive(path, _KIND, content, weights)
+        content = {"settings": own, "network": network.settings, "status": self.status_}
+        arrays = {f"weight {name}": value.detach().cpu().numpy() for name, value in network.state_dict().items()}
+        arrays["history"] = np.array([dataclasses.astuple(row) for row in self.history_])
+        write_archive(path, _KIND, content, arrays)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -298,9 +300,7 @@ class LearnedRounding:
             model = cls(network, **content["settings"])
             model._check()
             model.network_, model.status_ = network, str(content["status"])
-            model.history_ = [
-                RoundingEpoch(**{name: math.nan if value is None else value for name, value in row.items()}) for row in content["history"]
-            ]
+            model.history_ = [RoundingEpoch(int(row[0]), *row[1:]) for row in arrays["history"].tolist()]
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise SavedFileError(f"{path}: is no sound model ({error}); write it again by LearnedRounding.save") from error
         return model
@@ -337,6 +337,8 @@ class LearnedRounding:
         for k, energy in enumerate(problems):
             if fractional is None and not alone:
                 line.show(f"fractional solution {k + 1} of {len(problems)}")
+            from maxmargin.labeling import relax
+
             own = relax(energy, method=self.relaxation) if fractional is None else fractional[k]
             made.append(prepare(own, energy, given if alone else f"{given}[{k}]"))
         return made
@@ -376,7 +378,8 @@ def _check_problems(problems: Any, name: str) -> None:
     for k, energy in enumerate(problems):
         place = name if name == "problem" else f"{name}[{k}]"
         if not isinstance(energy, Energy):
-            raise TypeError(f"{place} must be an Energy, but is a {type(energy).__name__}; make it by Energy(unary, edges, pairwise)")
+            remedy = "make it by Energy(unary, edges, pairwise)"
+            raise TypeError(f"{place} must be an Energy, but is a {type(energy).__name__}; {remedy}")
         if energy.cliques:
             raise ValueError(f"{place} has cliques, which have no fractional part; leave them out by energy.replaced(cliques=())")
 

@@ -5,8 +5,9 @@ An encoder makes the parameters of latent variables z from the problem, a decode
 - ``"dense"``: fully connected, for problems of one size; z is one vector.
 - ``"grid"``: convolutions, for images of any size with one number of labels; z has some numbers per pixel. What it does does not
   depend on where in the image it does it, but for borders.
-- ``"graph"``: messages along edges, for any graph and any number of labels. All nodes share their weights, and so do all labels;
-  what labels have to do with each other it learns from the tables of the edges. Renumbered nodes and labels get renumbered logits.
+- ``"graph"``: messages along edges, for any graph and any number of labels. All nodes share their weights, and so do all
+  labels; what labels have to do with each other it learns from the tables of edges. Renumbered nodes and labels get renumbered
+  logits.
 
 The published model is given the fractional solution only; ours may see costs as well (``costs=True``), and its output may be
 added to the logits of the fractional solution (``residual=True``), where training then starts.
@@ -64,7 +65,7 @@ class RoundingNetwork(torch.nn.Module):
     costs : bool
         Whether the network sees unary costs and what neighbours cost, or the fractional solution alone.
     residual : bool
-        Add the output to the logarithm of the fractional solution. The last weights are zero at first, so that training starts there.
+        Add the output to the logarithm of the fractional solution. The last weights are zero at first: training starts there.
     hidden, latent, n_layers : int, optional
         Hidden units; latent variables (of a problem; of a pixel; of a node and label); hidden layers of encoder and decoder each.
     noise : {"gaussian", "bernoulli"}
@@ -101,7 +102,8 @@ class RoundingNetwork(torch.nn.Module):
         check_choice("noise", noise, get_args(Noise))
         if not (isinstance(min_sigma, int | float) and 0 < min_sigma < _MOST_SIGMA):
             raise ValueError(f"min_sigma={min_sigma!r} must be a positive number below {_MOST_SIGMA:g}")
-        sizes = tuple(own if given is None else given for own, given in zip(_DEFAULTS[kind], (hidden, latent, n_layers), strict=True))
+        given = zip(_DEFAULTS[kind], (hidden, latent, n_layers), strict=True)
+        sizes = tuple(own if other is None else other for own, other in given)
         needed: dict[str, Any] = dict(zip(("hidden", "latent", "n_layers"), sizes, strict=True))
         needed |= {"n_labels": n_labels} if kind != "graph" else {}
         needed |= {"n_nodes": n_nodes} if kind == "dense" else {}
@@ -194,14 +196,16 @@ class RoundingNetwork(torch.nn.Module):
         return logits.masked_fill(~one.allowed, -math.inf).softmax(dim=-1)
 
 
-def _with_relu(layers: list[torch.nn.Module]) -> torch.nn.Sequential:
+def _with_relu(layers: Sequence[torch.nn.Module]) -> torch.nn.Sequential:
     return torch.nn.Sequential(*(part for layer in layers for part in (layer, torch.nn.ReLU())))
 
 
 class _Dense(torch.nn.Module):
     """One latent vector of the whole problem."""
 
-    def __init__(self, channels: int, n_parameters: int, hidden: int, latent: int, n_layers: int, n_labels: int, n_nodes: int) -> None:
+    def __init__(
+        self, channels: int, n_parameters: int, hidden: int, latent: int, n_layers: int, n_labels: int, n_nodes: int
+    ) -> None:
         super().__init__()
         self.n_parameters, self.shape = n_parameters, (n_nodes, n_labels)
         linear = torch.nn.Linear
@@ -320,7 +324,7 @@ class _Graph(torch.nn.Module):
         return _Around.of(inputs), [one.energy.n_nodes for one in inputs]
 
     def encode(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor], context: Any) -> Any:
-        h = torch.relu(self.first(torch.cat(features)))
+        h = torch.relu(self.first(torch.cat(list(features))))
         for step in self.encoder:
             h = step(h, context[0])
         return self.parameters_of(h).chunk(self.n_parameters, dim=-1)
