@@ -1,7 +1,7 @@
 """Training of rounding networks: many problems, or one of them when a network is tuned (spec C5).
 
-The objective is the mean over problems and latent variables of the exact expected energy of complete rounding, plus a weight times
-the negative entropy of the marginals. Of all states that are measured, the one with the least mean energy is kept; measured is
+The objective is the mean over problems and latent variables of the exact expected energy of complete rounding, plus a weight
+times the negative entropy of the marginals. Of all states that are measured, the one with the least mean energy is kept; measured is
 without the entropy, with the same latent noise every time, so that two measurements differ by the weights alone.
 """
 
@@ -26,8 +26,8 @@ from maxmargin.progress import StatusLine
 Gradient = Literal["reparameterized", "score"]
 Schedule = Literal["linear", "constant"]
 _ENERGIES = ExpectedEnergyLoss(reduction="none")
-# Latent draws of a measurement, and how many measurements there are at most.
-_JUDGED, _MEASUREMENTS = 4, 100
+# Latent draws of a measurement, problems that are measured at once, and how many measurements there are at most.
+_JUDGED, _AT_ONCE, _MEASUREMENTS = 4, 16, 50
 
 
 class VarianceCollapseWarning(UserWarning):
@@ -190,12 +190,13 @@ def measure(network: RoundingNetwork, inputs: Sequence[RoundingInput], seed: int
     generator = torch.Generator().manual_seed(seed + 1)
     rows = []
     with torch.no_grad():
-        for one in inputs:
-            (own,) = network([one], _JUDGED, generator)
-            energy = float(_ENERGIES([own.marginals], [one.energy])[0].mean())
-            entropy = float(-negative_entropy(own.marginals).mean()) / _most_entropy(one)
-            variation = float((own.marginals[1:] - own.marginals[:-1]).abs().sum(-1).mean()) / 2
-            rows.append((energy, (energy - one.offset) / one.scale, entropy, float(own.log_sigma), variation))
+        for first in range(0, len(inputs), _AT_ONCE):
+            some = inputs[first : first + _AT_ONCE]
+            for own, one in zip(network(some, _JUDGED, generator), some, strict=True):
+                energy = float(_ENERGIES([own.marginals], [one.energy])[0].mean())
+                entropy = float(-negative_entropy(own.marginals).mean()) / _most_entropy(one)
+                variation = float((own.marginals[1:] - own.marginals[:-1]).abs().sum(-1).mean()) / 2
+                rows.append((energy, (energy - one.offset) / one.scale, entropy, float(own.log_sigma), variation))
     energy, relative, entropy, log_sigma, variation = (float(value) for value in np.mean(rows, axis=0))
     return energy, relative, entropy, math.exp(log_sigma), variation
 

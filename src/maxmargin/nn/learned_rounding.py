@@ -337,9 +337,7 @@ class LearnedRounding:
         for k, energy in enumerate(problems):
             if fractional is None and not alone:
                 line.show(f"fractional solution {k + 1} of {len(problems)}")
-            from maxmargin.labeling import relax
-
-            own = relax(energy, method=self.relaxation) if fractional is None else fractional[k]
+            own = _relaxed(energy, self.relaxation) if fractional is None else fractional[k]
             made.append(prepare(own, energy, given if alone else f"{given}[{k}]"))
         return made
 
@@ -370,6 +368,12 @@ class LearnedRounding:
                 raise ValueError(f"{name}={value!r} must be {'zero or ' if zero else ''}a positive number")
         if not _whole(self.random_state) or self.random_state < 0:
             raise ValueError(f"random_state={self.random_state!r} must be a whole number that is not negative")
+
+
+def _relaxed(energy: Energy, method: Relaxation) -> Any:
+    from maxmargin.labeling import relax  # type: ignore[attr-defined]
+
+    return relax(energy, method=method)
 
 
 def _check_problems(problems: Any, name: str) -> None:

@@ -16,10 +16,13 @@ added to the logits of the fractional solution (``residual=True``), where traini
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch.nn import functional
 
 from maxmargin._validation import check_choice
@@ -256,42 +259,78 @@ class _Grid(torch.nn.Module):
         return logits.unbind(1), density.sum((2, 3, 4)).unbind(1), sigma.mean((1, 2, 3)).unbind(0)
 
 
+class _Sums(torch.autograd.Function):
+    """A sparse matrix times (N, ...), which torch differentiates slowly or not at all."""
+
+    @staticmethod
+    def forward(ctx: Any, h: torch.Tensor, matrix: torch.Tensor, transposed: torch.Tensor) -> torch.Tensor:
+        ctx.transposed = transposed
+        return (matrix @ h.reshape(len(h), -1)).reshape(h.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *outward: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return (ctx.transposed @ outward[0].reshape(len(outward[0]), -1)).reshape(outward[0].shape), None, None
+
+
 class _Around(NamedTuple):
-    """Edges of several problems, one after the other: ends, strengths and tables."""
+    """Edges of several problems, one after the other.
+
+    Attributes
+    ----------
+    a, b : tensors of shape (E,)
+        Ends.
+    to_first, to_second : sparse tensors of shape (N, N)
+        Strengths of edges, for what first ends hear from second ones, and the other way round.
+    couplings : tensor of shape (E, 1, 1)
+        The same strengths.
+    tables : tensor of shape (L, L) or (E, L, L)
+    """
 
     a: torch.Tensor
     b: torch.Tensor
+    to_first: torch.Tensor
+    to_second: torch.Tensor
     couplings: torch.Tensor
     tables: torch.Tensor
 
     @classmethod
     def of(cls, inputs: Sequence[RoundingInput]) -> _Around:
-        edges, first = [], 0
+        edges, n = [], 0
         for one in inputs:
-            edges.append(torch.from_numpy(one.energy.edges).long() + first)
-            first += one.energy.n_nodes
-        a, b = torch.cat(edges).T
+            edges.append(one.energy.edges.astype(np.int64) + n)
+            n += one.energy.n_nodes
+        a, b = np.concatenate(edges).T
+        couplings = torch.cat([one.couplings for one in inputs])
         tables = [one.tables for one in inputs]
         if all(table.ndim == 2 and torch.equal(table, tables[0]) for table in tables):
             table = tables[0]
         else:
             shapes = [(len(one.energy.edges), *own.shape[-2:]) for one, own in zip(inputs, tables, strict=True)]
             table = torch.cat([own.expand(shape) for own, shape in zip(tables, shapes, strict=True)])
-        return cls(a, b, torch.cat([one.couplings for one in inputs]), table)
+        matrices = [_sparse(couplings.numpy(), here, there, n) for here, there in ((a, b), (b, a))]
+        return cls(torch.from_numpy(a), torch.from_numpy(b), *matrices, couplings[:, None, None], table)
 
     def messages(self, h: torch.Tensor) -> torch.Tensor:
-        """What neighbours have of the same label, and of labels that would be expensive: (..., N, L, d) to (..., N, L, 2 d)."""
-        couplings, nowhere = self.couplings[:, None, None], torch.zeros_like(h)
-        from_b, from_a = couplings * h.index_select(-3, self.b), couplings * h.index_select(-3, self.a)
-        to_a, to_b = nowhere.index_add(-3, self.a, from_b), nowhere.index_add(-3, self.b, from_a)
-        same = to_a + to_b
+        """What neighbours have of the same label, and of labels that would be expensive: (N, K, L, d) to (N, K, L, 2 d)."""
+        to_a: torch.Tensor = _Sums.apply(h, self.to_first, self.to_second)  # type: ignore[no-untyped-call]
+        to_b: torch.Tensor = _Sums.apply(h, self.to_second, self.to_first)  # type: ignore[no-untyped-call]
         if self.tables.ndim == 2:
             # The table is the same on all edges: sums over neighbours come first, separately for both of its sides.
             costly = torch.matmul(self.tables, to_a) + torch.matmul(self.tables.T, to_b)
         else:
-            costly = nowhere.index_add(-3, self.a, torch.matmul(self.tables, from_b))
-            costly = costly.index_add(-3, self.b, torch.matmul(self.tables.mT, from_a))
-        return torch.cat([same, costly], dim=-1)
+            tables, couplings = self.tables[:, None], self.couplings[:, None]
+            costly = torch.zeros_like(h).index_add(0, self.a, couplings * torch.matmul(tables, h.index_select(0, self.b)))
+            costly = costly.index_add(0, self.b, couplings * torch.matmul(tables.mT, h.index_select(0, self.a)))
+        return torch.cat([to_a + to_b, costly], dim=-1)
+
+
+def _sparse(values: Any, rows: Any, columns: Any, n: int) -> torch.Tensor:
+    # Equal pairs of nodes add up.
+    matrix = csr_array((values, (rows, columns)), shape=(n, n), dtype=np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its sparse tensors a beta
+        parts = (torch.from_numpy(own) for own in (matrix.indptr, matrix.indices, matrix.data))
+        return torch.sparse_csr_tensor(*parts, size=(n, n))
 
 
 class _Round(torch.nn.Module):
@@ -324,16 +363,15 @@ class _Graph(torch.nn.Module):
         return _Around.of(inputs), [one.energy.n_nodes for one in inputs]
 
     def encode(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor], context: Any) -> Any:
-        h = torch.relu(self.first(torch.cat(list(features))))
+        h = torch.relu(self.first(torch.cat(list(features))[:, None]))
         for step in self.encoder:
             h = step(h, context[0])
-        return self.parameters_of(h).chunk(self.n_parameters, dim=-1)
+        return self.parameters_of(h[:, 0]).chunk(self.n_parameters, dim=-1)
 
     def decode(self, z: Any, density: Any, sigma: Any, context: Any) -> tuple[Any, ...]:
-        h = torch.relu(self.first_of_latent(z))
+        h = torch.relu(self.first_of_latent(z.transpose(0, 1)))  # (N, K, L, d)
         for step in self.decoder:
             h = step(h, context[0])
-        sizes = context[1]
-        density, sigma = density.sum((-2, -1)), sigma.mean((-2, -1))
-        parts = self.last(h).squeeze(-1).split(sizes, dim=1), density.split(sizes, dim=1), sigma.split(sizes)
-        return parts[0], tuple(own.sum(1) for own in parts[1]), tuple(own.mean() for own in parts[2])
+        sizes, logits = context[1], self.last(h).squeeze(-1).transpose(0, 1)
+        density, sigma = density.sum((-2, -1)).split(sizes, dim=1), sigma.mean((-2, -1)).split(sizes)
+        return logits.split(sizes, dim=1), tuple(own.sum(1) for own in density), tuple(own.mean() for own in sigma)
