@@ -51,6 +51,16 @@ class MessagePassing {
         }
         return array_of(std::move(handed));
     }
+    nb::ndarray<nb::numpy, double> min_marginals(Table unary, Reals tables, Values weights, const std::string& kind, double slope, double limit) {
+        const PairCosts pairs = checked(unary, tables, weights, kind, slope, limit);
+        const auto found = zeros<double>({unary.shape(0), unary.shape(1)});
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            messages_->min_marginals(with_transposed(unary, pairs), found.data);
+        }
+        return found.array;
+    }
     nb::tuple descend(Table unary, Reals tables, Values weights, Int32s labels, int patience, std::uint32_t seed) {
         const PairCosts pairs = checked(unary, tables, weights, "dense", 0.0, 0.0);
         require(labels.size() == unary.shape(0), "labels must have one entry for each node");
@@ -102,5 +112,6 @@ void bind_messages(nb::module_& m) {
         .def("clear", &MessagePassing::clear)
         .def("run", &MessagePassing::run, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "kind"_a, "slope"_a, "limit"_a, "n_sweeps"_a, "tolerance"_a)
         .def("hand_over", &MessagePassing::hand_over, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "kind"_a, "slope"_a, "limit"_a)
+        .def("min_marginals", &MessagePassing::min_marginals, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "kind"_a, "slope"_a, "limit"_a)
         .def("descend", &MessagePassing::descend, "unary"_a.noconvert(), "tables"_a.noconvert(), "weights"_a.noconvert(), "labels"_a.noconvert(), "patience"_a, "seed"_a);
 }

@@ -12,6 +12,7 @@ void bind_numeric(nanobind::module_& m);
 void bind_parsing(nanobind::module_& m);
 void bind_pictures(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
+void bind_relaxations(nanobind::module_& m);
 void bind_roundings(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
 void bind_surrogates(nanobind::module_& m);
@@ -32,6 +33,7 @@ NB_MODULE(_core, m) {
     bind_parsing(m);
     bind_pictures(m);
     bind_ranking(m);
+    bind_relaxations(m);
     bind_roundings(m);
     bind_structures(m);
     bind_surrogates(m);

@@ -172,6 +172,13 @@ class Messages {
         }
     }
 
+    // A sweep that tells what every label of every node costs together with all messages, less the least of the node: on forests
+    // by how much the best labeling with that label is worse than the best of all.
+    void min_marginals(const Costs& costs, double* found) {
+        pass<true>(costs);
+        pass<false>(costs, found);
+    }
+
     double energy(const Costs& costs, const std::int32_t* labels) const {
         double total = 0.0;
         for (std::size_t p = 0; p < order_.size(); ++p) {
@@ -255,9 +262,9 @@ class Messages {
         bounded_ = is_forest_ || reweighted;
     }
 
-    // All nodes once; the sum of what was subtracted, which is a lower bound on the way back.
+    // All nodes once; the sum of what was subtracted, which is a lower bound on the way back. `seen`: costs of nodes with all messages.
     template <bool forth>
-    double pass(const Costs& costs) {
+    double pass(const Costs& costs, double* seen = nullptr) {
         CompensatedSum total;
         for (std::size_t step = 0; step < order_.size(); ++step) {
             const std::size_t p = forth ? step : order_.size() - 1 - step;
@@ -266,6 +273,7 @@ class Messages {
             std::copy_n(unary, n_labels_, here_.data());
             for (std::int64_t k = begin_[p]; k < begin_[p + 1]; ++k) add(message(ends_[k].edge), here_.data());
             const double least = subtract_minimum(here_.data());
+            if (seen) std::copy(here_.begin(), here_.end(), seen + row(order_[p]));
             total.add(least);
             for (std::int64_t k = from; k < to; ++k) {
                 double* own = message(ends_[k].edge);

@@ -82,8 +82,12 @@ inline bool merge(const double* a, const double* b, const double* table, int n_l
 inline double expected_energy(const double* marginals, const double* unary, const WeightedTables& pairs, std::int64_t n_nodes, int n_labels, double* gradient) {
     const std::vector<double> sums = cumulative(marginals, n_nodes, n_labels);
     CompensatedSum total;
+    bool forbidden = false;
     for (std::int64_t k = 0; k < n_nodes * n_labels; ++k)
-        if (marginals[k] > 0) total.add(marginals[k] * unary[k]);
+        if (marginals[k] > 0) {
+            if (unary[k] == std::numeric_limits<double>::infinity()) forbidden = true;
+            else total.add(marginals[k] * unary[k]);
+        }
     for (std::int64_t e = 0; e < pairs.n_edges; ++e) {
         const double weight = pairs.weights[e], *table = pairs.table(e, n_labels);
         const std::int64_t at_a = static_cast<std::int64_t>(pairs.edges[2 * e]) * n_labels, at_b = static_cast<std::int64_t>(pairs.edges[2 * e + 1]) * n_labels;
@@ -108,7 +112,7 @@ inline double expected_energy(const double* marginals, const double* unary, cons
                 row[i] = later + costs[i];
             }
         }
-    return total.value();
+    return forbidden ? std::numeric_limits<double>::infinity() : total.value();
 }
 
 // Numbers that depend on a seed and on which labeling is drawn, but not on who draws it (SplitMix64, Steele et al. 2014).

@@ -11,6 +11,7 @@ from maxmargin.labeling.metrics import Metric, minkowski, shortest_paths, why_no
 from maxmargin.labeling.minimize import minimize
 from maxmargin.labeling.moves import NotSubmodularError
 from maxmargin.labeling.parsimonious import ParsimoniousLabeling, parsimonious
+from maxmargin.labeling.relaxations import relax
 from maxmargin.labeling.result import Labeling
 from maxmargin.labeling.rounding import Roundings, round_labeling
 from maxmargin.labeling.trees import HST, linkage_tree, random_hst, random_tree, refit_heights, star
@@ -46,6 +47,7 @@ __all__ = [
     "random_tree",
     "read_uai",
     "refit_heights",
+    "relax",
     "round_labeling",
     "shortest_paths",
     "star",
