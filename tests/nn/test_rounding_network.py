@@ -187,10 +187,10 @@ def test_messages_do_not_know_numbers_of_nodes_and_labels(seed, own_tables):
 
     def mean_logits(energy, y):
         one = [prepare(y, energy, "y")]
-        context = network.body.context(one)
+        context = network.body.context(one, [one[0].features])
         mean, sigma = network.body.encode(one, [one[0].features], context)
         logits, density, _ = network.body.decode(mean[None], mean[None], sigma, context)
-        return logits[0][0].detach().numpy(), float(density[0])
+        return logits[0][0].detach().numpy(), float(density[0].detach())
 
     logits, density = mean_logits(energy, y)
     renumbered, same_density = mean_logits(other, y[nodes][:, labels])
@@ -221,7 +221,7 @@ def test_density_of_latent_variables(noise):
     for kind in ("dense", "grid", "graph"):
         network = RoundingNetwork.for_problems([energy], kind, noise=noise)
         (draws,) = network(inputs, 3, torch.Generator().manual_seed(5), frozen=True)
-        parameters = network.body.encode(inputs, [inputs[0].features], network.body.context(inputs))
+        parameters = network.body.encode(inputs, [inputs[0].features], network.body.context(inputs, [inputs[0].features]))
         generator = torch.Generator().manual_seed(5)
         if noise == "gaussian":
             sigma = (parameters[1] + np.log(0.3)).exp()

@@ -1,8 +1,8 @@
 """Training of rounding networks: many problems, or one of them when a network is tuned (spec C5).
 
 The objective is the mean over problems and latent variables of the exact expected energy of complete rounding, plus a weight
-times the negative entropy of the marginals. Of all states that are measured, the one with the least mean energy is kept; measured is
-without the entropy, with the same latent noise every time, so that two measurements differ by the weights alone.
+times the negative entropy of the marginals. Of all states that are measured, the one with the least mean energy is kept;
+measured is without the entropy, with the same latent noise every time, so that two measurements differ by the weights alone.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numbers
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
-from maxmargin.labeling import FractionalLabeling, Roundings
+from maxmargin.labeling import FractionalLabeling, Roundings, relax
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.relaxations import RelaxationName
 from maxmargin.nn._rounding_inputs import RoundingInput, complete_labels, energies_of, prepare
 from maxmargin.nn._rounding_training import Gradient, Plan, RoundingEpoch, Schedule, train
 from maxmargin.nn.rounding_network import Noise, RoundingNetwork
@@ -30,7 +31,6 @@ from maxmargin.progress import StatusLine
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 _KIND = "learned rounding"
-Relaxation = Literal["lp", "qp", "trws"]
 # Marginals that are held at once while drawing.
 _NUMBERS = 4_000_000
 
@@ -44,7 +44,7 @@ class LearnedRounding:
     network : {"auto", "dense", "grid", "graph"} or RoundingNetwork
         ``"auto"`` is ``"grid"`` for images with one number of labels, else ``"graph"``. A network that is given is trained in
         place.
-    relaxation : {"lp", "qp", "trws"}
+    relaxation : {"auto", "lp", "first_order", "qp", "convex_qp", "trws"}
         By which :func:`maxmargin.labeling.relax` makes fractional solutions that are not given.
     costs, residual, noise, min_sigma, hidden, latent, n_layers
         As in :class:`RoundingNetwork`, if one is to be made.
@@ -58,8 +58,8 @@ class LearnedRounding:
     entropy_schedule : {"linear", "constant"}
         Whether this weight falls to zero until the last epoch.
     normalize : bool
-        Train on energies relative to what simple rounding finds, and on entropies from 0 to 1, so that ``entropy=1`` means
-        about the same for all problems; otherwise on sums as they are.
+        Train on energies relative to what simple rounding finds, and on entropies from 0 to 1, so that ``entropy`` means about
+        the same for all problems; otherwise on sums as they are.
     epochs, batch_size : int
         Passes over all problems, problems per step.
     learning_rate, clip : float
@@ -96,7 +96,7 @@ class LearnedRounding:
 
     network: str | RoundingNetwork = "auto"
     _: dataclasses.KW_ONLY
-    relaxation: Relaxation = "lp"
+    relaxation: RelaxationName = "auto"
     costs: bool = True
     residual: bool = True
     noise: Noise = "gaussian"
@@ -106,7 +106,7 @@ class LearnedRounding:
     n_layers: int | None = None
     gradient: Gradient = "reparameterized"
     samples: int = 2
-    entropy: float = 1.0
+    entropy: float = 0.1
     entropy_schedule: Schedule = "linear"
     normalize: bool = True
     epochs: int = 200
@@ -121,7 +121,7 @@ class LearnedRounding:
     @classmethod
     def as_published(cls, network: str | RoundingNetwork = "dense", **settings: Any) -> Self:
         """As the thesis describes it: fractional solutions in, marginals out, sums as they are, an entropy of constant weight."""
-        own: dict[str, Any] = {"costs": False, "residual": False, "normalize": False, "entropy_schedule": "constant"}
+        own: dict[str, Any] = {"costs": False, "residual": False, "normalize": False, "entropy": 1.0, "entropy_schedule": "constant"}
         return cls(network, **(own | settings))
 
     def __repr__(self) -> str:
@@ -152,9 +152,9 @@ class LearnedRounding:
             raise ValueError("problems are empty; give at least one Energy")
         network = self._network(problems)
         with StatusLine("learned rounding", shown=self.verbose) as line:
-            inputs = self._inputs(problems, fractional, "problems", "fractional", network, line)
+            inputs = self._inputs(problems, fractional, "problems", "fractional", network, line, ends)
             _check_problems(validation, "validation")
-            judged = self._inputs(validation, validation_fractional, "validation", "validation_fractional", network, line)
+            judged = self._inputs(validation, validation_fractional, "validation", "validation_fractional", network, line, ends)
             self.history_, self.status_ = train(network, inputs, judged or inputs, self._plan(ends), line)
         self.network_ = network
         return self
@@ -198,7 +198,8 @@ class LearnedRounding:
         made.network_ = copy.deepcopy(network)
         _check_problems([problem], "problem")
         with StatusLine("tuning", shown=self.verbose) as line:
-            inputs = self._inputs([problem], None if fractional is None else [fractional], "problem", "fractional", network, line)
+            given = None if fractional is None else [fractional]
+            inputs = self._inputs([problem], given, "problem", "fractional", network, line, ends)
             made.history_, made.status_ = train(made.network_, inputs, inputs, made._plan(ends, measurements=int(steps)), line)
         return made
 
@@ -243,7 +244,7 @@ class LearnedRounding:
         if time_limit is not None and not time_limit >= 0:
             raise ValueError(f"time_limit={time_limit!r} must not be negative")
         begin = time.perf_counter()
-        (one,) = self._one(problem, fractional)
+        (one,) = self._one(problem, fractional, math.inf if time_limit is None else begin + time_limit)
         rng = np.random.default_rng(random_state)
         generator = _generator(rng)
         at_once = max(1, min(128, _NUMBERS // one.marginals.size))
@@ -319,14 +320,15 @@ class LearnedRounding:
         settings = {"costs": self.costs, "residual": self.residual, "noise": self.noise, "min_sigma": self.min_sigma}
         return RoundingNetwork.for_problems(problems, self.network, **settings, **sizes, seed=self.random_state)
 
-    def _one(self, problem: Energy, fractional: Any) -> list[RoundingInput]:
+    def _one(self, problem: Energy, fractional: Any, ends: float = math.inf) -> list[RoundingInput]:
         _check_problems([problem], "problem")
         given = None if fractional is None else [fractional]
-        return self._inputs([problem], given, "problem", "fractional", self.network_, StatusLine(shown=False))
+        return self._inputs([problem], given, "problem", "fractional", self.network_, StatusLine(shown=False), ends)
 
     def _inputs(
-        self, problems: Sequence[Energy], fractional: Any, name: str, given: str, network: RoundingNetwork, line: StatusLine
-    ) -> list[RoundingInput]:
+        self, problems: Sequence[Energy], fractional: Any, name: str, given: str, network: RoundingNetwork, line: StatusLine,
+        ends: float = math.inf,
+    ) -> list[RoundingInput]:  # fmt: skip
         """Problems with fractional solutions, all of which the network takes."""
         if fractional is not None and (not hasattr(fractional, "__len__") or len(fractional) != len(problems)):
             raise ValueError(f"{given} must be a sequence with one entry for each of the {len(problems)} {name}")
@@ -337,9 +339,16 @@ class LearnedRounding:
         for k, energy in enumerate(problems):
             if fractional is None and not alone:
                 line.show(f"fractional solution {k + 1} of {len(problems)}")
-            own = _relaxed(energy, self.relaxation) if fractional is None else fractional[k]
+            own = fractional[k] if fractional is not None else self._relaxed(energy, ends)
             made.append(prepare(own, energy, given if alone else f"{given}[{k}]"))
         return made
+
+    def _relaxed(self, energy: Energy, ends: float) -> FractionalLabeling:
+        left = None if ends == math.inf else max(0.0, ends - time.perf_counter())
+        found = relax(energy, method=self.relaxation, time_limit=left)
+        if found.status == "interrupted":
+            raise KeyboardInterrupt
+        return found
 
     def _plan(self, ends: float, measurements: int | None = None) -> Plan:
         return Plan(
@@ -348,7 +357,7 @@ class LearnedRounding:
         )  # fmt: skip
 
     def _check(self) -> None:
-        for name, choices in (("relaxation", Relaxation), ("gradient", Gradient), ("entropy_schedule", Schedule)):
+        for name, choices in (("relaxation", RelaxationName), ("gradient", Gradient), ("entropy_schedule", Schedule)):
             check_choice(name, getattr(self, name), get_args(choices))
         if not isinstance(self.network, str | RoundingNetwork):
             raise TypeError(f"network must be a name or a RoundingNetwork, but is a {type(self.network).__name__}")
@@ -368,12 +377,6 @@ class LearnedRounding:
                 raise ValueError(f"{name}={value!r} must be {'zero or ' if zero else ''}a positive number")
         if not _whole(self.random_state) or self.random_state < 0:
             raise ValueError(f"random_state={self.random_state!r} must be a whole number that is not negative")
-
-
-def _relaxed(energy: Energy, method: Relaxation) -> Any:
-    from maxmargin.labeling import relax  # type: ignore[attr-defined]
-
-    return relax(energy, method=method)
 
 
 def _check_problems(problems: Any, name: str) -> None:

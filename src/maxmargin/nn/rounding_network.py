@@ -5,9 +5,9 @@ An encoder makes the parameters of latent variables z from the problem, a decode
 - ``"dense"``: fully connected, for problems of one size; z is one vector.
 - ``"grid"``: convolutions, for images of any size with one number of labels; z has some numbers per pixel. What it does does not
   depend on where in the image it does it, but for borders.
-- ``"graph"``: messages along edges, for any graph and any number of labels. All nodes share their weights, and so do all
-  labels; what labels have to do with each other it learns from the tables of edges. Renumbered nodes and labels get renumbered
-  logits.
+- ``"graph"``: messages along edges, for any graph and any number of labels; z has some numbers per label. All nodes share
+  their weights, and so do all labels; what labels have to do with each other it learns from the tables of edges. Renumbered
+  nodes and labels get renumbered logits.
 
 The published model is given the fractional solution only; ours may see costs as well (``costs=True``), and its output may be
 added to the logits of the fractional solution (``residual=True``), where training then starts.
@@ -32,7 +32,7 @@ from maxmargin.nn._seeds import seeded
 
 NetworkKind = Literal["dense", "grid", "graph"]
 Noise = Literal["gaussian", "bernoulli"]
-# Hidden units and latent variables (per pixel, or per node and label), layers on each side.
+# Hidden units and latent variables (per pixel, or per label), layers on each side.
 _DEFAULTS = {"dense": (512, 64, 1), "grid": (32, 8, 3), "graph": (16, 4, 2)}
 _MOST_SIGMA = 10.0
 _FIRST_SIGMA = 0.3
@@ -70,7 +70,7 @@ class RoundingNetwork(torch.nn.Module):
     residual : bool
         Add the output to the logarithm of the fractional solution. The last weights are zero at first: training starts there.
     hidden, latent, n_layers : int, optional
-        Hidden units; latent variables (of a problem; of a pixel; of a node and label); hidden layers of encoder and decoder each.
+        Hidden units; latent variables (of a problem; of a pixel; of a label); hidden layers of encoder and decoder each.
     noise : {"gaussian", "bernoulli"}
         Latent variables: normal ones, or signs -1 and 1, which have score-function gradients only.
     min_sigma : float
@@ -136,7 +136,7 @@ class RoundingNetwork(torch.nn.Module):
             images = all(energy.connectivity is not None and len(energy.shape) == 2 for energy in problems)
             kind = "grid" if images and len(labels) == 1 else "graph"
         check_choice("kind", kind, get_args(NetworkKind))
-        return cls(kind, max(labels), problems[0].n_nodes, **settings)  # type: ignore[arg-type]
+        return cls(kind, problems[0].n_labels, problems[0].n_nodes, **settings)  # type: ignore[arg-type]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -169,8 +169,9 @@ class RoundingNetwork(torch.nn.Module):
         found: dict[int, Draws] = {}
         for members in groups(inputs, self.kind):
             own = [inputs[k] for k in members]
-            context = self.body.context(own)
-            parameters = self.body.encode(own, [one.features if self.costs else one.plain for one in own], context)
+            features = [one.features if self.costs else one.plain for one in own]
+            context = self.body.context(own, features)
+            parameters = self.body.encode(own, features, context)
             z, log_density, log_sigma = self._draw(parameters, samples, generator, frozen)
             for k, logits, *rest in zip(members, *self.body.decode(z, log_density, log_sigma, context), strict=True):
                 found[k] = Draws(self._marginals(logits.to(torch.float64), inputs[k]), *rest)
@@ -218,7 +219,7 @@ class _Dense(torch.nn.Module):
         self.decoder = _with_relu([linear(latent, hidden), *(linear(hidden, hidden) for _ in range(n_layers - 1))])
         self.last = linear(hidden, n_nodes * n_labels)
 
-    def context(self, inputs: Sequence[RoundingInput]) -> None:
+    def context(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor]) -> None:
         """Nothing but the features."""
 
     def encode(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor], context: Any) -> Any:
@@ -245,7 +246,7 @@ class _Grid(torch.nn.Module):
         self.decoder = _with_relu([conv(latent, hidden), *(conv(hidden, hidden) for _ in range(n_layers - 1))])
         self.last = torch.nn.Conv2d(hidden, n_labels, 1)
 
-    def context(self, inputs: Sequence[RoundingInput]) -> None:
+    def context(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor]) -> None:
         """Nothing but the features."""
 
     def encode(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor], context: Any) -> Any:
@@ -345,8 +346,21 @@ class _Round(torch.nn.Module):
         return h + torch.relu(self.linear(torch.cat([h, all_labels, around.messages(h)], dim=-1)))
 
 
+class _Context(NamedTuple):
+    """Problems side by side: their edges, numbers of nodes, the problem of every node, and features of nodes and labels."""
+
+    around: _Around
+    sizes: list[int]
+    owner: torch.Tensor
+    features: torch.Tensor
+
+
 class _Graph(torch.nn.Module):
-    """Latent variables of every node and label; weights shared by all of them."""
+    """Latent variables of every label; weights shared by all nodes and labels.
+
+    Latent variables of every node would drive neighbours apart that the fractional solution keeps together; those of a label move
+    all nodes. What is special about a node, the decoder sees itself.
+    """
 
     def __init__(self, channels: int, n_parameters: int, hidden: int, latent: int, n_layers: int, _: int, __: int) -> None:
         super().__init__()
@@ -355,23 +369,28 @@ class _Graph(torch.nn.Module):
         self.encoder = torch.nn.ModuleList(_Round(hidden) for _ in range(n_layers))
         self.parameters_of = torch.nn.Linear(hidden, n_parameters * latent)
         self.first_of_latent = torch.nn.Linear(latent, hidden)
+        self.first_of_features = torch.nn.Linear(channels, hidden, bias=False)
         self.decoder = torch.nn.ModuleList(_Round(hidden) for _ in range(n_layers))
         self.last = torch.nn.Linear(hidden, 1)
 
-    def context(self, inputs: Sequence[RoundingInput]) -> tuple[_Around, list[int]]:
-        """Edges, and numbers of nodes."""
-        return _Around.of(inputs), [one.energy.n_nodes for one in inputs]
+    def context(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor]) -> _Context:
+        """What both halves need to know."""
+        sizes = [one.energy.n_nodes for one in inputs]
+        owner = torch.repeat_interleave(torch.tensor(sizes))
+        return _Context(_Around.of(inputs), sizes, owner, torch.cat(list(features)))
 
-    def encode(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor], context: Any) -> Any:
-        h = torch.relu(self.first(torch.cat(list(features))[:, None]))
+    def encode(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor], context: _Context) -> Any:
+        h = torch.relu(self.first(context.features[:, None]))
         for step in self.encoder:
-            h = step(h, context[0])
-        return self.parameters_of(h[:, 0]).chunk(self.n_parameters, dim=-1)
+            h = step(h, context.around)
+        total = torch.zeros((len(inputs), *h.shape[2:])).index_add(0, context.owner, h[:, 0])
+        mean = total / torch.tensor(context.sizes)[:, None, None]
+        return self.parameters_of(mean).chunk(self.n_parameters, dim=-1)  # (B, L, latent)
 
-    def decode(self, z: Any, density: Any, sigma: Any, context: Any) -> tuple[Any, ...]:
-        h = torch.relu(self.first_of_latent(z.transpose(0, 1)))  # (N, K, L, d)
+    def decode(self, z: Any, density: Any, sigma: Any, context: _Context) -> tuple[Any, ...]:
+        own = self.first_of_latent(z.transpose(0, 1))[context.owner]  # (N, K, L, d)
+        h = torch.relu(own + self.first_of_features(context.features)[:, None])
         for step in self.decoder:
-            h = step(h, context[0])
-        sizes, logits = context[1], self.last(h).squeeze(-1).transpose(0, 1)
-        density, sigma = density.sum((-2, -1)).split(sizes, dim=1), sigma.mean((-2, -1)).split(sizes)
-        return logits.split(sizes, dim=1), tuple(own.sum(1) for own in density), tuple(own.mean() for own in sigma)
+            h = step(h, context.around)
+        logits = self.last(h).squeeze(-1).transpose(0, 1)
+        return logits.split(context.sizes, dim=1), density.sum((2, 3)).unbind(1), sigma.mean((1, 2)).unbind(0)
