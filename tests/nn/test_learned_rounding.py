@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import torch
+
+from maxmargin.figures import plot_draws, plot_rounding_history, save_figure
 from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, minimize, relax
 from maxmargin.nn import LearnedRounding, RoundingNetwork, VarianceCollapseWarning, _rounding_training
 from maxmargin.nn._rounding_inputs import prepare
@@ -18,7 +20,7 @@ TRIANGLE = [(0, 1), (1, 2), (2, 0)]
 
 def frustrated(rng, n=4):
     """A few nodes whose relaxation is fractional: each must not have its own label, and all want to agree."""
-    unary = 0.1 * rng.random((n, n)) + np.where(np.eye(n) > 0, 10.0, 0.0)
+    unary = 0.5 * rng.random((n, n)) + np.where(np.eye(n) > 0, 10.0, 0.0)
     return Energy(unary, list(itertools.combinations(range(n), 2)), "potts")
 
 
@@ -26,7 +28,7 @@ def frustrated(rng, n=4):
 def trained():
     rng = np.random.default_rng(0)
     problems = [frustrated(rng) for _ in range(4)]
-    return LearnedRounding("graph", epochs=40, learning_rate=1e-2, random_state=0).fit(problems), problems
+    return LearnedRounding("graph", epochs=15, hidden=8, random_state=0).fit(problems), problems
 
 
 def plan(**changed):
@@ -143,30 +145,30 @@ def test_score_function_gradient_of_normal_variables_has_the_right_mean():
 
 
 @pytest.mark.parametrize(
-    ("network", "settings"),
+    ("network", "seed", "settings"),
     [
-        ("graph", {}),
-        ("dense", {"hidden": 32}),
-        ("dense", {"hidden": 32, "gradient": "score", "noise": "bernoulli", "samples": 4}),
-        ("dense", {"hidden": 32, "gradient": "score", "samples": 1}),
-        ("dense", {"hidden": 32, "residual": False, "costs": False, "normalize": False}),
+        ("graph", 3, {"hidden": 8, "learning_rate": 3e-2, "epochs": 100}),
+        ("dense", 3, {}),
+        ("dense", 3, {"gradient": "score", "noise": "bernoulli", "samples": 4}),
+        ("dense", 3, {"gradient": "score", "samples": 1}),
+        ("dense", 1, {"residual": False, "costs": False, "normalize": False}),
     ],
 )
-def test_training_finds_the_optimum_of_enumeration(network, settings):
-    rng = np.random.default_rng(2)
-    energy = frustrated(rng)
+def test_training_finds_the_optimum_of_enumeration(network, seed, settings):
+    energy = frustrated(np.random.default_rng(seed))
     least = minimize(energy, "exhaustive").energy
     y = relax(energy, method="lp")
     assert y.value < least - 0.1
-    model = LearnedRounding(network, epochs=100, learning_rate=2e-2, random_state=0, **settings).fit([energy], [y])
+    usual = {"hidden": 32, "learning_rate": 2e-2, "epochs": 60}
+    model = LearnedRounding(network, random_state=0, **(usual | settings)).fit([energy], [y])
     energies = [row.energy for row in model.history_]
-    assert min(energies) < energies[0] - 0.1
+    assert energies[0] > least + 0.5 and min(energies) == pytest.approx(least, abs=0.02)
     drawn = model.round(energy, draws=50, random_state=0, fractional=y)
     assert drawn.minimum == pytest.approx(least)
-    assert drawn.mean >= drawn.minimum >= y.value
+    assert drawn.mean >= drawn.minimum - 1e-9 and drawn.minimum >= y.value
     assert drawn.energy == pytest.approx(energy.energy(drawn.labels)) == pytest.approx(drawn.minimum)
     # What is measured is the mean of what is drawn.
-    assert drawn.mean == pytest.approx(min(energies), abs=0.5)
+    assert drawn.mean == pytest.approx(min(energies), abs=0.05)
 
 
 def test_networks_of_graphs_take_other_sizes(trained):
@@ -207,13 +209,13 @@ def test_validation_problems_choose_the_weights(trained):
 
 
 def test_entropy_keeps_marginals_from_becoming_integral():
-    energy = frustrated(np.random.default_rng(0))
+    energy = frustrated(np.random.default_rng(3))
     entropies = []
     for weight in (0.0, 5.0):
         settings = {"entropy": weight, "entropy_schedule": "constant"}
-        model = LearnedRounding("dense", epochs=60, hidden=16, learning_rate=1e-2, **settings).fit([energy])
+        model = LearnedRounding("dense", epochs=60, hidden=32, learning_rate=2e-2, **settings).fit([energy])
         entropies.append(model.history_[-1].entropy)
-    assert entropies[0] < 0.3 < 0.9 < entropies[1]
+    assert entropies[0] < 0.3 < 0.8 < entropies[1]
 
 
 def test_schedules_of_the_entropy():
@@ -244,7 +246,7 @@ def test_tuning_is_never_worse_and_leaves_the_model_alone(trained):
     settings = dataclasses.asdict(dataclasses.replace(model, network="graph"))
     rng = np.random.default_rng(7)
     better = 0
-    for _ in range(4):
+    for _ in range(3):
         energy = frustrated(rng, 5)
         y = relax(energy)
         for rate in (1e-2, 3.0):  # the latter is far too large
@@ -316,15 +318,15 @@ def test_files_that_are_none_of_ours(tmp_path, monkeypatch):
 
 
 def test_collapsing_variance_is_noticed():
-    energy = frustrated(np.random.default_rng(0))
-    settings = {"epochs": 60, "hidden": 16, "learning_rate": 2e-2, "entropy": 0.0, "collapse": 0.5}
+    energy = frustrated(np.random.default_rng(3))
+    settings = {"epochs": 30, "hidden": 8, "learning_rate": 3e-2, "collapse": 0.5}
     with pytest.warns(VarianceCollapseWarning, match=r"fell from .* pass min_sigma=0.1") as caught:
-        model = LearnedRounding("dense", **settings).fit([energy])
+        model = LearnedRounding("graph", min_sigma=1e-6, **settings).fit([energy])
     assert len(caught) == 1 and caught[0].filename == __file__
     assert model.history_[-1].sigma < 0.5 * model.history_[0].sigma
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        floored = LearnedRounding("dense", **settings, min_sigma=0.25).fit([energy])  # the remedy
+        floored = LearnedRounding("graph", min_sigma=0.25, **settings).fit([energy])  # the remedy
     assert floored.history_[-1].sigma >= 0.2499
 
 
@@ -398,7 +400,7 @@ def test_problems_of_another_size_are_refused(trained):
     with pytest.raises(ValueError, match=r"problem has 3 labels, but the network is for 4"):
         model.tune(Energy(np.zeros((4, 3))))
     with pytest.raises(ValueError, match=r"problems\[1\] has 5 nodes"):
-        LearnedRounding("dense", epochs=1).fit([problems[0], larger])
+        LearnedRounding("dense", epochs=1).fit([problems[0], larger], [np.full((4, 4), 0.25), np.full((5, 5), 0.2)])
     grid = LearnedRounding("grid", epochs=1).fit([Energy.grid(np.random.default_rng(0).random((3, 3, 2)), "potts")])
     with pytest.raises(ValueError, match=r"problem is no image; make it by Energy.grid, or take kind='graph'"):
         grid.round(Energy(np.zeros((9, 2))))
@@ -487,3 +489,21 @@ def test_numbers_of_draws_and_steps_are_checked(trained):
         model.tune(problems[0], learning_rate=-1)
     with pytest.raises(ValueError, match="time_limit=-1"):
         model.round(problems[0], time_limit=-1)
+
+
+# ---- figures ------------------------------------------------------------------------------------------------------------------
+
+
+def test_figures(trained, tmp_path):
+    pytest.importorskip("matplotlib")
+    model, problems = trained
+    ax = plot_rounding_history(model.history_)
+    assert [line.get_label() for line in ax.get_lines()][:1] == ["mean energy"]
+    drawn = {"learned": model.round(problems[0], 50, 0).energies, "always the same": np.full(3, 4.0)}
+    ax = plot_draws(drawn, lower_bound=3.0)
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(drawn)
+    save_figure(ax, tmp_path / "draws.png")
+    with pytest.raises(ValueError, match="energies are empty"):
+        plot_draws({})
+    with pytest.raises(ValueError, match="history is empty"):
+        plot_rounding_history([])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from maxmargin.labeling import Energy, Metric, expected_energy
 from maxmargin.nn import ExpectedEnergyLoss, RoundingNetwork
 from maxmargin.nn._rounding_inputs import complete_labels, energies_of, prepare

@@ -110,8 +110,8 @@ def costs(draws: Sequence[Draws], inputs: Sequence[RoundingInput], plan: Plan, w
 def surrogate(draws: Sequence[Draws], values: Sequence[torch.Tensor], plan: Plan, baseline: float) -> torch.Tensor:
     """A number whose gradient is that of the mean cost, or an unbiased estimate of it.
 
-    The latent variables of score-function gradients are constants; what the encoder has to do with them is the density of what was
-    drawn, times how much more the draw costs than the others of the same problem, or than ``baseline`` if there are none.
+    The latent variables of score-function gradients are constants; what the encoder has to do with them is the density of what
+    was drawn, times how much more the draw costs than the others of the same problem, or than ``baseline`` if there are none.
     """
     if plan.gradient == "reparameterized":
         return torch.stack([own.mean() for own in values]).mean()

@@ -31,6 +31,7 @@ from maxmargin.progress import StatusLine
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 _KIND = "learned rounding"
+_RATES = {"dense": 1e-3, "grid": 1e-3, "graph": 1e-2}
 # Marginals that are held at once while drawing.
 _NUMBERS = 4_000_000
 
@@ -62,8 +63,10 @@ class LearnedRounding:
         the same for all problems; otherwise on sums as they are.
     epochs, batch_size : int
         Passes over all problems, problems per step.
-    learning_rate, clip : float
-        Of Adam, and the longest gradient; longer ones are scaled down.
+    learning_rate : float, optional
+        Of Adam; 0.01 for ``"graph"``, which has few weights, and 0.001 for others.
+    clip : float
+        The longest gradient; longer ones are scaled down.
     collapse : float
         Warn if the latent standard deviations fall below this part of their first value.
     time_limit : float, optional
@@ -100,7 +103,7 @@ class LearnedRounding:
     costs: bool = True
     residual: bool = True
     noise: Noise = "gaussian"
-    min_sigma: float = 1e-6
+    min_sigma: float = 0.1
     hidden: int | None = None
     latent: int | None = None
     n_layers: int | None = None
@@ -109,9 +112,9 @@ class LearnedRounding:
     entropy: float = 0.1
     entropy_schedule: Schedule = "linear"
     normalize: bool = True
-    epochs: int = 200
-    batch_size: int = 16
-    learning_rate: float = 1e-3
+    epochs: int = 50
+    batch_size: int = 4
+    learning_rate: float | None = None
     clip: float = 10.0
     collapse: float = 0.05
     time_limit: float | None = None
@@ -121,7 +124,8 @@ class LearnedRounding:
     @classmethod
     def as_published(cls, network: str | RoundingNetwork = "dense", **settings: Any) -> Self:
         """As the thesis describes it: fractional solutions in, marginals out, sums as they are, an entropy of constant weight."""
-        own: dict[str, Any] = {"costs": False, "residual": False, "normalize": False, "entropy": 1.0, "entropy_schedule": "constant"}
+        own: dict[str, Any] = {"costs": False, "residual": False, "normalize": False, "min_sigma": 1e-6}
+        own |= {"entropy": 1.0, "entropy_schedule": "constant"}
         return cls(network, **(own | settings))
 
     def __repr__(self) -> str:
@@ -155,7 +159,7 @@ class LearnedRounding:
             inputs = self._inputs(problems, fractional, "problems", "fractional", network, line, ends)
             _check_problems(validation, "validation")
             judged = self._inputs(validation, validation_fractional, "validation", "validation_fractional", network, line, ends)
-            self.history_, self.status_ = train(network, inputs, judged or inputs, self._plan(ends), line)
+            self.history_, self.status_ = train(network, inputs, judged or inputs, self._plan(ends, network), line)
         self.network_ = network
         return self
 
@@ -200,13 +204,19 @@ class LearnedRounding:
         with StatusLine("tuning", shown=self.verbose) as line:
             given = None if fractional is None else [fractional]
             inputs = self._inputs([problem], given, "problem", "fractional", network, line, ends)
-            made.history_, made.status_ = train(made.network_, inputs, inputs, made._plan(ends, measurements=int(steps)), line)
+            plan = made._plan(ends, network, measurements=int(steps))
+            made.history_, made.status_ = train(made.network_, inputs, inputs, plan, line)
         return made
 
     # ---- rounding -----------------------------------------------------------------------------------------------------------
 
     def marginals(
-        self, problem: Energy, draws: int = 1, random_state: Any = None, *, fractional: FractionalLabeling | ArrayLike | None = None
+        self,
+        problem: Energy,
+        draws: int = 1,
+        random_state: int | np.random.Generator | None = None,
+        *,
+        fractional: FractionalLabeling | ArrayLike | None = None,
     ) -> Floats:
         """What the network makes of a problem: marginals of shape (draws, N, L), one set for every draw of latent variables."""
         self._trained()
@@ -350,10 +360,11 @@ class LearnedRounding:
             raise KeyboardInterrupt
         return found
 
-    def _plan(self, ends: float, measurements: int | None = None) -> Plan:
+    def _plan(self, ends: float, network: RoundingNetwork, measurements: int | None = None) -> Plan:
+        rate = self.learning_rate if self.learning_rate is not None else _RATES[network.kind]
         return Plan(
             self.epochs, self.batch_size, self.samples, self.gradient, self.entropy, self.entropy_schedule, self.normalize,
-            self.learning_rate, self.clip, self.collapse, ends, self.random_state, measurements,
+            rate, self.clip, self.collapse, ends, self.random_state, measurements,
         )  # fmt: skip
 
     def _check(self) -> None:
@@ -373,7 +384,9 @@ class LearnedRounding:
             value = getattr(self, name)
             zero = name in ("entropy", "collapse", "time_limit")
             number = float(value) if isinstance(value, numbers.Real) else math.nan
-            if not (0 < number < math.inf or (zero and number == 0) or (name == "time_limit" and value is None)):
+            if value is None and name in ("time_limit", "learning_rate"):
+                continue
+            if not (0 < number < math.inf or (zero and number == 0)):
                 raise ValueError(f"{name}={value!r} must be {'zero or ' if zero else ''}a positive number")
         if not _whole(self.random_state) or self.random_state < 0:
             raise ValueError(f"random_state={self.random_state!r} must be a whole number that is not negative")

@@ -82,7 +82,7 @@ class RoundingNetwork(torch.nn.Module):
     --------
     >>> network = RoundingNetwork("grid", n_labels=4, hidden=8)
     >>> network
-    RoundingNetwork(grid, 4 labels, 6144 weights)
+    RoundingNetwork(grid, 4 labels, 4548 weights)
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RoundingNetwork(torch.nn.Module):
         latent: int | None = None,
         n_layers: int | None = None,
         noise: Noise = "gaussian",
-        min_sigma: float = 1e-6,
+        min_sigma: float = 0.1,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -308,8 +308,8 @@ class _Around(NamedTuple):
         else:
             shapes = [(len(one.energy.edges), *own.shape[-2:]) for one, own in zip(inputs, tables, strict=True)]
             table = torch.cat([own.expand(shape) for own, shape in zip(tables, shapes, strict=True)])
-        matrices = [_sparse(couplings.numpy(), here, there, n) for here, there in ((a, b), (b, a))]
-        return cls(torch.from_numpy(a), torch.from_numpy(b), *matrices, couplings[:, None, None], table)
+        first, second = (_sparse(couplings.numpy(), here, there, n) for here, there in ((a, b), (b, a)))
+        return cls(torch.from_numpy(a), torch.from_numpy(b), first, second, couplings[:, None, None], table)
 
     def messages(self, h: torch.Tensor) -> torch.Tensor:
         """What neighbours have of the same label, and of labels that would be expensive: (N, K, L, d) to (N, K, L, 2 d)."""
@@ -330,8 +330,8 @@ def _sparse(values: Any, rows: Any, columns: Any, n: int) -> torch.Tensor:
     matrix = csr_array((values, (rows, columns)), shape=(n, n), dtype=np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls its sparse tensors a beta
-        parts = (torch.from_numpy(own) for own in (matrix.indptr, matrix.indices, matrix.data))
-        return torch.sparse_csr_tensor(*parts, size=(n, n))
+        rows, columns, values = (torch.from_numpy(own) for own in (matrix.indptr, matrix.indices, matrix.data))
+        return torch.sparse_csr_tensor(rows, columns, values, size=(n, n))
 
 
 class _Round(torch.nn.Module):
