@@ -5,17 +5,18 @@ neighbours cost ``strength * exp(-distance^2 / width^2)`` times a truncated dist
 
 - ``"heavy"``: as printed, with strength and width up to 1e5. Nothing but constant labelings matters then, of which the best costs
   9.8 or so and a random one 12.5.
-- ``"balanced"``: width uniform on [1.5, 3], strength on [0.06, 0.14], divided by the limit. Linear relaxations are fractional in this
-  band, and rounding is not trivial.
+- ``"balanced"``: width uniform on [1.5, 3], strength on [0.06, 0.14], divided by the limit, for linear distances by twice that.
+  Linear relaxations are often fractional in this band; only energies where at least 5 nodes are fractional are kept.
 """
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Literal
 
 import numpy as np
 
-from maxmargin.labeling import Energy, Metric
+from maxmargin.labeling import Energy, Metric, relax
 
 Kind = Literal["heavy", "balanced"]
 KINDS: tuple[Kind, ...] = ("heavy", "balanced")
@@ -26,6 +27,10 @@ METRICS = {
     "truncated quadratic": Metric("quadratic", limit=LIMIT),
 }
 
+# The band of strengths in which relaxations are fractional, and how many nodes must be.
+BANDS = {"uniform": 1.0, "truncated linear": 2 * LIMIT, "truncated quadratic": LIMIT}
+FRACTIONAL = 5
+
 
 def rounding_problem(metric: str, kind: Kind, rng: np.random.Generator, side: int = SIDE, n_labels: int = LABELS) -> Energy:
     """One energy of ``side * side`` nodes; ``metric`` is a name in METRICS."""
@@ -34,14 +39,25 @@ def rounding_problem(metric: str, kind: Kind, rng: np.random.Generator, side: in
     if kind == "heavy":
         strength, width = rng.uniform(1e-5, 1e5, size=2)
     else:
-        strength = rng.uniform(0.06, 0.14) / (1.0 if metric == "uniform" else LIMIT)
+        strength = rng.uniform(0.06, 0.14) / BANDS[metric]
         width = rng.uniform(1.5, 3.0)
     weights = strength * np.exp(-np.sum((places[a] - places[b]) ** 2, axis=1) / width**2)
     unary = rng.random((len(places), n_labels))
     return Energy(unary, np.stack([a, b], axis=1), METRICS[metric], weights=weights)
 
 
-def rounding_problems(metric: str, kind: Kind, n: int, seed: int, **size: int) -> list[Energy]:
-    """``n`` energies; the same for the same seed, and the first ones do not depend on ``n``."""
-    number = list(METRICS).index(metric), KINDS.index(kind)
-    return [rounding_problem(metric, kind, np.random.default_rng([seed, *number, k]), **size) for k in range(n)]
+def rounding_problems(metric: str, kind: Kind, n: int, seed: int, fractional: int | None = None, **size: int) -> list[Energy]:
+    """``n`` energies; the same for the same seed, and the first ones do not depend on ``n``.
+
+    ``fractional``: only those whose linear relaxation has so many fractional nodes; 5 for balanced ones unless given.
+    """
+    wanted = (FRACTIONAL if kind == "balanced" else 0) if fractional is None else fractional
+    found: list[Energy] = []
+    for k in count():
+        if len(found) == n:
+            break
+        rng = np.random.default_rng([seed, list(METRICS).index(metric), KINDS.index(kind), k])
+        energy = rounding_problem(metric, kind, rng, **size)
+        if wanted == 0 or relax(energy, "first_order").n_fractional >= wanted:
+            found.append(energy)
+    return found

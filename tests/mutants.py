@@ -51,6 +51,21 @@ MUTANTS = (
         "test_local_polytope.py",
     ),
     Mutant(
+        "src/maxmargin/labeling/frank_wolfe.py", "-slope / (2 * curvature)", "-slope / curvature", "test_relax.py -k line_search"
+    ),
+    Mutant(
+        "src/maxmargin/labeling/frank_wolfe.py",
+        "0.5 * np.abs(energy.weights)",
+        "0.1 * np.abs(energy.weights)",
+        "test_relax.py -k convex",
+    ),
+    Mutant(
+        "src/maxmargin/labeling/potts_program.py",
+        "-costs[:, None], costs[:, None])",
+        "-np.inf, np.inf)",
+        "test_relax.py -k potts",
+    ),
+    Mutant(
         "src/maxmargin/structures/relaxed_graph.py",
         "self.costs[labels] @ (1.0 - right)",
         "(1.0 - right).sum()",
@@ -149,10 +164,18 @@ MUTANTS = (
         "place.h = -1e9;",
         "test_parse_surrogates.py -k hull",
     ),
-    Mutant("cpp/blocks/tree_search.hpp", "if (std::isinf(lambda)) lambda = most_lambda();", "if (std::isinf(lambda)) lambda = 1;",
-           "test_parse_surrogates.py -k wins"),
-    Mutant("cpp/surrogates/bicriteria.hpp", "if (h > 0 && kind != Kind::raw_probability) return g + h", "if (h > 0) return g + h",
-           "test_parse_surrogates.py -k maxima"),
+    Mutant(
+        "cpp/blocks/tree_search.hpp",
+        "if (std::isinf(lambda)) lambda = most_lambda();",
+        "if (std::isinf(lambda)) lambda = 1;",
+        "test_parse_surrogates.py -k wins",
+    ),
+    Mutant(
+        "cpp/surrogates/bicriteria.hpp",
+        "if (h > 0 && kind != Kind::raw_probability) return g + h",
+        "if (h > 0) return g + h",
+        "test_parse_surrogates.py -k maxima",
+    ),
     Mutant("src/maxmargin/nn/tree_losses.py", "gradient[heads[own], word, tags[own]] -= slope[k]", "pass", "test_tree_losses.py"),
     Mutant("src/maxmargin/nn/_score_hinges.py", "gradient[rows, self._right] -= 1.0", "pass", "test_layerwise.py -k bound_lies"),
     Mutant("src/maxmargin/data/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py -k trec_eval"),
@@ -295,6 +318,17 @@ MUTANTS = (
     Mutant("cpp/labeling/moves.hpp", "if (!helped && differ(labels)) best(true);", "", "test_moves.py -k largest"),
     Mutant("cpp/labeling/tables.hpp", "if (since_[b] > seen_of_label_) at[1]", "if (false) at[1]", "test_moves.py -k follow"),
     Mutant("cpp/labeling/tables.hpp", "kRounding = 2 *", "kRounding = 1e3 *", "test_moves.py -k facts"),
+    # Roundings: one side of a kink only; a label that is absent drawn; too few windows. Steps: no clipping, no looking ahead.
+    Mutant("cpp/labeling/roundings.hpp", "if (!gradient || !done.tied) return;", "return;", "test_fractional.py -k kink"),
+    Mutant(
+        "cpp/labeling/roundings.hpp",
+        "i = last; i < n_labels; ++i) to[i] = 1.0",
+        "i = last; false;) ",
+        "test_fractional.py -k absent",
+    ),
+    Mutant("cpp/labeling/roundings.hpp", "n_labels_ + length - 1;", "n_labels_;", "test_rounding.py -k means_of"),
+    Mutant("cpp/labeling/primal_dual.hpp", "clip(m[i], e);\n                }", "}", "test_relax.py -k fractional_points"),
+    Mutant("cpp/labeling/primal_dual.hpp", "2 * fresh_[k] - now_.nodes[k]", "fresh_[k]", "test_relax.py -k fractional_points"),
     # Moves of cliques: a pair of which both move, counted as if one stayed; who stays pays for the wrong label.
     Mutant(
         "cpp/labeling/clique_moves.hpp",

@@ -74,7 +74,7 @@ class PyRounder {
     nb::ndarray<nb::numpy, std::int32_t> window(int first, int length, double r) const {
         require(length >= 1, "a window holds at least one label");
         std::vector<std::int32_t> found(n_nodes_);
-        for (std::size_t a = 0; a < n_nodes_; ++a) found[a] = rounder_.within(static_cast<std::int64_t>(a), first, length, r);
+        rounder_.window(first, length, r, found.data());
         return array_of(std::move(found));
     }
 

@@ -174,12 +174,12 @@ class PrimalDual {
                 continue;
             }
             const double* m = state.multipliers.data() + e * 2 * L_;
-            double least = std::numeric_limits<double>::infinity(), mean;
+            double least = std::numeric_limits<double>::infinity();
             for (int i = 0; i < L_; ++i)
                 for (int j = 0; j < L_; ++j) least = std::min(least, weight * table[i * L_ + j] + m[i] + m[L_ + j]);
             bound.add(least);
             // Two points of the polytope with these marginals of nodes; the cheaper one counts.
-            merge<false, true>(sums.data() + (a - state.nodes.data()), sums.data() + (b - state.nodes.data()), table, L_, 0.0, mean, nullptr, nullptr);
+            const double mean = merged_mean(sums.data() + (a - state.nodes.data()), sums.data() + (b - state.nodes.data()), table, L_);
             value.add(std::min(weight * mean, weight * repaired(state.pairs.data() + e * L_ * L_, a, b, table)));
         }
         return {value.value(), bound.value()};

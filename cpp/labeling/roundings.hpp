@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "numeric/compensated_sum.hpp"
@@ -52,28 +54,62 @@ inline std::vector<double> cumulative(const double* marginals, std::int64_t n_no
     return sums;
 }
 
-// The mean cost of an edge, and whether entries of both ends are equal. At an entry of Y the cost changes by a difference of two
+// An edge in a merge: cumulative sums of its ends, its table, and where derivatives go.
+struct Merge {
+    const double *a, *b, *cell;
+    double *to_a, *to_b;
+    double factor, mean;
+    bool tied;
+};
+
+// The mean costs of some edges, and whether entries of their ends are equal. At an entry of Y the cost changes by a difference of two
 // entries of the table: that is the derivative, and summing entries times derivatives gives the mean. `a_first` says which of two
-// equal entries comes first.
-template <bool gradient, bool a_first>
-inline bool merge(const double* a, const double* b, const double* table, int n_labels, double factor, double& mean, double* to_a, double* to_b) {
-    int i = 0, j = 0;
-    bool tied = false;
-    double here = table[0], sum = 0.0;
-    for (int step = 2 * (n_labels - 1); step > 0; --step) {
-        const double x = a[i], y = b[j];
-        const bool moves = a_first ? x <= y : x < y;
-        tied |= x == y;
-        double* to = moves ? to_a + i : to_b + j;
-        i += moves;
-        j += !moves;
-        const double next = table[static_cast<std::int64_t>(i) * n_labels + j], change = here - next;
-        sum += (moves ? x : y) * change;
-        if (gradient) *to += factor * change;
-        here = next;
+// equal entries comes first. Steps of an edge wait for each other, so several edges go side by side.
+template <bool gradient, bool a_first, int W>
+inline void merge(Merge* edges, int n_labels) {
+    const double *a[W], *b[W], *cell[W];
+    double *to_a[W], *to_b[W], here[W], sum[W];
+    bool tied[W];
+    for (int w = 0; w < W; ++w) {
+        a[w] = edges[w].a;
+        b[w] = edges[w].b;
+        cell[w] = edges[w].cell;
+        to_a[w] = edges[w].to_a;
+        to_b[w] = edges[w].to_b;
+        here[w] = *cell[w];
+        sum[w] = 0.0;
+        tied[w] = false;
     }
-    mean = here + sum;
-    return tied;
+    for (int step = 2 * (n_labels - 1); step > 0; --step) {
+        for (int w = 0; w < W; ++w) {
+            const double x = *a[w], y = *b[w];
+            // As numbers, since which end moves is a coin toss that no processor foresees.
+            const std::ptrdiff_t moves = a_first ? x <= y : x < y, stays = 1 - moves;
+            tied[w] |= x == y;
+            a[w] += moves;
+            b[w] += stays;
+            cell[w] += stays + (-moves & n_labels);
+            const double next = *cell[w], change = here[w] - next;
+            sum[w] += std::min(x, y) * change;
+            here[w] = next;
+            if (gradient) {
+                double* ends[2] = {to_b[w], to_a[w]};
+                *ends[moves] += edges[w].factor * change;
+                to_a[w] += moves;
+                to_b[w] += stays;
+            }
+        }
+    }
+    for (int w = 0; w < W; ++w) {
+        edges[w].mean = here[w] + sum[w];
+        edges[w].tied = tied[w];
+    }
+}
+
+inline double merged_mean(const double* a, const double* b, const double* table, int n_labels) {
+    Merge one{a, b, table, nullptr, nullptr, 0.0, 0.0, false};
+    merge<false, true, 1>(&one, n_labels);
+    return one.mean;
 }
 
 // Mean of sum_a unary[a, x_a] + sum_e weight_e * table_e[x_a, x_b] under complete rounding. The gradient, shape (nodes, labels), is with
@@ -88,19 +124,32 @@ inline double expected_energy(const double* marginals, const double* unary, cons
             if (unary[k] == std::numeric_limits<double>::infinity()) forbidden = true;
             else total.add(marginals[k] * unary[k]);
         }
-    for (std::int64_t e = 0; e < pairs.n_edges; ++e) {
-        const double weight = pairs.weights[e], *table = pairs.table(e, n_labels);
+    const auto begin = [&](std::int64_t e, double factor) {
         const std::int64_t at_a = static_cast<std::int64_t>(pairs.edges[2 * e]) * n_labels, at_b = static_cast<std::int64_t>(pairs.edges[2 * e + 1]) * n_labels;
-        const double *a = sums.data() + at_a, *b = sums.data() + at_b;
-        double mean = 0.0, again = 0.0;
-        if (!gradient) {
-            merge<false, true>(a, b, table, n_labels, 0.0, mean, nullptr, nullptr);
-        } else if (merge<true, true>(a, b, table, n_labels, weight, mean, gradient + at_a, gradient + at_b)) {
-            // Half of what the other order says, and half of the first one taken back.
-            merge<true, true>(a, b, table, n_labels, -0.5 * weight, again, gradient + at_a, gradient + at_b);
-            merge<true, false>(a, b, table, n_labels, 0.5 * weight, again, gradient + at_a, gradient + at_b);
-        }
-        total.add(weight * mean);
+        return Merge{sums.data() + at_a, sums.data() + at_b, pairs.table(e, n_labels), gradient ? gradient + at_a : nullptr, gradient ? gradient + at_b : nullptr, factor * pairs.weights[e], 0.0, false};
+    };
+    const auto end = [&](std::int64_t e, const Merge& done) {
+        total.add(pairs.weights[e] * done.mean);
+        if (!gradient || !done.tied) return;
+        // Half of what the other order says, and half of the first one taken back.
+        Merge back = begin(e, -0.5), other = begin(e, 0.5);
+        merge<true, true, 1>(&back, n_labels);
+        merge<true, false, 1>(&other, n_labels);
+    };
+    constexpr int together = 4;
+    Merge side[together];
+    std::int64_t e = 0;
+    for (; e + together <= pairs.n_edges; e += together) {
+        for (int w = 0; w < together; ++w) side[w] = begin(e + w, 1.0);
+        if (gradient) merge<true, true, together>(side, n_labels);
+        else merge<false, true, together>(side, n_labels);
+        for (int w = 0; w < together; ++w) end(e + w, side[w]);
+    }
+    for (; e < pairs.n_edges; ++e) {
+        side[0] = begin(e, 1.0);
+        if (gradient) merge<true, true, 1>(side, n_labels);
+        else merge<false, true, 1>(side, n_labels);
+        end(e, side[0]);
     }
     if (gradient)
         for (std::int64_t a = 0; a < n_nodes; ++a) {
@@ -143,15 +192,12 @@ class Rounder {
     // The label whose part of [0, 1) holds r.
     std::int32_t at(std::int64_t node, double r) const { return count(sums_.data() + node * n_labels_, n_labels_ - 1, r); }
 
-    // The label that a node takes from the window first .. first + length - 1 (which may reach beyond the labels), or -1.
-    std::int32_t within(std::int64_t node, int first, int length, double r) const {
-        const int low = std::max(0, first), high = std::min(n_labels_ - 1, first + length - 1);
-        const double* sums = sums_.data() + node * n_labels_;
-        const double below = low > 0 ? sums[low - 1] : 0.0, above = high < n_labels_ - 1 ? sums[high] : 1.0;
-        if (r >= above - below) return -1;
-        std::int32_t label = low;
-        while (label < high && sums[label] - below <= r) ++label;
-        return label;
+    // The labels that nodes take from the window first .. first + length - 1 (which may reach beyond the labels), or -1.
+    void window(int first, int length, double r, std::int32_t* labels) const {
+        std::vector<std::int32_t> waiting(static_cast<std::size_t>(n_nodes_));
+        std::iota(waiting.begin(), waiting.end(), 0);
+        std::fill_n(labels, n_nodes_, -1);
+        try_window(first, length, r, labels, waiting.data(), waiting.size());
     }
 
     void draw(Rounding method, int length, std::uint64_t seed, std::uint64_t which, std::int32_t* labels, std::vector<std::int32_t>& waiting) const {
@@ -166,22 +212,25 @@ class Rounder {
             return;
         }
         // So many windows miss a node with a probability below e^-300; those that are left take what they would from all labels.
-        const int n_windows = n_labels_ + length - 1, most = 300 * (n_windows / length + 1);
-        waiting.resize(static_cast<std::size_t>(n_nodes_));
-        for (std::int64_t a = 0; a < n_nodes_; ++a) waiting[a] = static_cast<std::int32_t>(a);
-        for (int round = 0; round < most && !waiting.empty(); ++round) {
-            const int first = draws.below(n_windows) - (length - 1);
-            const double r = draws.uniform();
-            std::size_t left = 0;
-            for (const std::int32_t a : waiting) {
-                labels[a] = within(a, first, length, r);
-                waiting[left] = a;
-                left += labels[a] < 0;
+        const int n_windows = n_labels_ + length - 1;
+        const std::size_t most = 300 * static_cast<std::size_t>(n_windows / length + 1);
+        const double spare = draws.uniform();
+        // All nodes see the same windows, but some at a time go through them, while their sums are near by.
+        constexpr std::int64_t near_by = 1024;
+        std::vector<std::pair<int, double>> windows;
+        waiting.resize(near_by);
+        for (std::int64_t from = 0; from < n_nodes_; from += near_by) {
+            std::size_t left = static_cast<std::size_t>(std::min(near_by, n_nodes_ - from));
+            for (std::size_t k = 0; k < left; ++k) waiting[k] = static_cast<std::int32_t>(from) + static_cast<std::int32_t>(k);
+            for (std::size_t round = 0; round < most && left > 0; ++round) {
+                if (round == windows.size()) {
+                    const int first = draws.below(n_windows) - (length - 1);
+                    windows.emplace_back(first, draws.uniform());
+                }
+                left = try_window(windows[round].first, length, windows[round].second, labels, waiting.data(), left);
             }
-            waiting.resize(left);
+            for (std::size_t k = 0; k < left; ++k) labels[waiting[k]] = at(waiting[k], spare);
         }
-        const double r = draws.uniform();
-        for (const std::int32_t a : waiting) labels[a] = at(a, r);
     }
 
     // Energies of the labelings first .. first + count - 1 of a seed, into `energies`; which of them is the first of the best ones.
@@ -200,6 +249,26 @@ class Rounder {
     }
 
   private:
+    // Labels from a window for nodes that wait; how many of them wait on.
+    std::size_t try_window(int first, int length, double r, std::int32_t* labels, std::int32_t* waiting, std::size_t n) const {
+        const int low = std::max(0, first), high = std::min(n_labels_ - 1, first + length - 1);
+        const bool from_first = low == 0, to_last = high == n_labels_ - 1;
+        std::size_t left = 0;
+        for (std::size_t k = 0; k < n; ++k) {
+            const std::int32_t a = waiting[k];
+            const double* sums = sums_.data() + static_cast<std::int64_t>(a) * n_labels_;
+            const double below = from_first ? 0.0 : sums[low - 1], above = to_last ? 1.0 : sums[high];
+            waiting[left] = a;
+            if (r >= above - below) {
+                ++left;
+                continue;
+            }
+            std::int32_t label = low;
+            while (label < high && sums[label] - below <= r) ++label;
+            labels[a] = label;
+        }
+        return left;
+    }
     static std::int32_t count(const double* sums, int n, double r) {
         std::int32_t passed = 0;
         for (int i = 0; i < n; ++i) passed += sums[i] <= r;

@@ -116,6 +116,9 @@ def check_marginals(marginals: ArrayLike, name: str = "marginals") -> Floats:
     if array.ndim < 2 or 0 in array.shape:
         raise ValueError(f"{name} must have shape (N, L), or (H, W, L) of a grid, but has shape {array.shape}")
     flat = np.ascontiguousarray(array, dtype=np.float64).reshape(-1, array.shape[-1])
+    sums = flat.sum(axis=1)
+    if flat.min() >= 0 and np.abs(sums - 1).max() <= _SUM:
+        return flat
     for bad, remedy in (
         (~np.isfinite(flat), "every entry must be a number from 0 to 1"),
         (flat < 0, "set what rounding made negative to 0 and divide every row by its sum"),
@@ -123,12 +126,10 @@ def check_marginals(marginals: ArrayLike, name: str = "marginals") -> Floats:
         if bad.any():
             node, label = (int(k) for k in np.argwhere(bad)[0])
             raise ValueError(f"{name}[{_place(node, array.shape)}, {label}] = {flat[node, label]:g}; {remedy}")
-    sums = flat.sum(axis=1)
-    wrong = np.flatnonzero(np.abs(sums - 1) > _SUM)
-    if wrong.size:
-        place, total = _place(int(wrong[0]), array.shape), sums[wrong[0]]
-        raise ValueError(f"{name}[{place}] add up to {total:.7g}, not to 1; divide every row by its sum")
-    return flat
+    wrong = int(np.flatnonzero(np.abs(sums - 1) > _SUM)[0])
+    raise ValueError(
+        f"{name}[{_place(wrong, array.shape)}] add up to {sums[wrong]:.7g}, not to 1; divide every row by its sum"
+    )
 
 
 def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, name: str = "fractional") -> Floats:
