@@ -95,12 +95,19 @@ def plot_draws(energies: Mapping[str, NDArray[Any]], lower_bound: float | None =
         ax.plot(values, row + rng.uniform(-0.25, 0.25, len(values)), ".", color=color, markersize=2, alpha=0.35)
         ax.plot([np.mean(values)] * 2, [row - 0.36, row + 0.36], color=color, linewidth=2.5)
         ax.plot(np.min(values), row, "o", color=color, markeredgecolor="black", markersize=7, zorder=3)
+    least = min([float(np.min(values)) for values in energies.values()] + ([] if lower_bound is None else [lower_bound]))
+    # A few bad draws must not push all others together.
+    most = max(float(np.quantile(values, 0.99)) for values in energies.values())
+    margin = 0.04 * (most - least) or 1.0
+    beyond = sum(int(np.sum(values > most + margin)) for values in energies.values())
+    ax.set_xlim(least - margin, most + margin)
     if lower_bound is not None:
         ax.axvline(lower_bound, linestyle=":", color="0.4", label="lower bound")
         ax.legend(loc="lower right")
     ax.set_yticks(range(len(energies)), list(energies))
     ax.invert_yaxis()
-    ax.set_xlabel("energy: every draw, mean (bar), minimum (dot)")
+    farther = f"; {beyond} draws are farther to the right" if beyond else ""
+    ax.set_xlabel(f"energy: every draw, mean (bar), minimum (dot){farther}")
     return ax
 
 

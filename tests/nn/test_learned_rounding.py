@@ -287,7 +287,8 @@ def test_the_same_seed_gives_the_same_model_and_the_same_draws():
 def test_files_keep_every_bit(tmp_path, kind):
     rng = np.random.default_rng(0)
     energy = Energy.grid(rng.random((3, 4, 3)), "potts")
-    model = LearnedRounding(kind, epochs=2, entropy=0.3, hidden=8, samples=3, min_sigma=0.01).fit([energy])
+    settings = {"epochs": 2, "entropy": np.float32(0.25), "hidden": 8, "samples": np.int64(3), "min_sigma": 0.01}
+    model = LearnedRounding(kind, **settings).fit([energy])
     model.save(tmp_path / "model")
     read = LearnedRounding.load(tmp_path / "model")
     for name, value in model.network_.state_dict().items():
@@ -295,7 +296,7 @@ def test_files_keep_every_bit(tmp_path, kind):
     assert read.network_.settings == model.network_.settings
     np.testing.assert_array_equal(*(own.round(energy, 50, 0).energies for own in (model, read)))
     assert str(read.history_) == str(model.history_) and read.status_ == model.status_
-    assert (read.entropy, read.samples, read.min_sigma) == (0.3, 3, 0.01)
+    assert (read.entropy, read.samples, read.min_sigma) == (0.25, 3, 0.01)
     read.save(tmp_path / "again")
     assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
 

@@ -199,6 +199,23 @@ def test_messages_do_not_know_numbers_of_nodes_and_labels(seed, own_tables):
     assert same_density == pytest.approx(density, rel=1e-3, abs=1e-3)
 
 
+def test_tables_may_be_given_from_their_other_ends():
+    """One table for all edges is the same as one for each, and as transposed tables of reversed edges."""
+    rng = np.random.default_rng(0)
+    energy = random_energy(rng, 6, 4)
+    own = np.repeat(energy.table[None], len(energy.edges), axis=0)
+    same = [
+        energy,
+        Energy(energy.unary, energy.edges, own, weights=energy.weights),
+        Energy(energy.unary, energy.edges[:, ::-1], energy.table.T, weights=energy.weights),
+    ]
+    y = random_marginals(rng, energy)
+    network = awake(RoundingNetwork("graph", hidden=8))
+    one, *others = (run(network, [prepare(y, other, "y")])[0] for other in same)
+    for other in others:
+        np.testing.assert_allclose(other, one, atol=1e-3)
+
+
 def test_inputs_do_not_know_units_and_constants():
     rng = np.random.default_rng(0)
     energy = random_energy(rng, 6, 4)

@@ -294,6 +294,7 @@ class LearnedRounding:
         """Write a trained model to a file: numbers and text, nothing that runs when it is read."""
         network = self._trained()
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "network"}
+        own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
         content = {"settings": own, "network": network.settings, "status": self.status_}
         arrays = {f"weight {name}": value.detach().cpu().numpy() for name, value in network.state_dict().items()}
         arrays["history"] = np.array([dataclasses.astuple(row) for row in self.history_])
