@@ -364,7 +364,7 @@ class LearnedRounding:
     def _plan(self, ends: float, network: RoundingNetwork, measurements: int | None = None) -> Plan:
         rate = self.learning_rate if self.learning_rate is not None else _RATES[network.kind]
         return Plan(
-            self.epochs, self.batch_size, self.samples, self.gradient, self.entropy, self.entropy_schedule, self.normalize,
+            self.epochs, self.batch_size, self.samples, self.gradient, float(self.entropy), self.entropy_schedule, self.normalize,
             rate, self.clip, self.collapse, ends, self.random_state, measurements,
         )  # fmt: skip
 
