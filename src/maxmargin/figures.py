@@ -106,8 +106,8 @@ def plot_draws(energies: Mapping[str, NDArray[Any]], lower_bound: float | None =
         ax.legend(loc="lower right")
     ax.set_yticks(range(len(energies)), list(energies))
     ax.invert_yaxis()
-    farther = f"; {beyond} draws are farther to the right" if beyond else ""
-    ax.set_xlabel(f"energy: every draw, mean (bar), minimum (dot){farther}")
+    farther = f"; {beyond} draws are beyond" if beyond else ""
+    ax.set_xlabel(f"energy (bar: mean, dot: minimum{farther})")
     return ax
 
 
