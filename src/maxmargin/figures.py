@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from maxmargin.storage import replacing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from maxmargin.nn import RoundingEpoch
     from maxmargin.path import TracedPath
     from maxmargin.solvers import History
 
@@ -79,6 +80,54 @@ def plot_path(path: TracedPath, ax: Axes | None = None) -> Axes:
     # Above the axes, where it hides no curve.
     legend = ax.legend(title="feature", fontsize="x-small", ncols=10, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     legend.get_title().set_fontsize("x-small")
+    return ax
+
+
+def plot_draws(energies: Mapping[str, NDArray[Any]], lower_bound: float | None = None, ax: Axes | None = None) -> Axes:
+    """Energies of what roundings drew, a row for each: every draw, their mean (bar) and their minimum (dot)."""
+    if not energies:
+        raise ValueError("energies are empty; give an array for every rounding")
+    ax = ax if ax is not None else _new_axes((7.0, 1.2 + 0.55 * len(energies)))
+    rng = np.random.default_rng(0)
+    for row, values in enumerate(energies.values()):
+        color = f"C{row % 10}"
+        # Equal energies side by side, so that many of them look like many.
+        ax.plot(values, row + rng.uniform(-0.25, 0.25, len(values)), ".", color=color, markersize=2, alpha=0.35)
+        ax.plot([np.mean(values)] * 2, [row - 0.36, row + 0.36], color=color, linewidth=2.5)
+        ax.plot(np.min(values), row, "o", color=color, markeredgecolor="black", markersize=7, zorder=3)
+    least = min([float(np.min(values)) for values in energies.values()] + ([] if lower_bound is None else [lower_bound]))
+    # A few bad draws must not push all others together.
+    most = max(float(np.quantile(values, 0.99)) for values in energies.values())
+    margin = 0.04 * (most - least) or 1.0
+    beyond = sum(int(np.sum(values > most + margin)) for values in energies.values())
+    ax.set_xlim(least - margin, most + margin)
+    if lower_bound is not None:
+        ax.axvline(lower_bound, linestyle=":", color="0.4", label="lower bound")
+        ax.legend(loc="lower right")
+    ax.set_yticks(range(len(energies)), list(energies))
+    ax.invert_yaxis()
+    farther = f"; {beyond} draws are beyond" if beyond else ""
+    ax.set_xlabel(f"energy (bar: mean, dot: minimum{farther})")
+    return ax
+
+
+def plot_rounding_history(history: Sequence[RoundingEpoch], ax: Axes | None = None) -> Axes:
+    """Mean energy of a rounding network while it is trained; on the right entropy, and sigma of its latent variables."""
+    if not history:
+        raise ValueError("history is empty; train the model first")
+    ax = ax if ax is not None else _new_axes((7.0, 4.0))
+    epochs = [row.epoch for row in history]
+    lines = ax.plot(epochs, [row.energy for row in history], color="C0", linewidth=1.8, label="mean energy")
+    ax.set(xlabel="epoch", ylabel="mean energy of complete rounding")
+    other = ax.twinx()
+    for name, color, values in (
+        ("entropy of the marginals", "C1", [row.entropy for row in history]),
+        ("sigma of latent variables", "C2", [row.sigma for row in history]),
+    ):
+        lines += other.plot(epochs, values, "--", color=color, linewidth=1.2, label=name)
+    other.set_ylim(bottom=0)
+    other.set_ylabel("dashed")
+    ax.legend(lines, [str(line.get_label()) for line in lines], loc="upper right")
     return ax
 
 

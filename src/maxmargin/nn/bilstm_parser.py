@@ -12,7 +12,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from maxmargin._types import Int32s
 from maxmargin._validation import tree_fault, tree_of
 from maxmargin.inference import best_trees
 from maxmargin.metrics import AttachmentScores, attachment_scores
+from maxmargin.nn._seeds import seeded
 from maxmargin.nn.tree_losses import TreeLoss
 from maxmargin.progress import StatusLine
 from maxmargin.storage import SavedFileError, read_archive, write_archive
@@ -94,7 +94,7 @@ class BiLSTMParser(torch.nn.Module):
         self.projective, self.single_root = projective, single_root
         self._word_number = {word: k + 2 for k, word in enumerate(self.words)}
         self._tag_number = {tag: k + 2 for k, tag in enumerate(self.tags)}
-        with _seeded(seed):
+        with seeded(seed):
             self.word_table = torch.nn.Embedding(len(self.words) + 2, word_dim)
             self.tag_table = torch.nn.Embedding(len(self.tags) + 2, tag_dim)
             self.lstm = torch.nn.LSTM(word_dim + tag_dim, hidden_dim, n_layers, bidirectional=True)
@@ -294,7 +294,7 @@ def train_parser(
     losses = [TreeLoss(surrogate, **kind), TreeLoss(second, **kind)]
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     rng, history, started = np.random.default_rng(seed), [], time.perf_counter()
-    with _seeded(seed), StatusLine("parser", shown=verbose) as line:
+    with seeded(seed), StatusLine("parser", shown=verbose) as line:
         for epoch in range(1, epochs + 1):
             switched = switch_epoch is not None and epoch >= switch_epoch
             loss = losses[int(switched)]
@@ -346,14 +346,6 @@ def _check_training(
             raise ValueError(f"{name}={number!r} must be a positive number")
     if not 0 <= dropout < 1:
         raise ValueError(f"word_dropout={dropout!r} must be at least 0 and less than 1")
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Random numbers of one's own; those of others go on as if nothing had been."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def _batches(order: Any, size: int) -> Iterator[list[int]]:

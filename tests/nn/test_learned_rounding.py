@@ -1,0 +1,510 @@
+"""Learned rounding: gradients, training to the optimum that enumeration finds, tuning, files, interruption."""
+
+import dataclasses
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from maxmargin.figures import plot_draws, plot_rounding_history, save_figure
+from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, minimize, relax
+from maxmargin.nn import LearnedRounding, RoundingNetwork, VarianceCollapseWarning, _rounding_training
+from maxmargin.nn._rounding_inputs import prepare
+from maxmargin.nn._rounding_training import Plan, costs, measure, surrogate
+from maxmargin.storage import SavedFileError, read_archive
+
+TRIANGLE = [(0, 1), (1, 2), (2, 0)]
+
+
+def frustrated(rng, n=4):
+    """A few nodes whose relaxation is fractional: each must not have its own label, and all want to agree."""
+    unary = 0.5 * rng.random((n, n)) + np.where(np.eye(n) > 0, 10.0, 0.0)
+    return Energy(unary, list(itertools.combinations(range(n), 2)), "potts")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    rng = np.random.default_rng(0)
+    problems = [frustrated(rng) for _ in range(4)]
+    return LearnedRounding("graph", epochs=15, hidden=8, random_state=0).fit(problems), problems
+
+
+def plan(**changed):
+    usual = {
+        "epochs": 1, "batch_size": 4, "samples": 2, "gradient": "reparameterized", "entropy": 0.3, "entropy_schedule": "constant",
+        "normalize": True, "learning_rate": 1e-3, "clip": 10.0, "collapse": 0.0, "ends": np.inf, "seed": 0,
+    }  # fmt: skip
+    return Plan(**(usual | changed))
+
+
+def small_network(energy, kind="dense", seed=1, **settings):
+    """In double precision, with a last layer that says something."""
+    sizes = {"hidden": 4, "latent": 2} | settings
+    network = RoundingNetwork.for_problems([energy], kind, **sizes, seed=seed)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weights in network.body.last.parameters():
+            weights.normal_()
+    return network
+
+
+def gradient_of(network, value):
+    network.zero_grad()
+    value.backward()
+    return torch.cat([own.grad.reshape(-1) for own in network.parameters()]).double().numpy().copy()
+
+
+# ---- gradients ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["dense", "grid", "graph"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_reparameterized_gradient_with_the_same_noise(kind, normalize):
+    rng = np.random.default_rng(0)
+    energies = [Energy.grid(rng.normal(size=(2, 2, 3)), rng.random((3, 3)), weights=rng.random()) for _ in range(2)]
+    inputs = [prepare(rng.dirichlet(np.ones(3), size=4), energy, "y") for energy in energies]
+    network = small_network(energies[0], kind)
+    settings = plan(normalize=normalize)
+
+    def objective():
+        draws = network(inputs, 2, torch.Generator().manual_seed(3))
+        return surrogate(draws, costs(draws, inputs, settings, 0.3), settings, 0.0)
+
+    found = gradient_of(network, objective())
+    direction = torch.randn(len(found), generator=torch.Generator().manual_seed(0)).double().numpy()
+    weights = list(network.parameters())
+
+    def moved(step):
+        with torch.no_grad():
+            at = 0
+            for own in weights:
+                own += step * torch.from_numpy(direction[at : at + own.numel()].reshape(own.shape)).to(own.dtype)
+                at += own.numel()
+            return float(objective())
+
+    # Networks are in single precision.
+    h = 1e-3
+    ahead = moved(h)
+    behind = moved(-2 * h)
+    assert found @ direction == pytest.approx((ahead - behind) / (2 * h), rel=2e-2, abs=2e-3)
+    assert np.abs(found).max() > 1e-3
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_score_function_gradient_is_unbiased(samples, monkeypatch):
+    """All states of two signs, and all pairs of states, weighed by their probabilities."""
+    rng = np.random.default_rng(1)
+    energy = frustrated(rng, 3)
+    inputs = [prepare(relax(energy, method="lp"), energy, "y")]
+    network = small_network(energy, noise="bernoulli")
+    settings = plan(gradient="score", samples=samples)
+    states = list(itertools.product((0.0, 1.0), repeat=2))
+    (logit,) = network.body.encode(inputs, [inputs[0].features], None)
+    law = torch.distributions.Bernoulli(logits=logit[0])
+    chance = torch.stack([law.log_prob(torch.tensor(state)).sum().exp() for state in states])
+
+    def drawn(which):
+        # A number below every probability makes a sign 1, one above all of them makes it -1.
+        numbers = torch.tensor([[[0.0 if up else 1.0 for up in states[k]]] for k in which])
+        monkeypatch.setattr(torch, "rand", lambda *_, **__: numbers)
+        return network(inputs, len(which), torch.Generator(), frozen=True)
+
+    draws = drawn(range(4))
+    values = costs(draws, inputs, settings, 0.3)[0]
+    exact = gradient_of(network, (chance * values).sum())
+    mean = np.zeros_like(exact)
+    for which in itertools.product(range(4), repeat=samples):
+        draws = drawn(which)
+        values = costs(draws, inputs, settings, 0.3)
+        weight = float(np.prod([chance[k].item() for k in which]))
+        mean += weight * gradient_of(network, surrogate(draws, values, settings, 0.7))
+    assert np.abs(exact).max() > 1e-3
+    np.testing.assert_allclose(mean, exact, atol=1e-5 * np.abs(exact).max() + 1e-7)
+
+
+def test_score_function_gradient_of_normal_variables_has_the_right_mean():
+    rng = np.random.default_rng(1)
+    energy = frustrated(rng, 3)
+    inputs = [prepare(relax(energy, method="lp"), energy, "y")]
+    network = small_network(energy, latent=1)
+    found = {}
+    for gradient in ("reparameterized", "score"):
+        settings, rows = plan(gradient=gradient), []
+        for seed in range(30):
+            draws = network(inputs, 200, torch.Generator().manual_seed(seed), frozen=gradient == "score")
+            rows.append(gradient_of(network, surrogate(draws, costs(draws, inputs, settings, 0.3), settings, 0.0)))
+        found[gradient] = np.array(rows)
+    a, b = found.values()
+    error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b)) + 1e-6
+    assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) / error).max() < 5
+
+
+# ---- training -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("network", "seed", "settings"),
+    [
+        ("graph", 3, {"hidden": 8, "learning_rate": 3e-2, "epochs": 100}),
+        ("dense", 3, {}),
+        ("dense", 3, {"gradient": "score", "noise": "bernoulli", "samples": 4}),
+        ("dense", 3, {"gradient": "score", "samples": 1}),
+        ("dense", 1, {"residual": False, "costs": False, "normalize": False}),
+    ],
+)
+def test_training_finds_the_optimum_of_enumeration(network, seed, settings):
+    energy = frustrated(np.random.default_rng(seed))
+    least = minimize(energy, "exhaustive").energy
+    y = relax(energy, method="lp")
+    assert y.value < least - 0.1
+    usual = {"hidden": 32, "learning_rate": 2e-2, "epochs": 60}
+    model = LearnedRounding(network, random_state=0, **(usual | settings)).fit([energy], [y])
+    energies = [row.energy for row in model.history_]
+    assert energies[0] > least + 0.5 and min(energies) == pytest.approx(least, abs=0.02)
+    drawn = model.round(energy, draws=50, random_state=0, fractional=y)
+    assert drawn.minimum == pytest.approx(least)
+    assert drawn.mean >= drawn.minimum - 1e-9 and drawn.minimum >= y.value
+    assert drawn.energy == pytest.approx(energy.energy(drawn.labels)) == pytest.approx(drawn.minimum)
+    # What is measured is the mean of what is drawn.
+    assert drawn.mean == pytest.approx(min(energies), abs=0.05)
+
+
+def test_networks_of_graphs_take_other_sizes(trained):
+    model, _ = trained
+    rng = np.random.default_rng(5)
+    for n in (3, 6):
+        energy = frustrated(rng, n)
+        drawn = model.round(energy, draws=20, random_state=0)
+        assert drawn.labels.shape == (n,) and len(drawn.energies) == 20
+
+
+def test_grids_of_any_size_and_forbidden_labels():
+    rng = np.random.default_rng(0)
+    problems = [Energy.grid(rng.random((h, w, 3)), "potts", weights=0.3) for h, w in ((4, 5), (3, 3), (4, 5))]
+    model = LearnedRounding(epochs=3, hidden=8, random_state=0).fit(problems)
+    assert model.network_.kind == "grid"
+    unary = rng.random((6, 4, 3))
+    unary[2, 1, 0] = unary[2, 1, 2] = np.inf
+    drawn = model.tune(energy := Energy.grid(unary, "potts", weights=0.3), 3).round(energy, 30, 0)
+    assert drawn.labels.shape == (6, 4) and drawn.labels[2, 1] == 1
+    assert np.isfinite(drawn.energies).all()
+
+
+def test_one_label_no_edges_one_node():
+    for unary, edges in (([[1.0]], None), ([[1.0, 0.5]], None), ([[1.0], [2.0]], [(0, 1)])):
+        energy = Energy(unary, edges, "potts")
+        model = LearnedRounding("graph", epochs=2, entropy=1.0).fit([energy])
+        assert model.round(energy, 5).minimum == np.min(unary, axis=1).sum()
+
+
+def test_validation_problems_choose_the_weights(trained):
+    _, problems = trained
+    settings = {"epochs": 5, "learning_rate": 1e-2}
+    model = LearnedRounding("graph", **settings).fit(problems[:2], validation=problems[2:])
+    inputs = [prepare(relax(energy), energy, "y") for energy in problems[2:]]
+    best = min(row.relative_energy for row in model.history_)
+    assert measure(model.network_, inputs, 0)[1] == pytest.approx(best, abs=1e-6)
+
+
+def test_entropy_keeps_marginals_from_becoming_integral():
+    energy = frustrated(np.random.default_rng(3))
+    entropies = []
+    for weight in (0.0, 5.0):
+        settings = {"entropy": weight, "entropy_schedule": "constant"}
+        model = LearnedRounding("dense", epochs=60, hidden=32, learning_rate=2e-2, **settings).fit([energy])
+        entropies.append(model.history_[-1].entropy)
+    assert entropies[0] < 0.3 < 0.8 < entropies[1]
+
+
+def test_schedules_of_the_entropy():
+    linear = plan(epochs=5, entropy=2.0, entropy_schedule="linear")
+    assert [linear.entropy_weight(k) for k in range(1, 6)] == [2.0, 1.5, 1.0, 0.5, 0.0]
+    assert plan(epochs=1, entropy=2.0, entropy_schedule="linear").entropy_weight(1) == 2.0
+    assert plan(epochs=5, entropy=2.0).entropy_weight(5) == 2.0
+
+
+def test_the_published_model():
+    model = LearnedRounding.as_published(epochs=2)
+    assert (model.network, model.costs, model.residual, model.normalize) == ("dense", False, False, False)
+    assert (model.entropy, model.entropy_schedule, model.gradient) == (1.0, "constant", "reparameterized")
+    energy = frustrated(np.random.default_rng(0))
+    model.fit([energy])
+    # Nothing but the fractional solution is seen.
+    other = Energy(energy.unary[:, ::-1], energy.edges, "potts", weights=3.0)
+    y = np.full((4, 4), 0.25)
+    np.testing.assert_array_equal(*(model.marginals(own, 3, 0, fractional=y) for own in (energy, other)))
+
+
+# ---- tuning -------------------------------------------------------------------------------------------------------------------
+
+
+def test_tuning_is_never_worse_and_leaves_the_model_alone(trained):
+    model, _ = trained
+    before = {name: value.clone() for name, value in model.network_.state_dict().items()}
+    settings = dataclasses.asdict(dataclasses.replace(model, network="graph"))
+    rng = np.random.default_rng(7)
+    better = 0
+    for _ in range(3):
+        energy = frustrated(rng, 5)
+        y = relax(energy)
+        for rate in (1e-2, 3.0):  # the latter is far too large
+            tuned = model.tune(energy, 10, fractional=y, learning_rate=rate)
+            inputs = [prepare(y, energy, "y")]
+            untuned, own = measure(model.network_, inputs, 0)[0], measure(tuned.network_, inputs, 0)[0]
+            assert own <= untuned + 1e-9
+            assert own == pytest.approx(min(row.energy for row in tuned.history_), abs=1e-6)
+            assert tuned.history_[0].energy == pytest.approx(untuned, abs=1e-6)
+            better += own < untuned - 1e-3
+    assert better > 0
+    for name, value in model.network_.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert dataclasses.asdict(dataclasses.replace(model, network="graph")) == settings
+
+
+# ---- the same again -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_model_and_the_same_draws():
+    rng = np.random.default_rng(0)
+    problems = [frustrated(rng) for _ in range(3)]
+
+    def run(seed):
+        torch.rand(1)  # whatever others draw
+        return LearnedRounding("dense", epochs=3, hidden=8, batch_size=2, random_state=seed).fit(problems)
+
+    one, same, other = run(1), run(1), run(2)
+    for a, b in zip(one.network_.parameters(), same.network_.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert not torch.equal(next(one.network_.parameters()), next(other.network_.parameters()))
+    drawn = [model.round(problems[0], 300, 4).energies for model in (one, same)]
+    np.testing.assert_array_equal(*drawn)
+    assert not np.array_equal(drawn[0], one.round(problems[0], 300, 5).energies)
+
+
+@pytest.mark.parametrize("kind", ["dense", "grid", "graph"])
+def test_files_keep_every_bit(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    energy = Energy.grid(rng.random((3, 4, 3)), "potts")
+    settings = {"epochs": 2, "entropy": np.float32(0.25), "hidden": 8, "samples": np.int64(3), "min_sigma": 0.01}
+    model = LearnedRounding(kind, **settings).fit([energy])
+    model.save(tmp_path / "model")
+    read = LearnedRounding.load(tmp_path / "model")
+    for name, value in model.network_.state_dict().items():
+        assert torch.equal(value, read.network_.state_dict()[name])
+    assert read.network_.settings == model.network_.settings
+    np.testing.assert_array_equal(*(own.round(energy, 50, 0).energies for own in (model, read)))
+    assert str(read.history_) == str(model.history_) and read.status_ == model.status_
+    assert (read.entropy, read.samples, read.min_sigma) == (0.25, 3, 0.01)
+    read.save(tmp_path / "again")
+    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_files_that_are_none_of_ours(tmp_path, monkeypatch):
+    energy = frustrated(np.random.default_rng(0))
+    model = LearnedRounding("graph", epochs=1).fit([energy])
+    model.save(tmp_path / "model")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(SavedFileError, match="text: is not a file saved by maxmargin"):
+        LearnedRounding.load(tmp_path / "text")
+    archive = read_archive(tmp_path / "model", "learned rounding")
+    archive.arrays.pop("history")
+    monkeypatch.setattr("maxmargin.nn.learned_rounding.read_archive", lambda *_: archive)
+    with pytest.raises(SavedFileError, match="is no sound model"):
+        LearnedRounding.load(tmp_path / "model")
+
+
+# ---- variance, time, Ctrl-C ---------------------------------------------------------------------------------------------------
+
+
+def test_collapsing_variance_is_noticed():
+    energy = frustrated(np.random.default_rng(3))
+    settings = {"epochs": 30, "hidden": 8, "learning_rate": 3e-2, "collapse": 0.5}
+    with pytest.warns(VarianceCollapseWarning, match=r"fell from .* pass min_sigma=0.1") as caught:
+        model = LearnedRounding("graph", min_sigma=1e-6, **settings).fit([energy])
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert model.history_[-1].sigma < 0.5 * model.history_[0].sigma
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        floored = LearnedRounding("graph", min_sigma=0.25, **settings).fit([energy])  # the remedy
+    assert floored.history_[-1].sigma >= 0.2499
+
+
+def test_ctrl_c_keeps_the_best_weights(trained, monkeypatch):
+    _, problems = trained
+    calls = []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return costs(*args)
+
+    monkeypatch.setattr(_rounding_training, "costs", interrupted)
+    model = LearnedRounding("graph", epochs=50, learning_rate=1e-2).fit(problems)
+    assert model.status_ == "interrupted" and 1 < len(model.history_) < 20
+    inputs = [prepare(relax(energy), energy, "y") for energy in problems]
+    best = min(row.relative_energy for row in model.history_)
+    assert measure(model.network_, inputs, 0)[1] == pytest.approx(best, abs=1e-6)
+    assert len(model.round(problems[0], 10).energies) == 10
+
+
+def test_ctrl_c_before_anything_is_known(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_rounding_training, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        LearnedRounding("graph", epochs=2).fit([frustrated(np.random.default_rng(0))])
+
+
+def test_ctrl_c_while_drawing(trained, monkeypatch):
+    model, problems = trained
+    calls = []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return LearnedRounding._marginals(model, *args)
+
+    monkeypatch.setattr(model, "_marginals", interrupted)
+    drawn = model.round(problems[0], 1000, 0)
+    assert drawn.status == "interrupted" and len(drawn.energies) == 256
+
+
+def test_time_limits(trained):
+    model, problems = trained
+    stopped = LearnedRounding("graph", epochs=10**6, time_limit=0.2).fit(problems, [relax(energy) for energy in problems])
+    assert stopped.status_ == "time_limit" and stopped.history_
+    assert model.tune(problems[0], 10**6, time_limit=0.2).status_ == "time_limit"
+    drawn = model.round(problems[0], 10**9, time_limit=0.2)
+    assert drawn.status == "time_limit" and 0 < len(drawn.energies) < 10**9
+
+
+def test_progress_is_said(trained, capsys):
+    _, problems = trained
+    LearnedRounding("graph", epochs=2, verbose=True).fit(problems[:2])
+    assert "learned rounding: epoch 2 of 2, mean energy" in capsys.readouterr().err
+
+
+# ---- bad input ----------------------------------------------------------------------------------------------------------------
+
+
+def test_problems_of_another_size_are_refused(trained):
+    _, problems = trained
+    model = LearnedRounding("dense", epochs=1, hidden=4).fit(problems)
+    larger = frustrated(np.random.default_rng(0), 5)
+    with pytest.raises(ValueError, match=r"problem has 5 nodes, but the network is for 4; .*kind='graph'"):
+        model.round(larger)
+    with pytest.raises(ValueError, match=r"problem has 3 labels, but the network is for 4"):
+        model.tune(Energy(np.zeros((4, 3))))
+    with pytest.raises(ValueError, match=r"problems\[1\] has 5 nodes"):
+        LearnedRounding("dense", epochs=1).fit([problems[0], larger], [np.full((4, 4), 0.25), np.full((5, 5), 0.2)])
+    grid = LearnedRounding("grid", epochs=1).fit([Energy.grid(np.random.default_rng(0).random((3, 3, 2)), "potts")])
+    with pytest.raises(ValueError, match=r"problem is no image; make it by Energy.grid, or take kind='graph'"):
+        grid.round(Energy(np.zeros((9, 2))))
+    with pytest.raises(ValueError, match="problem has 3 labels"):
+        grid.round(Energy.grid(np.zeros((3, 3, 3)), "potts"))
+    with pytest.raises(ValueError, match=r"validation\[0\] has 5 nodes"):
+        LearnedRounding("dense", epochs=1).fit(problems, validation=[larger])
+
+
+def test_fractional_solutions_that_are_none_are_refused(trained):
+    model, problems = trained
+    y = np.full((4, 4), 0.25)
+    nan = y.copy()
+    nan[2, 1] = np.nan
+    for wrong, message in [
+        (1.1 * y, r"fractional\[0\] add up to 1.1, not to 1; divide"),
+        (nan, r"fractional\[2, 1\] = nan"),
+        (y[:3], r"fractional has shape \(3, 4\)"),
+        (y - np.eye(4), r"fractional\[0, 0\] = -0.75"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.round(problems[0], fractional=wrong)
+        with pytest.raises(ValueError, match=message.replace("fractional", r"fractional\[1\]", 1)):
+            LearnedRounding("graph", epochs=1).fit(problems[:2], [y, wrong])
+    with pytest.raises(ValueError, match="fractional must be a sequence with one entry for each of the 4 problems"):
+        LearnedRounding("graph", epochs=1).fit(problems, [y])
+    shut = Energy(np.where(np.eye(4) > 0, np.inf, 0.0), problems[0].edges, "potts")
+    with pytest.raises(ValueError, match=r"fractional\[0\] has forbidden labels only"):
+        model.round(shut, fractional=np.eye(4))
+    # Objects of the library are as good as arrays.
+    a, b = (model.round(problems[0], 20, 0, fractional=own) for own in (y, FractionalLabeling(y)))
+    np.testing.assert_array_equal(a.energies, b.energies)
+
+
+def test_energies_that_cannot_be_used_are_refused(trained):
+    model, problems = trained
+    cliques = Energy(np.zeros((3, 2)), cliques=Cliques([[0, 1, 2]], PnPotts()))
+    with pytest.raises(ValueError, match=r"problem has cliques, which have no fractional part; leave them out"):
+        model.round(cliques)
+    with pytest.raises(ValueError, match=r"problems\[1\] has cliques"):
+        LearnedRounding().fit([problems[0], cliques])
+    with pytest.raises(TypeError, match=r"problems must be a sequence of Energy; write \[problems\]"):
+        LearnedRounding().fit(problems[0])
+    with pytest.raises(TypeError, match=r"problems\[0\] must be an Energy, but is a ndarray"):
+        LearnedRounding().fit([np.zeros((3, 2))])
+    with pytest.raises(ValueError, match="problems are empty"):
+        LearnedRounding().fit([])
+    for call in ("round", "tune", "marginals"):
+        with pytest.raises(ValueError, match=r"not trained; call fit\(problems\) first"):
+            getattr(LearnedRounding(), call)(problems[0])
+    with pytest.raises(ValueError, match="not trained"):
+        LearnedRounding().save("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"network": "cnn"}, "network='cnn' is unknown"),
+        ({"relaxation": "sdp"}, "relaxation='sdp' is unknown"),
+        ({"gradient": "exact"}, "gradient='exact' is unknown"),
+        ({"noise": "bernoulli"}, "pass gradient='score'"),
+        ({"epochs": 0}, "epochs=0"),
+        ({"samples": 1.5}, "samples=1.5"),
+        ({"batch_size": True}, "batch_size=True"),
+        ({"learning_rate": 0}, "learning_rate=0 must be a positive number"),
+        ({"entropy": float("nan")}, "entropy=nan"),
+        ({"entropy_schedule": "cosine"}, "entropy_schedule='cosine' is unknown"),
+        ({"time_limit": -1}, "time_limit=-1"),
+        ({"random_state": -1}, "random_state=-1"),
+        ({"hidden": 0}, "hidden=0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        LearnedRounding(**wrong).fit([frustrated(np.random.default_rng(0))])
+
+
+def test_numbers_of_draws_and_steps_are_checked(trained):
+    model, problems = trained
+    for draws in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"draws={draws!r} must be a positive whole number"):
+            model.round(problems[0], draws)
+    with pytest.raises(ValueError, match="steps=0"):
+        model.tune(problems[0], 0)
+    with pytest.raises(ValueError, match="learning_rate=-1"):
+        model.tune(problems[0], learning_rate=-1)
+    with pytest.raises(ValueError, match="time_limit=-1"):
+        model.round(problems[0], time_limit=-1)
+
+
+# ---- figures ------------------------------------------------------------------------------------------------------------------
+
+
+def test_figures(trained, tmp_path):
+    pytest.importorskip("matplotlib")
+    model, problems = trained
+    ax = plot_rounding_history(model.history_)
+    assert [line.get_label() for line in ax.get_lines()][:1] == ["mean energy"]
+    drawn = {"learned": model.round(problems[0], 50, 0).energies, "always the same": np.full(3, 4.0)}
+    ax = plot_draws(drawn, lower_bound=3.0)
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(drawn)
+    save_figure(ax, tmp_path / "draws.png")
+    with pytest.raises(ValueError, match="energies are empty"):
+        plot_draws({})
+    with pytest.raises(ValueError, match="history is empty"):
+        plot_rounding_history([])
