@@ -273,3 +273,19 @@ def test_steps_stay_in_the_simplex(values):
     wanted = start - costs
     shift = (wanted - y)[y > 0]
     assert np.ptp(shift) <= 1e-9 * (1 + np.abs(shift).max()) and (wanted[y == 0] <= shift.max() + 1e-6).all()
+
+
+@pytest.mark.parametrize("method", ["lp", "first_order"])
+@pytest.mark.parametrize("dear", [1e6, 1e9])
+def test_pairs_that_are_all_but_forbidden_do_not_blur_the_gap(method, dear):
+    """Beside their costs the whole gap of TRW-S is tiny, and yet it is one."""
+    rng = np.random.default_rng(10)
+    for _ in range(3):
+        edges = [(a, b) for a in range(6) for b in range(a)]
+        table = np.eye(3) + 0.3 * rng.random((3, 3))
+        table[0, 1] = table[2, 0] = 1e3
+        energy = Energy(rng.random((6, 3)), edges, table)
+        wanted = relaxed_energy(energy)
+        found = relax(energy.replaced(table=np.where(table == 1e3, dear, table)), method)
+        assert found.lower_bound - 1e-6 <= wanted <= found.value + 1e-6
+        assert found.certified and found.value == pytest.approx(wanted, rel=2e-4)

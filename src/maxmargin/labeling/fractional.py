@@ -13,8 +13,9 @@ from maxmargin._types import Floats
 from maxmargin._validation import check_choice
 from maxmargin.labeling.energy import Energy
 
-# Sums of a node's marginals may be so far from 1: solvers and networks in single precision are.
-_SUM = 1e-5
+# Sums of a node's marginals may be so far from 1: solvers and networks in single precision are. Beyond rounding they are divided by
+# them, since beside large costs the rest would count.
+_SUM, _ROUNDED = 1e-5, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +118,8 @@ def check_marginals(marginals: ArrayLike, name: str = "marginals") -> Floats:
         raise ValueError(f"{name} must have shape (N, L), or (H, W, L) of a grid, but has shape {array.shape}")
     flat = np.ascontiguousarray(array, dtype=np.float64).reshape(-1, array.shape[-1])
     sums = flat.sum(axis=1)
-    if flat.min() >= 0 and np.abs(sums - 1).max() <= _SUM:
-        return flat
+    if flat.min() >= 0 and (away := np.abs(sums - 1).max()) <= _SUM:
+        return flat if away <= _ROUNDED else flat / sums[:, None]
     for bad, remedy in (
         (~np.isfinite(flat), "every entry must be a number from 0 to 1"),
         (flat < 0, "set what rounding made negative to 0 and divide every row by its sum"),
@@ -144,9 +145,14 @@ def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, na
     given: Any = fractional
     values = given.marginals if isinstance(given, FractionalLabeling) else check_marginals(given, name)
     shapes = [(energy.n_nodes, energy.n_labels), (*energy.shape, energy.n_labels)]
-    if np.shape(values if isinstance(given, FractionalLabeling) else given) not in shapes:
+    shape = np.shape(given)
+    if isinstance(given, FractionalLabeling):
+        # Grids of as many nodes may still be others.
+        both_grids = len(given.shape) > 1 and len(energy.shape) > 1
+        shape = (*given.shape, given.n_labels) if both_grids else values.shape
+    if shape not in shapes:
         wanted = " or ".join(str(shape) for shape in dict.fromkeys(shapes))
-        raise ValueError(f"{name} has shape {np.shape(values)}, but the energy needs {wanted}: a row for every node")
+        raise ValueError(f"{name} has shape {shape}, but the energy needs {wanted}: a row for every node")
     return values
 
 

@@ -31,8 +31,9 @@ _TOLERANCE = {"lp": 1e-6, "first_order": 1e-4, "qp": 1e-6, "convex_qp": 1e-3, "t
 _MOST = {"lp": 1, "first_order": 20_000, "qp": 1000, "convex_qp": 2000, "trws": 1000}
 # So many variables are a matter of seconds for HiGHS.
 _SMALL = 60_000
-# Value and bound this close, as a part of what labelings can differ by, are not told apart by solvers.
-_ROUNDING = 1e-7
+# Value and bound this close are not told apart by solvers: as a part of what a point costs beyond the least of every term, and of
+# what labelings can differ by, which pairs that are all but forbidden make huge.
+_CLOSE, _ROUNDING = 1e-7, float(np.finfo(np.float64).eps)
 _SWEEPS = 10
 
 
@@ -205,7 +206,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.begin = time.monotonic()
         spreads = Spreads.of(self.energy)
-        self.least_gap = _ROUNDING * spreads.scale
+        self.scale = spreads.scale
+        least, most = self.energy.table_range
+        # No labeling costs less: the least of every node is nothing.
+        self.trivial = float(np.minimum(self.energy.weights * least, self.energy.weights * most).sum())
         # Dearer by more than all that is around a node: in no best point, of whatever relaxation.
         dear = 2 * np.maximum(spreads.around, max(spreads.scale, 1.0) / self.energy.n_nodes)
         forbidden = np.isinf(self.energy.unary)
@@ -218,10 +222,15 @@ class _Run:
         """A value in the unit of the energy, with what all labelings cost."""
         return value * self.unit + self.offset
 
+    def least_gap(self, value: float) -> float:
+        """What is no gap between a value and its bound."""
+        return max(_CLOSE * min(self.scale, abs(value - self.trivial)), _ROUNDING * self.scale)
+
     @property
     def has_met(self) -> bool:
         """Whether value and bound are as close as was asked for."""
-        return self.value - self.bound <= max(self.tol * max(abs(self.value), abs(self.bound)), self.least_gap)
+        asked = self.tol * max(abs(self.value), abs(self.bound))
+        return self.value - self.bound <= max(asked, self.least_gap(self.value))
 
     def told(self, nodes: Floats, value: float, bound: float) -> bool:
         """Take down a state; whether to stop, because time is up."""
@@ -256,7 +265,7 @@ class _Run:
         else:
             terms = (self.finite.unary, self.finite.table, self.finite.weights, shape)
             messages = _core.MessagePassing(self.energy.n_nodes, self.energy.n_labels, self.energy.edges, True)
-            point, value, bound = minimize_relaxation(messages, self.energy.edges, *terms)
+            point, value, bound = minimize_relaxation(messages, self.energy.edges, *terms, self.least_gap)
             nodes = point.nodes
             if self.finite is not self.energy:
                 # What solvers leave of forbidden labels, a billionth at most, goes to the others.
@@ -290,7 +299,7 @@ class _Run:
         def goal(step: Step) -> bool:
             # Under a convex function lies its tangent.
             late = self.told(step.nodes, step.value, step.value - step.gap if convex else -math.inf)
-            if step.gap <= max(self.tol * abs(step.value), self.least_gap):
+            if step.gap <= max(self.tol * abs(step.value), self.least_gap(step.value)):
                 self.status = "converged"
             return late or self.status == "converged"
 
@@ -314,7 +323,7 @@ class _Run:
                 done, least = done + len(bounds), min(least, float(energies.min()))
                 before, best = best, max(best, float(bounds.max()))
                 best = least if messages.is_forest else min(best, least)
-                if settled or least - best <= self.least_gap or best - before <= n * self.tol * abs(best):
+                if settled or least - best <= self.least_gap(least) or best - before <= n * self.tol * abs(best):
                     self.status = "converged"
                 if self.time_limit is not None and self.status == "max_iter" and time.monotonic() - self.begin > self.time_limit:
                     self.status = "time_limit"
