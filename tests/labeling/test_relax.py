@@ -10,7 +10,20 @@ from rounding_cases import potts_example
 from test_messages import KINDS, least_energy, random_energy, relaxed_energy
 
 from maxmargin import _core
-from maxmargin.labeling import Cliques, Energy, FractionalLabeling, Metric, PnPotts, expected_energy, minimize, relax, trws
+from maxmargin.labeling import (
+    Cliques,
+    Energy,
+    FractionalLabeling,
+    Metric,
+    PnPotts,
+    expected_energy,
+    local_polytope,
+    minimize,
+    potts_program,
+    primal_dual,
+    relax,
+    trws,
+)
 from maxmargin.labeling.relaxations import RELAXATIONS
 
 METHODS = [name for name in RELAXATIONS if name != "auto"]
@@ -229,10 +242,14 @@ def test_progress(capsys):
     ("arguments", "message"),
     [
         ({"method": "sdp"}, "method='sdp' is unknown; choose one of 'auto', 'lp', 'first_order'"),
-        ({"tol": -1.0}, "tol=-1.0 must not be negative"),
-        ({"tol": float("nan")}, "tol=nan must not be negative"),
-        ({"time_limit": -1.0}, "time_limit=-1.0 must not be negative"),
-        ({"max_iter": -1}, "max_iter=-1 must not be negative"),
+        ({"tol": -1.0}, "tol=-1.0 must be a number that is not negative"),
+        ({"tol": float("nan")}, "tol=nan must be a number that is not negative"),
+        ({"time_limit": -1.0}, "time_limit=-1.0 must be a number that is not negative"),
+        ({"max_iter": -1}, "max_iter=-1 must be a whole number that is not negative"),
+        ({"time_limit": "1"}, "time_limit='1' must be a number that is not negative"),
+        ({"max_iter": 2.5}, "max_iter=2.5 must be a whole number that is not negative"),
+        ({"method": "qp", "init": "random", "random_state": -1}, "random_state=-1 must be an integer that is not negative"),
+        ({"method": "trws", "temperature": "hot"}, "temperature='hot' must be a positive number"),
         ({"method": "trws", "temperature": 0.0}, "temperature=0.0 must be a positive number"),
         ({"method": "lp", "init": "unary"}, "init is where 'qp' and 'convex_qp' start, but method='lp'"),
         ({"method": "qp", "init": "best"}, "init='best' is unknown; choose one of 'unary', 'uniform', 'random'"),
@@ -289,3 +306,32 @@ def test_pairs_that_are_all_but_forbidden_do_not_blur_the_gap(method, dear):
         found = relax(energy.replaced(table=np.where(table == 1e3, dear, table)), method)
         assert found.lower_bound - 1e-6 <= wanted <= found.value + 1e-6
         assert found.certified and found.value == pytest.approx(wanted, rel=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["potts", "linear"])
+def test_an_interrupted_program_leaves_the_best_point_so_far(kind, monkeypatch):
+    """Ctrl-C is seen once HiGHS is back."""
+    energy = frustrated(np.random.default_rng(0), kind)
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(potts_program if kind == "potts" else local_polytope, "linprog", interrupted)
+    found = relax(energy, "lp")
+    assert found.status == "interrupted" and not found.certified and found.is_integral
+    assert (
+        found.lower_bound <= relaxed_energy(energy) <= found.value == pytest.approx(energy.energy(found.marginals.argmax(axis=1)))
+    )
+
+
+@pytest.mark.parametrize("kind", ["potts", "linear"])
+def test_image_sized_steps_look_at_the_clock(kind, monkeypatch):
+    """One sweep, or one step, at once, and nothing else changes."""
+    energy = frustrated(np.random.default_rng(0), kind)
+    at_once = relax(energy, "first_order", tol=1e-5)
+    monkeypatch.setattr(primal_dual, "_WORK", 1)
+    one_by_one = relax(energy, "first_order", tol=1e-5)
+    assert one_by_one.certified and one_by_one.value == pytest.approx(at_once.value, rel=2e-5)
+    assert (np.diff(one_by_one.history) <= 1e-12).all() and (np.diff(one_by_one.bounds) >= 0).all()
+    stopped = relax(energy, "first_order", time_limit=0.0)
+    assert stopped.status == "time_limit" and len(stopped.history) == 1 and stopped.lower_bound <= at_once.lower_bound

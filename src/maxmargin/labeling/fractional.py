@@ -13,8 +13,8 @@ from maxmargin._types import Floats
 from maxmargin._validation import check_choice
 from maxmargin.labeling.energy import Energy
 
-# Sums of a node's marginals may be so far from 1: solvers and networks in single precision are. Beyond rounding they are divided by
-# them, since beside large costs the rest would count.
+# Sums of a node's marginals may be so far from 1: solvers and networks in single precision are. Rows are divided by their sums
+# then, since what is too much or too little would count beside large costs.
 _SUM, _ROUNDED = 1e-5, 1e-12
 
 
@@ -128,9 +128,7 @@ def check_marginals(marginals: ArrayLike, name: str = "marginals") -> Floats:
             node, label = (int(k) for k in np.argwhere(bad)[0])
             raise ValueError(f"{name}[{_place(node, array.shape)}, {label}] = {flat[node, label]:g}; {remedy}")
     wrong = int(np.flatnonzero(np.abs(sums - 1) > _SUM)[0])
-    raise ValueError(
-        f"{name}[{_place(wrong, array.shape)}] add up to {sums[wrong]:.7g}, not to 1; divide every row by its sum"
-    )
+    raise ValueError(f"{name}[{_place(wrong, array.shape)}] add up to {sums[wrong]:.7g}, not to 1; divide every row by its sum")
 
 
 def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, name: str = "fractional") -> Floats:
@@ -154,6 +152,20 @@ def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, na
         wanted = " or ".join(str(shape) for shape in dict.fromkeys(shapes))
         raise ValueError(f"{name} has shape {shape}, but the energy needs {wanted}: a row for every node")
     return values
+
+
+def check_not_negative(name: str, value: float | None) -> None:
+    """Complain about what is neither None nor a number from 0 on."""
+    if value is not None and (not isinstance(value, int | float | np.number) or not value >= 0):
+        raise ValueError(f"{name}={value!r} must be a number that is not negative, or None")
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Where lots come from."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(f"random_state={random_state!r} must be an integer that is not negative, a Generator, or None") from None
 
 
 @overload

@@ -67,9 +67,14 @@ class Relaxation(NamedTuple):
 
 
 def minimize_relaxation(
-    messages: _core.MessagePassing, edges: Int32s, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float],
-    least_gap: Callable[[float], float] | None = None,
-) -> Relaxation:  # fmt: skip
+    messages: _core.MessagePassing,
+    edges: Int32s,
+    unary: Floats,
+    tables: Floats,
+    weights: Floats,
+    shape: tuple[str, float, float],
+    goal: Callable[[Relaxation], bool] | None = None,
+) -> Relaxation:
     """The point of the local polytope with the least ``sum_s unary[s] . nodes[s] + sum_e weights[e] * tables[e] . pairs[e]``.
 
     If a run ends before that is found (see ``deadline.py``), the best point so far and a bound that holds all the same.
@@ -86,8 +91,9 @@ def minimize_relaxation(
     weights : array of shape (E,)
     shape : tuple
         What is special about the table, as :func:`maxmargin.labeling.messages.table_shape` tells it.
-    least_gap : callable, optional
-        What is no gap between a value and its bound; by default a small part of the sums of the largest costs.
+    goal : callable, optional
+        Is told the best point before every linear program, and says whether value and bound have met; by default they have once
+        they are closer than a small part of the sums of the largest costs.
 
     Examples
     --------
@@ -106,7 +112,7 @@ def minimize_relaxation(
     least = _MET * (np.abs(costs.nodes).max(axis=1).sum() + np.abs(costs.pairs).max(axis=(1, 2), initial=0.0).sum())
 
     def met(found: Relaxation) -> bool:
-        return found.value - found.bound <= (least if least_gap is None else least_gap(found.value))
+        return found.value - found.bound <= least if goal is None else goal(found)
 
     found = Relaxation(Marginals.of_labels(labels, edges, unary.shape[1]), float(energies.min()), float(bounds.max()))
     if messages.is_forest or met(found):

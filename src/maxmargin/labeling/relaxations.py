@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
+from maxmargin.deadline import seconds_left
 from maxmargin.deadline import time_limit as limited
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.fractional import FractionalLabeling, expected_energy, marginals_for
+from maxmargin.labeling.fractional import FractionalLabeling, check_not_negative, expected_energy, generator, marginals_for
 from maxmargin.labeling.frank_wolfe import Step, frank_wolfe, softmin
-from maxmargin.labeling.local_polytope import minimize_relaxation
-from maxmargin.labeling.messages import table_shape
+from maxmargin.labeling.local_polytope import Relaxation, minimize_relaxation
+from maxmargin.labeling.messages import TableShape, table_shape
 from maxmargin.labeling.potts_program import potts_program
 from maxmargin.labeling.primal_dual import State, primal_dual
 from maxmargin.labeling.result import Callback
@@ -105,12 +106,11 @@ def relax(
     """
     check_choice("method", method, RELAXATIONS)
     check_energy(energy)
-    for name, number in (("tol", tol), ("time_limit", time_limit)):
-        if number is not None and not number >= 0:
-            raise ValueError(f"{name}={number!r} must not be negative")
-    if max_iter is not None and max_iter < 0:
-        raise ValueError(f"max_iter={max_iter!r} must not be negative")
-    if not 0 < temperature < math.inf:
+    check_not_negative("tol", tol)
+    check_not_negative("time_limit", time_limit)
+    if max_iter is not None and (isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0):
+        raise ValueError(f"max_iter={max_iter!r} must be a whole number that is not negative, or None")
+    if not isinstance(temperature, int | float | np.number) or not 0 < temperature < math.inf:
         raise ValueError(f"temperature={temperature!r} must be a positive number, in the unit of costs")
     chosen = _automatic(energy) if method == "auto" else method
     if init is not None and chosen not in ("qp", "convex_qp"):
@@ -173,7 +173,7 @@ def _start(
         if init == "uniform":
             return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
         if init == "random":
-            shares = np.random.default_rng(random_state).exponential(size=allowed.shape) * allowed
+            shares = generator(random_state).exponential(size=allowed.shape) * allowed
             return np.asarray(shares / shares.sum(axis=1, keepdims=True))
         return softmin(energy.unary)
     y = marginals_for(init, energy, "init")
@@ -250,22 +250,19 @@ class _Run:
         """HiGHS."""
         shape = table_shape(self.energy.table)
         if shape.kind == "potts" and (self.energy.weights >= 0).all():
-            # Often TRW-S has met its bound already.
-            primal_dual(self.energy, self.finite, 0, self._pursue)
-            found = None if self.has_met else potts_program(self.energy, shape.slope)
-            if self.has_met:
-                pass
-            elif found is None:
-                self.status, self.message = (
-                    "time_limit",
-                    "time was up before the linear program was solved; this is a labeling by TRW-S",
-                )
-            else:
-                self.told(found[0], found[1], min(found[2], found[1]))
+            try:
+                # Often TRW-S has met its bound already.
+                primal_dual(self.energy, self.finite, 0, self._pursue)
+                found = None if self.has_met else potts_program(self.energy, shape.slope)
+                if found is not None:
+                    self.told(found[0], found[1], min(found[2], found[1]))
+                elif not self.has_met and seconds_left() == 0:
+                    self.status = "time_limit"
+                    self.message = "time was up before the linear program was solved; this is a labeling by TRW-S"
+            except KeyboardInterrupt:
+                self.interrupted()
         else:
-            terms = (self.finite.unary, self.finite.table, self.finite.weights, shape)
-            messages = _core.MessagePassing(self.energy.n_nodes, self.energy.n_labels, self.energy.edges, True)
-            point, value, bound = minimize_relaxation(messages, self.energy.edges, *terms, self.least_gap)
+            point, value, bound = self._least_of_pairs(shape)
             nodes = point.nodes
             if self.finite is not self.energy:
                 # What solvers leave of forbidden labels, a billionth at most, goes to the others.
@@ -276,9 +273,29 @@ class _Run:
             self.told(nodes, value, min(bound, value))
         if self.has_met:
             self.status = "converged"
+        elif self.status == "interrupted":
+            self.message = "interrupted before the linear program was solved; this is the best point so far"
         elif not self.message:
             self.status = "time_limit" if self.time_limit is not None else "max_iter"
             self.message = "the linear programs left a gap; method='first_order' closes it step by step"
+
+    def _least_of_pairs(self, shape: TableShape) -> Relaxation:
+        """The least over marginals of pairs; after Ctrl-C the best of them so far."""
+        states: list[Relaxation] = []
+
+        def goal(found: Relaxation) -> bool:
+            states.append(found)
+            return found.value - found.bound <= self.least_gap(found.value)
+
+        messages = _core.MessagePassing(self.energy.n_nodes, self.energy.n_labels, self.energy.edges, True)
+        terms = (self.finite.unary, self.finite.table, self.finite.weights, shape)
+        try:
+            return minimize_relaxation(messages, self.energy.edges, *terms, goal)
+        except KeyboardInterrupt:
+            if not states:
+                raise
+            self.status = "interrupted"
+            return states[-1]
 
     def by_primal_dual(self) -> None:
         """Chambolle-Pock steps."""
