@@ -70,8 +70,9 @@ def relax(
           value is that of complete rounding's pairs, as a point of the local polytope.
         - ``"auto"``: ``"lp"`` for small energies and trees, ``"first_order"`` for others.
     tol : float, optional
-        The gap between value and bound to end with, as a part of the value: 1e-6, for ``"first_order"`` 1e-4, for
-        ``"convex_qp"`` 1e-3. For ``"qp"`` what a step could gain, for ``"trws"`` what a sweep does gain (1e-9).
+        The gap between value and bound to end with, as a part of the value beyond the least costs of all nodes, so that offsets
+        do not matter: 1e-6, for ``"first_order"`` 1e-4, for ``"convex_qp"`` 1e-3. For ``"qp"`` what a step could gain, for
+        ``"trws"`` what a sweep does gain (1e-9).
     max_iter : int, optional
         Steps or sweeps; not for ``"lp"``.
     time_limit : float, optional
@@ -353,9 +354,11 @@ class _Run:
                 raise
             self.status = "interrupted"
         self.message = f"the best labels on the way have energy {self.whole(least):.10g}"
-        self.nodes, self.bound = softmin(messages.min_marginals(*terms), temperature), best
+        self.nodes = softmin(messages.min_marginals(*terms), temperature)
         self.value = expected_energy(self.nodes, energy)
         self.history.append(self.whole(self.value))
+        # No point costs less than the bound, but its sum may be rounded down.
+        self.bound, self.bounds = min(best, self.value), [min(one, self.history[-1]) for one in self.bounds]
 
     def interrupted(self) -> None:
         """Go on if there is something to go on with."""
