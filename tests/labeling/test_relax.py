@@ -10,6 +10,7 @@ from rounding_cases import potts_example
 from test_messages import KINDS, least_energy, random_energy, relaxed_energy
 
 from maxmargin import _core
+from maxmargin.deadline import time_limit
 from maxmargin.labeling import (
     Cliques,
     Energy,
@@ -346,3 +347,29 @@ def test_sums_that_are_rounded_down_are_not_below_their_bound():
         unary, table = 1e3 * rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
         found = relax(Energy(unary, edges, table, weights=10.0 ** rng.integers(-6, 7, size=10)), "trws")
         assert found.lower_bound <= found.value
+
+
+@pytest.mark.parametrize("method", ["lp", "first_order"])
+def test_pairs_that_do_not_fit(method, monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    energy = Energy.grid(np.zeros((10, 10, 3)), np.arange(9.0).reshape(3, 3))
+    with pytest.raises(
+        MemoryError, match=r"marginals of all pairs of labels are more than .* machine; use method='trws' or 'qp'"
+    ):
+        relax(energy, method)
+    assert relax(energy, "trws").lower_bound == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("method", ["first_order", "trws", "qp", "convex_qp"])
+def test_limits_of_whoever_asks(method):
+    with time_limit(0.0):
+        found = relax(frustrated(np.random.default_rng(0)), method, tol=0)
+    assert found.status == "time_limit" and len(found.history) == 1
+
+
+def test_large_trees_are_exact_whatever_is_chosen():
+    rng = np.random.default_rng(11)
+    energy = Energy(rng.random((5000, 4)), [(k, k + 1) for k in range(4999)], rng.random((4, 4)))
+    found = relax(energy)
+    assert found.method == "first_order" and found.certified and found.is_integral and found.value == found.lower_bound
+    assert found.value == pytest.approx(trws(energy).energy)

@@ -55,9 +55,7 @@ def primal_dual(energy: Energy, finite: Energy, max_iter: int, goal: Callable[[S
     potts = shape.kind == "potts" and bool((energy.weights >= 0).all())
     n_edges, n_labels = len(energy.edges), energy.n_labels
     if not potts:
-        check_memory(
-            3 * 8 * n_edges * n_labels**2, "marginals of all pairs of labels; use method='trws', which keeps none of them"
-        )
+        check_pairs(energy, 3)
     at_once = max(1, _WORK // max(1, n_edges * n_labels * (4 if potts else n_labels)))
     best, messages, is_enough = _from_messages(finite, shape, at_once, goal)
     if is_enough or n_edges == 0:
@@ -94,6 +92,12 @@ def primal_dual(energy: Energy, finite: Energy, max_iter: int, goal: Callable[[S
                 # Half the way to steps that would move both by as much.
                 step = math.sqrt(step * moved / dual)
     return best, done
+
+
+def check_pairs(energy: Energy, copies: int) -> None:
+    """Complain if so many numbers for all pairs of labels on all edges do not fit."""
+    n_bytes = copies * 8 * len(energy.edges) * energy.n_labels**2
+    check_memory(n_bytes, "marginals of all pairs of labels", "use method='trws' or 'qp', which keep none of them")
 
 
 def _from_messages(

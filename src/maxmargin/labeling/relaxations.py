@@ -21,7 +21,7 @@ from maxmargin.labeling.frank_wolfe import Step, frank_wolfe, softmin
 from maxmargin.labeling.local_polytope import Relaxation, minimize_relaxation
 from maxmargin.labeling.messages import TableShape, table_shape
 from maxmargin.labeling.potts_program import potts_program
-from maxmargin.labeling.primal_dual import State, primal_dual
+from maxmargin.labeling.primal_dual import State, check_pairs, primal_dual
 from maxmargin.labeling.result import Callback
 from maxmargin.labeling.spreads import Spreads
 from maxmargin.progress import StatusLine
@@ -68,7 +68,7 @@ def relax(
         - ``"convex_qp"``: the same made convex, with a bound, which is a weak one.
         - ``"trws"``: ``exp(-m / temperature)`` of the min-marginals ``m`` of TRW-S, whose bound never falls; exact on trees. The
           value is that of complete rounding's pairs, as a point of the local polytope.
-        - ``"auto"``: ``"lp"`` for small energies and trees, ``"first_order"`` for others.
+        - ``"auto"``: ``"lp"`` for small energies, ``"first_order"`` for others; both are exact on trees.
     tol : float, optional
         The gap between value and bound to end with, as a part of the value beyond the least costs of all nodes, so that offsets
         do not matter: 1e-6, for ``"first_order"`` 1e-4, for ``"convex_qp"`` 1e-3. For ``"qp"`` what a step could gain, for
@@ -119,16 +119,7 @@ def relax(
     plain, unit, low = _plain(energy)
     tolerance = _TOLERANCE[chosen] if tol is None else tol
     with StatusLine(f"relax {chosen}", shown=verbose) as line, limited(time_limit):
-        run = _Run(
-            plain,
-            unit,
-            math.fsum(low),
-            tolerance,
-            _MOST[chosen] if max_iter is None else int(max_iter),
-            time_limit,
-            callback,
-            line,
-        )
+        run = _Run(plain, unit, math.fsum(low), tolerance, _MOST[chosen] if max_iter is None else int(max_iter), callback, line)
         if chosen in ("qp", "convex_qp"):
             run.by_frank_wolfe(_start(energy, init, random_state), chosen == "convex_qp")
         elif chosen == "trws":
@@ -193,7 +184,6 @@ class _Run:
     offset: float
     tol: float
     max_iter: int
-    time_limit: float | None
     callback: Callback | None
     line: StatusLine
     nodes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -243,7 +233,7 @@ class _Run:
         self.line.show(f"value {self.history[-1]:.7g}" + ("" if known is None else f", at least {known:.7g}"))
         if self.callback is not None:
             self.callback(self.history[-1], known)
-        if self.time_limit is not None and time.monotonic() - self.begin > self.time_limit:
+        if seconds_left() == 0:
             self.status = "time_limit"
         return self.status == "time_limit"
 
@@ -277,11 +267,13 @@ class _Run:
         elif self.status == "interrupted":
             self.message = "interrupted before the linear program was solved; this is the best point so far"
         elif not self.message:
-            self.status = "time_limit" if self.time_limit is not None else "max_iter"
+            self.status = "time_limit" if seconds_left() == 0 else "max_iter"
             self.message = "the linear programs left a gap; method='first_order' closes it step by step"
 
     def _least_of_pairs(self, shape: TableShape) -> Relaxation:
         """The least over marginals of pairs; after Ctrl-C the best of them so far."""
+        # Costs, what messages leave of them, and a point and what is repaired of it.
+        check_pairs(self.energy, 5)
         states: list[Relaxation] = []
 
         def goal(found: Relaxation) -> bool:
@@ -343,7 +335,7 @@ class _Run:
                 best = least if messages.is_forest else min(best, least)
                 if settled or least - best <= self.least_gap(least) or best - before <= n * self.tol * abs(best):
                     self.status = "converged"
-                if self.time_limit is not None and self.status == "max_iter" and time.monotonic() - self.begin > self.time_limit:
+                if self.status == "max_iter" and seconds_left() == 0:
                     self.status = "time_limit"
                 self.bounds.append(self.whole(best))
                 self.line.show(f"bound {self.bounds[-1]:.7g}, labels of energy {self.whole(least):.7g}")
