@@ -1,5 +1,6 @@
 """Relaxations against one large linear program, enumeration, and what is proved of each."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -23,6 +24,7 @@ from maxmargin.labeling import (
     potts_program,
     primal_dual,
     relax,
+    round_labeling,
     trws,
 )
 from maxmargin.labeling.relaxations import RELAXATIONS
@@ -373,3 +375,14 @@ def test_large_trees_are_exact_whatever_is_chosen():
     found = relax(energy)
     assert found.method == "first_order" and found.certified and found.is_integral and found.value == found.lower_bound
     assert found.value == pytest.approx(trws(energy).energy)
+
+
+@pytest.mark.parametrize("size", [1e308, -1e308])
+def test_costs_whose_sums_overflow(size):
+    energy, half = Energy(np.full((4, 2), size), [(0, 1)], "potts"), np.full((4, 2), 0.5)
+    doors = [partial(relax, energy, method) for method in METHODS]
+    doors += [partial(expected_energy, half, energy, method=method) for method in ("complete", "independent")]
+    doors += [partial(expected_energy, half, energy, gradient=True), partial(round_labeling, half, energy, random_state=0)]
+    for door in doors:
+        with pytest.raises(ValueError, match="so large that sums of them overflow; divide all of them by a number"):
+            door()

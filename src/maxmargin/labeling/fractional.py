@@ -12,6 +12,7 @@ from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.spreads import check_sums
 
 # Sums of a node's marginals may be so far from 1: solvers and networks in single precision are. Rows are divided by their sums
 # then, since what is too much or too little would count beside large costs.
@@ -215,11 +216,19 @@ def expected_energy(
     """
     check_choice("method", method, ("complete", "independent"))
     y = marginals_for(fractional, energy)
-    if method == "independent":
-        value, slopes = independent_energy(y, energy)
-        return (value, slopes) if gradient else value
     terms = (y, energy.unary, energy.edges, energy.table, energy.weights)
-    return _core.mean_energy_gradient(*terms) if gradient else _core.mean_energy(*terms)
+    slopes = None
+    if method == "independent":
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, slopes = independent_energy(y, energy)
+    elif gradient:
+        value, slopes = _core.mean_energy_gradient(*terms)
+    else:
+        value = _core.mean_energy(*terms)
+    if not np.isfinite(value):
+        # Forbidden labels, or costs that are too large.
+        check_sums(energy)
+    return value if not gradient or slopes is None else (value, slopes)
 
 
 def independent_energy(y: Floats, energy: Energy) -> tuple[float, Floats]:

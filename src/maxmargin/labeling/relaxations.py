@@ -23,7 +23,7 @@ from maxmargin.labeling.messages import TableShape, table_shape
 from maxmargin.labeling.potts_program import potts_program
 from maxmargin.labeling.primal_dual import State, check_pairs, primal_dual
 from maxmargin.labeling.result import Callback
-from maxmargin.labeling.spreads import Spreads
+from maxmargin.labeling.spreads import Spreads, check_sums
 from maxmargin.progress import StatusLine
 
 RelaxationName = Literal["auto", "lp", "first_order", "qp", "convex_qp", "trws"]
@@ -142,7 +142,7 @@ def _plain(energy: Energy) -> tuple[Energy, float, Floats]:
     """The energy without what every labeling costs, in a unit that solvers like; that unit, and the least cost of every node."""
     low = energy.unary.min(axis=1)
     # A power of two, so that nothing is rounded.
-    spread = Spreads.of(energy).scale / energy.n_nodes
+    spread = check_sums(energy).scale / energy.n_nodes
     unit = math.ldexp(1.0, math.frexp(spread)[1]) if 0 < spread < math.inf else 1.0
     plain = energy.replaced(unary=(energy.unary - low[:, None]) / unit)
     plain.weights = energy.weights / unit

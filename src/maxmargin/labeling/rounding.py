@@ -16,6 +16,7 @@ from maxmargin._validation import check_choice, thread_count
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.fractional import FractionalLabeling, check_not_negative, generator, marginals_for
 from maxmargin.labeling.metrics import METRIC_NAMES, Metric
+from maxmargin.labeling.spreads import check_sums
 from maxmargin.progress import StatusLine
 
 RoundingName = Literal["max", "complete", "interval", "kleinberg_tardos", "independent"]
@@ -169,6 +170,9 @@ def round_labeling(
         if not parts:
             raise
         status = "interrupted"
+    if not all(np.isfinite(some).all() for some in parts):
+        # Forbidden labels, or costs that are too large.
+        check_sums(energy)
     labels = rounder.labels(kernel, length, seed, best).astype(np.int64)
     shown = length if kernel == "interval" else None
     seconds = time.monotonic() - begin
