@@ -20,6 +20,9 @@ namespace maxmargin::labeling {
 
 // The nearest point of the simplex; labels of value -inf get nothing. `sorted` is room for n numbers.
 inline void project_to_simplex(double* values, int n, double* sorted) {
+    // Beside large values the one they are to add up to would be lost, and the point is the same for all of them less the largest.
+    const double largest = *std::max_element(values, values + n);
+    for (int k = 0; k < n; ++k) values[k] -= largest;
     std::copy_n(values, n, sorted);
     std::sort(sorted, sorted + n, [](double a, double b) { return a > b; });
     double sum = 0.0, shift = 0.0;

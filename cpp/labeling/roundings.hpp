@@ -63,12 +63,13 @@ struct Merge {
 };
 
 // The mean costs of some edges, and whether entries of their ends are equal. At an entry of Y the cost changes by a difference of two
-// entries of the table: that is the derivative, and summing entries times derivatives gives the mean. `a_first` says which of two
-// equal entries comes first. Steps of an edge wait for each other, so several edges go side by side.
+// entries of the table: that is the derivative. The mean sums lengths of parts times costs, since a pair of labels that is never drawn
+// must not matter, however much it costs. `a_first` says which of two equal entries comes first. Steps of an edge wait for each other,
+// so several edges go side by side.
 template <bool gradient, bool a_first, int W>
 inline void merge(Merge* edges, int n_labels) {
     const double *a[W], *b[W], *cell[W];
-    double *to_a[W], *to_b[W], here[W], sum[W];
+    double *to_a[W], *to_b[W], here[W], sum[W], before[W];
     bool tied[W];
     for (int w = 0; w < W; ++w) {
         a[w] = edges[w].a;
@@ -77,7 +78,7 @@ inline void merge(Merge* edges, int n_labels) {
         to_a[w] = edges[w].to_a;
         to_b[w] = edges[w].to_b;
         here[w] = *cell[w];
-        sum[w] = 0.0;
+        sum[w] = before[w] = 0.0;
         tied[w] = false;
     }
     for (int step = 2 * (n_labels - 1); step > 0; --step) {
@@ -89,8 +90,9 @@ inline void merge(Merge* edges, int n_labels) {
             a[w] += moves;
             b[w] += stays;
             cell[w] += stays + (-moves & n_labels);
-            const double next = *cell[w], change = here[w] - next;
-            sum[w] += std::min(x, y) * change;
+            const double next = *cell[w], change = here[w] - next, here_ends = std::min(x, y);
+            sum[w] += (here_ends - before[w]) * here[w];
+            before[w] = here_ends;
             here[w] = next;
             if (gradient) {
                 double* ends[2] = {to_b[w], to_a[w]};
@@ -101,7 +103,7 @@ inline void merge(Merge* edges, int n_labels) {
         }
     }
     for (int w = 0; w < W; ++w) {
-        edges[w].mean = here[w] + sum[w];
+        edges[w].mean = sum[w] + (1.0 - before[w]) * here[w];
         edges[w].tied = tied[w];
     }
 }
@@ -236,7 +238,8 @@ class Rounder {
     // Energies of the labelings first .. first + count - 1 of a seed, into `energies`; which of them is the first of the best ones.
     std::int64_t energies(const double* unary, const WeightedTables& pairs, Rounding method, int length, std::uint64_t seed, std::int64_t first, std::int64_t count, int n_threads,
                           double* energies) const {
-        constexpr std::int64_t together = 4;
+        // A few draws share their arrays, but every thread has some to do.
+        const std::int64_t together = std::clamp<std::int64_t>(count / (4 * std::max(1, n_threads)), 1, 4);
         share_out(n_threads, static_cast<std::size_t>((count + together - 1) / together), [&](std::size_t part) {
             std::vector<std::int32_t> labels(static_cast<std::size_t>(n_nodes_)), waiting;
             const auto from = static_cast<std::int64_t>(part) * together;

@@ -190,7 +190,11 @@ def thread_count(n: int | None, name: str = "n_jobs") -> int:
     return n
 
 
-def check_memory(n_bytes: int, what: str) -> None:
+def check_memory(
+    n_bytes: int,
+    what: str,
+    remedy: str = "use fewer samples or features, or a solver that stores nothing per sample, such as OneSlackCuttingPlane",
+) -> None:
     """Refuse storage that the machine does not have, before the system stops the process for asking."""
     try:
         available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -198,8 +202,7 @@ def check_memory(n_bytes: int, what: str) -> None:
         return
     if n_bytes > available:
         raise MemoryError(
-            f"{n_bytes / 2**30:.1f} GB for {what} are more than the {available / 2**30:.1f} GB of this machine; use "
-            "fewer samples or features, or a solver that stores nothing per sample, such as OneSlackCuttingPlane"
+            f"{n_bytes / 2**30:.1f} GB for {what} are more than the {available / 2**30:.1f} GB of this machine; {remedy}"
         )
 
 

@@ -164,3 +164,28 @@ def test_bad_arguments():
         FractionalLabeling([["a", "b"]])
     with pytest.raises(ValueError, match=r"shape=\(4,\) is not that of the 3 nodes"):
         FractionalLabeling(np.ones((3, 1)), shape=(4,))
+
+
+def test_pairs_that_are_never_drawn_do_not_matter_however_dear():
+    y = marginals(np.random.default_rng(6), 1, 3).repeat(4, axis=0)
+    for dear in (1e9, 1e12, 1e15):
+        table = np.full((3, 3), dear)
+        np.fill_diagonal(table, [0.0, 1.0, 0.0])
+        energy = Energy(np.zeros((4, 3)), [(0, 1), (1, 2), (2, 3)], table)
+        assert expected_energy(y, energy) == pytest.approx(3 * y[0, 1], rel=1e-14)
+
+
+@pytest.mark.parametrize("method", ["complete", "independent"])
+def test_sums_in_single_precision_do_not_count_beside_large_costs(method):
+    energy = Energy(np.full((4, 2), 1e6), [(0, 1)], "potts")
+    y = np.full((4, 2), 0.5) + [9e-6, 0.0]
+    assert expected_energy(y, energy, method=method) == pytest.approx(4e6 + (method == "independent") * 0.5, abs=1e-3)
+    assert FractionalLabeling(y).marginals.sum(axis=1) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_grids_of_as_many_nodes_are_told_apart():
+    energy, turned = Energy.grid(np.zeros((2, 3, 2)), "potts"), np.full((3, 2, 2), 0.5)
+    for given_one in (turned, FractionalLabeling(turned)):
+        with pytest.raises(ValueError, match=r"fractional has shape \(3, 2, 2\), but the energy needs \(6, 2\) or \(2, 3, 2\)"):
+            expected_energy(given_one, energy)
+    assert expected_energy(FractionalLabeling(turned), Energy(np.zeros((6, 2)))) == 0.0

@@ -1,5 +1,6 @@
 """Relaxations against one large linear program, enumeration, and what is proved of each."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -10,10 +11,26 @@ from rounding_cases import potts_example
 from test_messages import KINDS, least_energy, random_energy, relaxed_energy
 
 from maxmargin import _core
-from maxmargin.labeling import Cliques, Energy, FractionalLabeling, Metric, PnPotts, expected_energy, minimize, relax, trws
+from maxmargin.deadline import time_limit
+from maxmargin.labeling import (
+    Cliques,
+    Energy,
+    FractionalLabeling,
+    Metric,
+    PnPotts,
+    expected_energy,
+    local_polytope,
+    minimize,
+    potts_program,
+    primal_dual,
+    relax,
+    round_labeling,
+    trws,
+)
 from maxmargin.labeling.relaxations import RELAXATIONS
 
 METHODS = [name for name in RELAXATIONS if name != "auto"]
+ENTRIES = st.floats(-1e6, 1e6) | st.floats(-1e20, 1e20) | st.just(-np.inf) | st.sampled_from([0.0, 0.5, 1.0])
 
 
 def frustrated(rng, kind="potts", n=6):
@@ -152,7 +169,7 @@ def test_trws_min_marginals_are_exact_on_trees(kind):
 def test_trws_bounds(seed, kind):
     energy = random_energy(np.random.default_rng(seed), kind)
     found = relax(energy, "trws")
-    assert (np.diff(found.bounds) >= 0).all() and found.lower_bound == found.bounds[-1]
+    assert (np.diff(found.bounds) >= 0).all() and found.lower_bound == found.bounds[-1] <= found.value
     assert found.lower_bound <= relaxed_energy(energy) + 1e-8
     assert found.value == pytest.approx(expected_energy(found, energy)) and found.value >= relaxed_energy(energy) - 1e-8
     assert (found.marginals[np.isinf(energy.unary)] == 0).all()
@@ -229,10 +246,14 @@ def test_progress(capsys):
     ("arguments", "message"),
     [
         ({"method": "sdp"}, "method='sdp' is unknown; choose one of 'auto', 'lp', 'first_order'"),
-        ({"tol": -1.0}, "tol=-1.0 must not be negative"),
-        ({"tol": float("nan")}, "tol=nan must not be negative"),
-        ({"time_limit": -1.0}, "time_limit=-1.0 must not be negative"),
-        ({"max_iter": -1}, "max_iter=-1 must not be negative"),
+        ({"tol": -1.0}, "tol=-1.0 must be a number that is not negative"),
+        ({"tol": float("nan")}, "tol=nan must be a number that is not negative"),
+        ({"time_limit": -1.0}, "time_limit=-1.0 must be a number that is not negative"),
+        ({"max_iter": -1}, "max_iter=-1 must be a whole number that is not negative"),
+        ({"time_limit": "1"}, "time_limit='1' must be a number that is not negative"),
+        ({"max_iter": 2.5}, "max_iter=2.5 must be a whole number that is not negative"),
+        ({"method": "qp", "init": "random", "random_state": -1}, "random_state=-1 must be an integer that is not negative"),
+        ({"method": "trws", "temperature": "hot"}, "temperature='hot' must be a positive number"),
         ({"method": "trws", "temperature": 0.0}, "temperature=0.0 must be a positive number"),
         ({"method": "lp", "init": "unary"}, "init is where 'qp' and 'convex_qp' start, but method='lp'"),
         ({"method": "qp", "init": "best"}, "init='best' is unknown; choose one of 'unary', 'uniform', 'random'"),
@@ -255,7 +276,7 @@ def test_energies_without_a_fractional_part():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.floats(-1e6, 1e6) | st.just(-np.inf) | st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=8))
+@given(st.lists(ENTRIES, min_size=1, max_size=8))
 def test_steps_stay_in_the_simplex(values):
     """One step of length one from a uniform start, without edges, is a projection of what it starts from less the costs."""
     costs = -np.array(values)
@@ -268,8 +289,100 @@ def test_steps_stay_in_the_simplex(values):
     )
     method.run(1, 1.0)
     y = method.nodes(False)
-    assert (y >= 0).all() and y.sum() == pytest.approx(1.0, abs=1e-6) and (y[np.isinf(costs)] == 0).all()
+    assert (y >= 0).all() and y.sum() == pytest.approx(1.0, abs=1e-12) and (y[np.isinf(costs)] == 0).all()
     # The nearest point: all labels it has are above what they came from by the same amount, the others by more.
     wanted = start - costs
     shift = (wanted - y)[y > 0]
-    assert np.ptp(shift) <= 1e-9 * (1 + np.abs(shift).max()) and (wanted[y == 0] <= shift.max() + 1e-6).all()
+    slack = 1e-9 * (1 + np.abs(shift).max())
+    assert np.ptp(shift) <= slack and (wanted[y == 0] <= shift.max() + slack).all()
+
+
+@pytest.mark.parametrize("method", ["lp", "first_order"])
+@pytest.mark.parametrize("dear", [1e6, 1e9])
+def test_pairs_that_are_all_but_forbidden_do_not_blur_the_gap(method, dear):
+    """Beside their costs the whole gap of TRW-S is tiny, and yet it is one."""
+    rng = np.random.default_rng(10)
+    for _ in range(3):
+        edges = [(a, b) for a in range(6) for b in range(a)]
+        table = np.eye(3) + 0.3 * rng.random((3, 3))
+        table[0, 1] = table[2, 0] = 1e3
+        energy = Energy(rng.random((6, 3)), edges, table)
+        wanted = relaxed_energy(energy)
+        found = relax(energy.replaced(table=np.where(table == 1e3, dear, table)), method)
+        assert found.lower_bound - 1e-6 <= wanted <= found.value + 1e-6
+        assert found.certified and found.value == pytest.approx(wanted, rel=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["potts", "linear"])
+def test_an_interrupted_program_leaves_the_best_point_so_far(kind, monkeypatch):
+    """Ctrl-C is seen once HiGHS is back."""
+    energy = frustrated(np.random.default_rng(0), kind)
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(potts_program if kind == "potts" else local_polytope, "linprog", interrupted)
+    found = relax(energy, "lp")
+    assert found.status == "interrupted" and not found.certified and found.is_integral
+    assert (
+        found.lower_bound <= relaxed_energy(energy) <= found.value == pytest.approx(energy.energy(found.marginals.argmax(axis=1)))
+    )
+
+
+@pytest.mark.parametrize("kind", ["potts", "linear"])
+def test_image_sized_steps_look_at_the_clock(kind, monkeypatch):
+    """One sweep, or one step, at once, and nothing else changes."""
+    energy = frustrated(np.random.default_rng(0), kind)
+    at_once = relax(energy, "first_order", tol=1e-5)
+    monkeypatch.setattr(primal_dual, "_WORK", 1)
+    one_by_one = relax(energy, "first_order", tol=1e-5)
+    assert one_by_one.certified and one_by_one.value == pytest.approx(at_once.value, rel=2e-5)
+    assert (np.diff(one_by_one.history) <= 1e-12).all() and (np.diff(one_by_one.bounds) >= 0).all()
+    stopped = relax(energy, "first_order", time_limit=0.0)
+    assert stopped.status == "time_limit" and len(stopped.history) == 1 and stopped.lower_bound <= at_once.lower_bound
+
+
+def test_sums_that_are_rounded_down_are_not_below_their_bound():
+    for seed in range(120, 150):
+        rng = np.random.default_rng(seed)
+        edges = rng.permutation([(a, b) for a in range(5) for b in range(a)])
+        unary, table = 1e3 * rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
+        found = relax(Energy(unary, edges, table, weights=10.0 ** rng.integers(-6, 7, size=10)), "trws")
+        assert found.lower_bound <= found.value
+
+
+@pytest.mark.parametrize("method", ["lp", "first_order"])
+def test_pairs_that_do_not_fit(method, monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    energy = Energy.grid(np.zeros((10, 10, 3)), np.arange(9.0).reshape(3, 3))
+    with pytest.raises(
+        MemoryError, match=r"marginals of all pairs of labels are more than .* machine; use method='trws' or 'qp'"
+    ):
+        relax(energy, method)
+    assert relax(energy, "trws").lower_bound == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("method", ["first_order", "trws", "qp", "convex_qp"])
+def test_limits_of_whoever_asks(method):
+    with time_limit(0.0):
+        found = relax(frustrated(np.random.default_rng(0)), method, tol=0)
+    assert found.status == "time_limit" and len(found.history) == 1
+
+
+def test_large_trees_are_exact_whatever_is_chosen():
+    rng = np.random.default_rng(11)
+    energy = Energy(rng.random((5000, 4)), [(k, k + 1) for k in range(4999)], rng.random((4, 4)))
+    found = relax(energy)
+    assert found.method == "first_order" and found.certified and found.is_integral and found.value == found.lower_bound
+    assert found.value == pytest.approx(trws(energy).energy)
+
+
+@pytest.mark.parametrize("size", [1e308, -1e308])
+def test_costs_whose_sums_overflow(size):
+    energy, half = Energy(np.full((4, 2), size), [(0, 1)], "potts"), np.full((4, 2), 0.5)
+    doors = [partial(relax, energy, method) for method in METHODS]
+    doors += [partial(expected_energy, half, energy, method=method) for method in ("complete", "independent")]
+    doors += [partial(expected_energy, half, energy, gradient=True), partial(round_labeling, half, energy, random_state=0)]
+    for door in doors:
+        with pytest.raises(ValueError, match="so large that sums of them overflow; divide all of them by a number"):
+            door()

@@ -184,7 +184,7 @@ def test_an_interrupt_keeps_what_was_drawn(monkeypatch):
         ({"method": "interval", "interval": 0}, "interval=0 must be a positive whole number of labels"),
         ({"interval": 2}, "interval=2 is for method='interval', but method='complete'"),
         ({"n_jobs": 0}, "n_jobs=0 must be a positive number of threads"),
-        ({"time_limit": -1}, "time_limit=-1 must not be negative"),
+        ({"time_limit": -1}, "time_limit=-1 must be a number that is not negative"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -199,3 +199,13 @@ def test_tables_without_a_default_window():
         round_labeling(np.full((2, 3), 1 / 3), energy, "interval")
     with pytest.raises(ValueError, match=r"fractional has shape \(3, 3\), but the energy needs \(2, 3\)"):
         round_labeling(FractionalLabeling(np.eye(3)), energy)
+
+
+def test_draws_of_forbidden_labels_have_no_standard_error(recwarn):
+    drawn = round_labeling([[0.5, 0.5], [0.5, 0.5]], Energy([[0.0, np.inf], [0.0, 1.0]], [(0, 1)], "potts"), random_state=0)
+    assert drawn.energy == 0.0 and drawn.mean == np.inf and np.isnan(drawn.standard_error) and not recwarn.list
+
+
+def test_bad_lots_are_named():
+    with pytest.raises(ValueError, match="random_state='a' must be an integer that is not negative, a Generator, or None"):
+        round_labeling([[0.5, 0.5]], Energy([[0.0, 1.0]]), random_state="a")

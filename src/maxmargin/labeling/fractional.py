@@ -12,9 +12,11 @@ from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.spreads import check_sums
 
-# Sums of a node's marginals may be so far from 1: solvers and networks in single precision are.
-_SUM = 1e-5
+# Sums of a node's marginals may be so far from 1: solvers and networks in single precision are. Rows are divided by their sums
+# then, since what is too much or too little would count beside large costs.
+_SUM, _ROUNDED = 1e-5, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +119,8 @@ def check_marginals(marginals: ArrayLike, name: str = "marginals") -> Floats:
         raise ValueError(f"{name} must have shape (N, L), or (H, W, L) of a grid, but has shape {array.shape}")
     flat = np.ascontiguousarray(array, dtype=np.float64).reshape(-1, array.shape[-1])
     sums = flat.sum(axis=1)
-    if flat.min() >= 0 and np.abs(sums - 1).max() <= _SUM:
-        return flat
+    if flat.min() >= 0 and (away := np.abs(sums - 1).max()) <= _SUM:
+        return flat if away <= _ROUNDED else flat / sums[:, None]
     for bad, remedy in (
         (~np.isfinite(flat), "every entry must be a number from 0 to 1"),
         (flat < 0, "set what rounding made negative to 0 and divide every row by its sum"),
@@ -127,9 +129,7 @@ def check_marginals(marginals: ArrayLike, name: str = "marginals") -> Floats:
             node, label = (int(k) for k in np.argwhere(bad)[0])
             raise ValueError(f"{name}[{_place(node, array.shape)}, {label}] = {flat[node, label]:g}; {remedy}")
     wrong = int(np.flatnonzero(np.abs(sums - 1) > _SUM)[0])
-    raise ValueError(
-        f"{name}[{_place(wrong, array.shape)}] add up to {sums[wrong]:.7g}, not to 1; divide every row by its sum"
-    )
+    raise ValueError(f"{name}[{_place(wrong, array.shape)}] add up to {sums[wrong]:.7g}, not to 1; divide every row by its sum")
 
 
 def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, name: str = "fractional") -> Floats:
@@ -144,10 +144,29 @@ def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, na
     given: Any = fractional
     values = given.marginals if isinstance(given, FractionalLabeling) else check_marginals(given, name)
     shapes = [(energy.n_nodes, energy.n_labels), (*energy.shape, energy.n_labels)]
-    if np.shape(values if isinstance(given, FractionalLabeling) else given) not in shapes:
+    shape = np.shape(given)
+    if isinstance(given, FractionalLabeling):
+        # Grids of as many nodes may still be others.
+        both_grids = len(given.shape) > 1 and len(energy.shape) > 1
+        shape = (*given.shape, given.n_labels) if both_grids else values.shape
+    if shape not in shapes:
         wanted = " or ".join(str(shape) for shape in dict.fromkeys(shapes))
-        raise ValueError(f"{name} has shape {np.shape(values)}, but the energy needs {wanted}: a row for every node")
+        raise ValueError(f"{name} has shape {shape}, but the energy needs {wanted}: a row for every node")
     return values
+
+
+def check_not_negative(name: str, value: float | None) -> None:
+    """Complain about what is neither None nor a number from 0 on."""
+    if value is not None and (not isinstance(value, int | float | np.number) or not value >= 0):
+        raise ValueError(f"{name}={value!r} must be a number that is not negative, or None")
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Where lots come from."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(f"random_state={random_state!r} must be an integer that is not negative, a Generator, or None") from None
 
 
 @overload
@@ -197,11 +216,19 @@ def expected_energy(
     """
     check_choice("method", method, ("complete", "independent"))
     y = marginals_for(fractional, energy)
-    if method == "independent":
-        value, slopes = independent_energy(y, energy)
-        return (value, slopes) if gradient else value
     terms = (y, energy.unary, energy.edges, energy.table, energy.weights)
-    return _core.mean_energy_gradient(*terms) if gradient else _core.mean_energy(*terms)
+    slopes = None
+    if method == "independent":
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, slopes = independent_energy(y, energy)
+    elif gradient:
+        value, slopes = _core.mean_energy_gradient(*terms)
+    else:
+        value = _core.mean_energy(*terms)
+    if not np.isfinite(value):
+        # Forbidden labels, or costs that are too large.
+        check_sums(energy)
+    return value if not gradient or slopes is None else (value, slopes)
 
 
 def independent_energy(y: Floats, energy: Energy) -> tuple[float, Floats]:

@@ -71,5 +71,7 @@ def _curvature(energy: Energy) -> Floats:
 
 def softmin(costs: Floats, temperature: float = 1.0) -> Floats:
     """``exp(-costs / temperature)``, divided by the sum of its row."""
-    shares = np.exp(-(costs - costs.min(axis=1, keepdims=True)) / temperature)
+    # Costs that are beyond all numbers in so small a unit have no share.
+    with np.errstate(over="ignore"):
+        shares = np.exp(-(costs - costs.min(axis=1, keepdims=True)) / max(temperature, 1e-300))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))

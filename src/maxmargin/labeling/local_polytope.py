@@ -11,6 +11,8 @@ which pairs of labels can matter at all. What remains is a small linear program 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +67,13 @@ class Relaxation(NamedTuple):
 
 
 def minimize_relaxation(
-    messages: _core.MessagePassing, edges: Int32s, unary: Floats, tables: Floats, weights: Floats, shape: tuple[str, float, float]
+    messages: _core.MessagePassing,
+    edges: Int32s,
+    unary: Floats,
+    tables: Floats,
+    weights: Floats,
+    shape: tuple[str, float, float],
+    goal: Callable[[Relaxation], bool] | None = None,
 ) -> Relaxation:
     """The point of the local polytope with the least ``sum_s unary[s] . nodes[s] + sum_e weights[e] * tables[e] . pairs[e]``.
 
@@ -83,6 +91,9 @@ def minimize_relaxation(
     weights : array of shape (E,)
     shape : tuple
         What is special about the table, as :func:`maxmargin.labeling.messages.table_shape` tells it.
+    goal : callable, optional
+        Is told the best point before every linear program, and says whether value and bound have met; by default they have once
+        they are closer than a small part of the sums of the largest costs.
 
     Examples
     --------
@@ -99,15 +110,19 @@ def minimize_relaxation(
     labels, energies, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _STILL)
     costs = Marginals(unary, np.ascontiguousarray(weights[:, None, None] * tables))
     least = _MET * (np.abs(costs.nodes).max(axis=1).sum() + np.abs(costs.pairs).max(axis=(1, 2), initial=0.0).sum())
+
+    def met(found: Relaxation) -> bool:
+        return found.value - found.bound <= least if goal is None else goal(found)
+
     found = Relaxation(Marginals.of_labels(labels, edges, unary.shape[1]), float(energies.min()), float(bounds.max()))
-    if messages.is_forest or found.value - found.bound <= least:
+    if messages.is_forest or met(found):
         return found._replace(bound=found.value if messages.is_forest else found.bound)
     search = _Search(edges, costs, found, messages.hand_over(unary, tables, weights, *shape).reshape(len(edges), 2, -1))
     gap = search.best.value - search.best.bound
     search.near_by(_NEAR * gap)
     price = _PRICE * gap
     for _ in range(_PRICES):
-        if search.best.value - search.best.bound <= least:
+        if met(search.best):
             break
         search.at_price(price)
         price *= _DEARER
@@ -124,6 +139,9 @@ class _Search:
         least = nodes.min(axis=1, keepdims=True), pairs.min(axis=(1, 2), keepdims=True)
         self.left, self.offset = Marginals(nodes - least[0], pairs - least[1]), float(least[0].sum() + least[1].sum())
         self.best = best._replace(bound=max(best.bound, self.offset))
+        # Tolerances of solvers are for costs around one. Those that matter are like the gap, others may be far larger; a power of
+        # two, so that nothing is rounded.
+        self.unit = math.ldexp(1.0, math.frexp(self.best.value - self.best.bound)[1])
 
     def near_by(self, most: float) -> None:
         """Over pairs that cost little, and those of the best labels, so that there is a point."""
@@ -142,7 +160,7 @@ class _Search:
         # The stubs know no sparse matrices.
         solve: Any = linprog
         options = _OPTIONS if left == np.inf else {**_OPTIONS, "time_limit": left}
-        answer = solve(program.costs, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=options)
+        answer = solve(program.costs / self.unit, A_eq=program.matrix, b_eq=program.right, method="highs-ds", options=options)
         if answer.status != 0:
             return
         point = program.marginals(answer.x).repaired(self.edges)
@@ -152,7 +170,7 @@ class _Search:
         if price is None:
             return
         # Whatever the dual variables are, they give a bound; pairs that were left out do not spoil it while none is too large.
-        handed = np.clip(program.duals(answer.eqlin.marginals), -price, price)
+        handed = np.clip(self.unit * program.duals(answer.eqlin.marginals), -price, price)
         changed = self.left.nodes + self._at_nodes(handed), self.left.pairs - handed[:, 0, :, None] - handed[:, 1, None, :]
         bound = self.offset + float(changed[0].min(axis=1).sum() + changed[1].min(axis=(1, 2)).sum())
         self.best = self.best._replace(bound=min(max(self.best.bound, bound), self.best.value))

@@ -151,7 +151,7 @@ def _pass_messages(
                 result.bounds.extend(np.maximum.accumulate(np.concatenate([before, bounds]))[1:].tolist())
                 result.bounded(result.bounds[-1])
             result.seconds = time.monotonic() - begin
-            if settled or result.certified or _stands_still(sums, tol * max(abs(result.energy), abs(sums[-1]))):
+            if settled or result.certified or stands_still(sums, tol * max(abs(result.energy), abs(sums[-1]))):
                 result.status = "converged"
             if callback is not None:
                 callback(result.energy, result.lower_bound)
@@ -168,6 +168,6 @@ def _pass_messages(
     return result
 
 
-def _stands_still(sums: list[float], least: float) -> bool:
+def stands_still(sums: list[float], least: float) -> bool:
     """Whether each of the last three sweeps has changed the sum of all minima by little."""
     return len(sums) > 3 and all(abs(new - old) <= least for old, new in zip(sums[-4:-1], sums[-3:], strict=True))

@@ -16,11 +16,14 @@ import numpy as np
 from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import check_memory
+from maxmargin.deadline import seconds_left
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.messages import TableShape, table_shape
+from maxmargin.labeling.messages import TableShape, stands_still, table_shape
 
 # Steps between two looks at value and bound; TRW-S ends when a sweep raises the bound by less than this part of it.
 _STEPS, _STILL, _SWEEPS = 50, 1e-6, 200
+# Costs of pairs that are looked at between two looks at the clock.
+_WORK = 20_000_000
 # A restart is due when the gap has fallen to this part, and after this part of all steps anyway.
 _FALLEN, _LATE = 0.4, 0.36
 # How much of the typical cost of an edge multipliers of TRW-S are away from the best ones.
@@ -52,12 +55,12 @@ def primal_dual(energy: Energy, finite: Energy, max_iter: int, goal: Callable[[S
     potts = shape.kind == "potts" and bool((energy.weights >= 0).all())
     n_edges, n_labels = len(energy.edges), energy.n_labels
     if not potts:
-        check_memory(
-            3 * 8 * n_edges * n_labels**2, "marginals of all pairs of labels; use method='trws', which keeps none of them"
-        )
-    best, handed = _from_messages(finite, shape)
-    if goal(best) or n_edges == 0:
+        check_pairs(energy, 3)
+    at_once = max(1, _WORK // max(1, n_edges * n_labels * (4 if potts else n_labels)))
+    best, messages, is_enough = _from_messages(finite, shape, at_once, goal)
+    if is_enough or n_edges == 0:
         return best, 0
+    handed = messages.hand_over(finite.unary, finite.table, finite.weights, *shape).reshape(n_edges, 2, n_labels)
     multipliers = _one_per_label(handed) if potts else handed
     terms = (energy.unary, energy.edges, energy.table, energy.weights)
     method = _core.PrimalDual(*terms, potts, shape.slope, best.nodes, np.ascontiguousarray(multipliers).ravel())
@@ -67,7 +70,10 @@ def primal_dual(energy: Energy, finite: Energy, max_iter: int, goal: Callable[[S
     done, since, gap_then = 0, 0, math.inf
     while done < max_iter:
         n = min(_STEPS, max_iter - done)
-        method.run(n, step)
+        for part in range(0, n, at_once):
+            method.run(min(at_once, n - part), step)
+            if seconds_left() == 0:
+                break
         done, since = done + n, since + n
         gaps = []
         for averaged in (False, True):
@@ -88,15 +94,30 @@ def primal_dual(energy: Energy, finite: Energy, max_iter: int, goal: Callable[[S
     return best, done
 
 
-def _from_messages(energy: Energy, shape: TableShape) -> tuple[State, Floats]:
-    """Labels and bound of TRW-S, and what both ends of every edge hand to its table, shape (E, 2, L)."""
+def check_pairs(energy: Energy, copies: int) -> None:
+    """Complain if so many numbers for all pairs of labels on all edges do not fit."""
+    n_bytes = copies * 8 * len(energy.edges) * energy.n_labels**2
+    check_memory(n_bytes, "marginals of all pairs of labels", "use method='trws' or 'qp', which keep none of them")
+
+
+def _from_messages(
+    energy: Energy, shape: TableShape, at_once: int, goal: Callable[[State], bool]
+) -> tuple[State, _core.MessagePassing, bool]:
+    """Labels and bound of TRW-S, the messages themselves, and whether that is enough; some sweeps at once."""
     messages = _core.MessagePassing(energy.n_nodes, energy.n_labels, energy.edges, True)
-    terms = (energy.unary, energy.table, energy.weights, *shape)
-    labels, energies, bounds, _ = messages.run(*terms, _SWEEPS, _STILL)
-    value = float(energies.min())
-    bound = value if messages.is_forest else float(bounds.max())
-    handed = messages.hand_over(*terms).reshape(len(energy.edges), 2, energy.n_labels)
-    return State(np.eye(energy.n_labels)[labels], value, min(bound, value)), handed
+    best, sums = State(np.zeros((0, 0)), math.inf, -math.inf), list[float]()
+    while True:
+        n = min(at_once, _SWEEPS - len(sums))
+        labels, energies, bounds, settled = messages.run(energy.unary, energy.table, energy.weights, *shape, n, _STILL)
+        sums.extend(bounds.tolist())
+        value = float(energies.min())
+        if value < best.value:
+            best = best._replace(nodes=np.eye(energy.n_labels)[labels], value=value)
+        best = best._replace(bound=best.value if messages.is_forest else min(max(best.bound, float(bounds.max())), best.value))
+        if goal(best):
+            return best, messages, True
+        if settled or len(sums) >= _SWEEPS or stands_still(sums, _STILL * max(abs(best.value), abs(sums[-1]))):
+            return best, messages, False
 
 
 def _one_per_label(handed: Floats) -> Floats:

@@ -13,16 +13,17 @@ from numpy.typing import ArrayLike
 from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
+from maxmargin.deadline import seconds_left
 from maxmargin.deadline import time_limit as limited
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.fractional import FractionalLabeling, expected_energy, marginals_for
+from maxmargin.labeling.fractional import FractionalLabeling, check_not_negative, expected_energy, generator, marginals_for
 from maxmargin.labeling.frank_wolfe import Step, frank_wolfe, softmin
-from maxmargin.labeling.local_polytope import minimize_relaxation
-from maxmargin.labeling.messages import table_shape
+from maxmargin.labeling.local_polytope import Relaxation, minimize_relaxation
+from maxmargin.labeling.messages import TableShape, table_shape
 from maxmargin.labeling.potts_program import potts_program
-from maxmargin.labeling.primal_dual import State, primal_dual
+from maxmargin.labeling.primal_dual import State, check_pairs, primal_dual
 from maxmargin.labeling.result import Callback
-from maxmargin.labeling.spreads import Spreads
+from maxmargin.labeling.spreads import Spreads, check_sums
 from maxmargin.progress import StatusLine
 
 RelaxationName = Literal["auto", "lp", "first_order", "qp", "convex_qp", "trws"]
@@ -31,8 +32,9 @@ _TOLERANCE = {"lp": 1e-6, "first_order": 1e-4, "qp": 1e-6, "convex_qp": 1e-3, "t
 _MOST = {"lp": 1, "first_order": 20_000, "qp": 1000, "convex_qp": 2000, "trws": 1000}
 # So many variables are a matter of seconds for HiGHS.
 _SMALL = 60_000
-# Value and bound this close, as a part of what labelings can differ by, are not told apart by solvers.
-_ROUNDING = 1e-7
+# Value and bound this close are not told apart by solvers: as a part of what a point costs beyond the least of every term, and of
+# what labelings can differ by, which pairs that are all but forbidden make huge.
+_CLOSE, _ROUNDING = 1e-7, float(np.finfo(np.float64).eps)
 _SWEEPS = 10
 
 
@@ -66,10 +68,11 @@ def relax(
         - ``"convex_qp"``: the same made convex, with a bound, which is a weak one.
         - ``"trws"``: ``exp(-m / temperature)`` of the min-marginals ``m`` of TRW-S, whose bound never falls; exact on trees. The
           value is that of complete rounding's pairs, as a point of the local polytope.
-        - ``"auto"``: ``"lp"`` for small energies and trees, ``"first_order"`` for others.
+        - ``"auto"``: ``"lp"`` for small energies, ``"first_order"`` for others; both are exact on trees.
     tol : float, optional
-        The gap between value and bound to end with, as a part of the value: 1e-6, for ``"first_order"`` 1e-4, for
-        ``"convex_qp"`` 1e-3. For ``"qp"`` what a step could gain, for ``"trws"`` what a sweep does gain (1e-9).
+        The gap between value and bound to end with, as a part of the value beyond the least costs of all nodes, so that offsets
+        do not matter: 1e-6, for ``"first_order"`` 1e-4, for ``"convex_qp"`` 1e-3. For ``"qp"`` what a step could gain, for
+        ``"trws"`` what a sweep does gain (1e-9).
     max_iter : int, optional
         Steps or sweeps; not for ``"lp"``.
     time_limit : float, optional
@@ -104,12 +107,11 @@ def relax(
     """
     check_choice("method", method, RELAXATIONS)
     check_energy(energy)
-    for name, number in (("tol", tol), ("time_limit", time_limit)):
-        if number is not None and not number >= 0:
-            raise ValueError(f"{name}={number!r} must not be negative")
-    if max_iter is not None and max_iter < 0:
-        raise ValueError(f"max_iter={max_iter!r} must not be negative")
-    if not 0 < temperature < math.inf:
+    check_not_negative("tol", tol)
+    check_not_negative("time_limit", time_limit)
+    if max_iter is not None and (isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0):
+        raise ValueError(f"max_iter={max_iter!r} must be a whole number that is not negative, or None")
+    if not isinstance(temperature, int | float | np.number) or not 0 < temperature < math.inf:
         raise ValueError(f"temperature={temperature!r} must be a positive number, in the unit of costs")
     chosen = _automatic(energy) if method == "auto" else method
     if init is not None and chosen not in ("qp", "convex_qp"):
@@ -117,16 +119,7 @@ def relax(
     plain, unit, low = _plain(energy)
     tolerance = _TOLERANCE[chosen] if tol is None else tol
     with StatusLine(f"relax {chosen}", shown=verbose) as line, limited(time_limit):
-        run = _Run(
-            plain,
-            unit,
-            math.fsum(low),
-            tolerance,
-            _MOST[chosen] if max_iter is None else int(max_iter),
-            time_limit,
-            callback,
-            line,
-        )
+        run = _Run(plain, unit, math.fsum(low), tolerance, _MOST[chosen] if max_iter is None else int(max_iter), callback, line)
         if chosen in ("qp", "convex_qp"):
             run.by_frank_wolfe(_start(energy, init, random_state), chosen == "convex_qp")
         elif chosen == "trws":
@@ -149,7 +142,7 @@ def _plain(energy: Energy) -> tuple[Energy, float, Floats]:
     """The energy without what every labeling costs, in a unit that solvers like; that unit, and the least cost of every node."""
     low = energy.unary.min(axis=1)
     # A power of two, so that nothing is rounded.
-    spread = Spreads.of(energy).scale / energy.n_nodes
+    spread = check_sums(energy).scale / energy.n_nodes
     unit = math.ldexp(1.0, math.frexp(spread)[1]) if 0 < spread < math.inf else 1.0
     plain = energy.replaced(unary=(energy.unary - low[:, None]) / unit)
     plain.weights = energy.weights / unit
@@ -172,7 +165,7 @@ def _start(
         if init == "uniform":
             return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
         if init == "random":
-            shares = np.random.default_rng(random_state).exponential(size=allowed.shape) * allowed
+            shares = generator(random_state).exponential(size=allowed.shape) * allowed
             return np.asarray(shares / shares.sum(axis=1, keepdims=True))
         return softmin(energy.unary)
     y = marginals_for(init, energy, "init")
@@ -191,7 +184,6 @@ class _Run:
     offset: float
     tol: float
     max_iter: int
-    time_limit: float | None
     callback: Callback | None
     line: StatusLine
     nodes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -205,7 +197,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.begin = time.monotonic()
         spreads = Spreads.of(self.energy)
-        self.least_gap = _ROUNDING * spreads.scale
+        self.scale = spreads.scale
+        least, most = self.energy.table_range
+        # No labeling costs less: the least of every node is nothing.
+        self.trivial = float(np.minimum(self.energy.weights * least, self.energy.weights * most).sum())
         # Dearer by more than all that is around a node: in no best point, of whatever relaxation.
         dear = 2 * np.maximum(spreads.around, max(spreads.scale, 1.0) / self.energy.n_nodes)
         forbidden = np.isinf(self.energy.unary)
@@ -218,10 +213,15 @@ class _Run:
         """A value in the unit of the energy, with what all labelings cost."""
         return value * self.unit + self.offset
 
+    def least_gap(self, value: float) -> float:
+        """What is no gap between a value and its bound."""
+        return max(_CLOSE * min(self.scale, abs(value - self.trivial)), _ROUNDING * self.scale)
+
     @property
     def has_met(self) -> bool:
         """Whether value and bound are as close as was asked for."""
-        return self.value - self.bound <= max(self.tol * max(abs(self.value), abs(self.bound)), self.least_gap)
+        asked = self.tol * max(abs(self.value), abs(self.bound))
+        return self.value - self.bound <= max(asked, self.least_gap(self.value))
 
     def told(self, nodes: Floats, value: float, bound: float) -> bool:
         """Take down a state; whether to stop, because time is up."""
@@ -233,7 +233,7 @@ class _Run:
         self.line.show(f"value {self.history[-1]:.7g}" + ("" if known is None else f", at least {known:.7g}"))
         if self.callback is not None:
             self.callback(self.history[-1], known)
-        if self.time_limit is not None and time.monotonic() - self.begin > self.time_limit:
+        if seconds_left() == 0:
             self.status = "time_limit"
         return self.status == "time_limit"
 
@@ -241,22 +241,19 @@ class _Run:
         """HiGHS."""
         shape = table_shape(self.energy.table)
         if shape.kind == "potts" and (self.energy.weights >= 0).all():
-            # Often TRW-S has met its bound already.
-            primal_dual(self.energy, self.finite, 0, self._pursue)
-            found = None if self.has_met else potts_program(self.energy, shape.slope)
-            if self.has_met:
-                pass
-            elif found is None:
-                self.status, self.message = (
-                    "time_limit",
-                    "time was up before the linear program was solved; this is a labeling by TRW-S",
-                )
-            else:
-                self.told(found[0], found[1], min(found[2], found[1]))
+            try:
+                # Often TRW-S has met its bound already.
+                primal_dual(self.energy, self.finite, 0, self._pursue)
+                found = None if self.has_met else potts_program(self.energy, shape.slope)
+                if found is not None:
+                    self.told(found[0], found[1], min(found[2], found[1]))
+                elif not self.has_met and seconds_left() == 0:
+                    self.status = "time_limit"
+                    self.message = "time was up before the linear program was solved; this is a labeling by TRW-S"
+            except KeyboardInterrupt:
+                self.interrupted()
         else:
-            terms = (self.finite.unary, self.finite.table, self.finite.weights, shape)
-            messages = _core.MessagePassing(self.energy.n_nodes, self.energy.n_labels, self.energy.edges, True)
-            point, value, bound = minimize_relaxation(messages, self.energy.edges, *terms)
+            point, value, bound = self._least_of_pairs(shape)
             nodes = point.nodes
             if self.finite is not self.energy:
                 # What solvers leave of forbidden labels, a billionth at most, goes to the others.
@@ -267,9 +264,31 @@ class _Run:
             self.told(nodes, value, min(bound, value))
         if self.has_met:
             self.status = "converged"
+        elif self.status == "interrupted":
+            self.message = "interrupted before the linear program was solved; this is the best point so far"
         elif not self.message:
-            self.status = "time_limit" if self.time_limit is not None else "max_iter"
+            self.status = "time_limit" if seconds_left() == 0 else "max_iter"
             self.message = "the linear programs left a gap; method='first_order' closes it step by step"
+
+    def _least_of_pairs(self, shape: TableShape) -> Relaxation:
+        """The least over marginals of pairs; after Ctrl-C the best of them so far."""
+        # Costs, what messages leave of them, and a point and what is repaired of it.
+        check_pairs(self.energy, 5)
+        states: list[Relaxation] = []
+
+        def goal(found: Relaxation) -> bool:
+            states.append(found)
+            return found.value - found.bound <= self.least_gap(found.value)
+
+        messages = _core.MessagePassing(self.energy.n_nodes, self.energy.n_labels, self.energy.edges, True)
+        terms = (self.finite.unary, self.finite.table, self.finite.weights, shape)
+        try:
+            return minimize_relaxation(messages, self.energy.edges, *terms, goal)
+        except KeyboardInterrupt:
+            if not states:
+                raise
+            self.status = "interrupted"
+            return states[-1]
 
     def by_primal_dual(self) -> None:
         """Chambolle-Pock steps."""
@@ -290,7 +309,7 @@ class _Run:
         def goal(step: Step) -> bool:
             # Under a convex function lies its tangent.
             late = self.told(step.nodes, step.value, step.value - step.gap if convex else -math.inf)
-            if step.gap <= max(self.tol * abs(step.value), self.least_gap):
+            if step.gap <= max(self.tol * abs(step.value), self.least_gap(step.value)):
                 self.status = "converged"
             return late or self.status == "converged"
 
@@ -314,9 +333,9 @@ class _Run:
                 done, least = done + len(bounds), min(least, float(energies.min()))
                 before, best = best, max(best, float(bounds.max()))
                 best = least if messages.is_forest else min(best, least)
-                if settled or least - best <= self.least_gap or best - before <= n * self.tol * abs(best):
+                if settled or least - best <= self.least_gap(least) or best - before <= n * self.tol * abs(best):
                     self.status = "converged"
-                if self.time_limit is not None and self.status == "max_iter" and time.monotonic() - self.begin > self.time_limit:
+                if self.status == "max_iter" and seconds_left() == 0:
                     self.status = "time_limit"
                 self.bounds.append(self.whole(best))
                 self.line.show(f"bound {self.bounds[-1]:.7g}, labels of energy {self.whole(least):.7g}")
@@ -327,9 +346,11 @@ class _Run:
                 raise
             self.status = "interrupted"
         self.message = f"the best labels on the way have energy {self.whole(least):.10g}"
-        self.nodes, self.bound = softmin(messages.min_marginals(*terms), temperature), best
+        self.nodes = softmin(messages.min_marginals(*terms), temperature)
         self.value = expected_energy(self.nodes, energy)
         self.history.append(self.whole(self.value))
+        # No point costs less than the bound, but its sum may be rounded down.
+        self.bound, self.bounds = min(best, self.value), [min(one, self.history[-1]) for one in self.bounds]
 
     def interrupted(self) -> None:
         """Go on if there is something to go on with."""

@@ -14,8 +14,9 @@ from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_choice, thread_count
 from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.fractional import FractionalLabeling, marginals_for
+from maxmargin.labeling.fractional import FractionalLabeling, check_not_negative, generator, marginals_for
 from maxmargin.labeling.metrics import METRIC_NAMES, Metric
+from maxmargin.labeling.spreads import check_sums
 from maxmargin.progress import StatusLine
 
 RoundingName = Literal["max", "complete", "interval", "kleinberg_tardos", "independent"]
@@ -63,10 +64,12 @@ class Roundings:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean; zero if nothing was left to chance, and not known (NaN) after a single draw."""
+        """Of the mean; zero if nothing was left to chance, and not known (NaN) after a single draw or with forbidden labels."""
         if self.method == "max":
             return 0.0
-        return float(self.energies.std(ddof=1) / math.sqrt(len(self.energies))) if len(self.energies) > 1 else math.nan
+        if len(self.energies) < 2 or not np.isfinite(self.energies).all():
+            return math.nan
+        return float(self.energies.std(ddof=1) / math.sqrt(len(self.energies)))
 
     def __repr__(self) -> str:
         drawn = f"{len(self.energies)} draws" if self.method != "max" else "no draws"
@@ -137,15 +140,14 @@ def round_labeling(
     y = marginals_for(fractional, energy)
     if not isinstance(draws, (int, np.integer)) or isinstance(draws, bool) or draws < 1:
         raise ValueError(f"draws={draws!r} must be a positive whole number")
-    if time_limit is not None and not time_limit >= 0:
-        raise ValueError(f"time_limit={time_limit!r} must not be negative")
+    check_not_negative("time_limit", time_limit)
     length = _window(method, interval, energy)
     begin = time.monotonic()
     if method == "max":
         labels = y.argmax(axis=1)
         value = energy.energy(labels)
         return Roundings(labels.reshape(energy.shape), value, np.array([value]), method, seconds=time.monotonic() - begin)
-    seed = int(np.random.default_rng(random_state).integers(2**63))
+    seed = int(generator(random_state).integers(2**63))
     kernel = "interval" if method == "kleinberg_tardos" else method
     rounder, threads = _core.Rounder(y), thread_count(n_jobs)
     terms = (energy.unary, energy.edges, energy.table, energy.weights)
@@ -168,6 +170,9 @@ def round_labeling(
         if not parts:
             raise
         status = "interrupted"
+    if not all(np.isfinite(some).all() for some in parts):
+        # Forbidden labels, or costs that are too large.
+        check_sums(energy)
     labels = rounder.labels(kernel, length, seed, best).astype(np.int64)
     shown = length if kernel == "interval" else None
     seconds = time.monotonic() - begin

@@ -137,9 +137,7 @@ def offset_free(method: Method) -> Method:
                 f"energy must be an Energy, but is a {type(energy).__name__}; make it by Energy(unary, edges, pairwise)"
             )
         _check_common(options)
-        with np.errstate(over="ignore", invalid="ignore"):
-            spreads = Spreads.of(energy)
-            _check_sums(energy, spreads)
+        spreads = check_sums(energy)
         plain, offset, negative = without_offset(energy, spreads)
         if plain is energy:
             return method(energy, *args, callback=callback, **options)
@@ -180,10 +178,14 @@ def _check_common(options: dict[str, Any]) -> None:
         raise ValueError(f"random_state={lots!r} must be an integer that is not negative, a Generator, or None") from None
 
 
-def _check_sums(energy: Energy, spreads: Spreads) -> None:
-    """Complain about costs whose sums are no numbers."""
-    largest = np.where(np.isfinite(energy.unary), np.abs(energy.unary), 0.0).max(axis=1).sum()
-    least, most = energy.table_range
-    largest += (np.abs(energy.weights) * np.maximum(most, -least)).sum()
-    if not largest + spreads.total < _LARGEST / max(1, energy.n_labels):
+def check_sums(energy: Energy) -> Spreads:
+    """The spreads of an energy; complain about costs whose sums are no numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spreads = Spreads.of(energy)
+        largest = np.where(np.isfinite(energy.unary), np.abs(energy.unary), 0.0).max(axis=1).sum()
+        least, most = energy.table_range
+        largest += (np.abs(energy.weights) * np.maximum(most, -least)).sum()
+        is_large = not largest + spreads.total < _LARGEST / max(1, energy.n_labels)
+    if is_large:
         raise ValueError("the costs of the energy are so large that sums of them overflow; divide all of them by a number")
+    return spreads
