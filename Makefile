@@ -45,6 +45,8 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.max_marginals
 	$(BIN)/python -m benchmarks.parsimonious
 	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m benchmarks.rounding
+	$(BIN)/python -m benchmarks.learned_rounding
 	$(BIN)/python -m benchmarks.registration
 	$(BIN)/python -m benchmarks.learned_metric
 	$(BIN)/python -m benchmarks.high_order_ranking
