@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import _core
-from maxmargin.registration.fields import Frame, coarser, jacobian, least_jacobian, sample, through
+from maxmargin.registration.fields import Frame, coarser, jacobian, least_jacobian, sample, sample_field, through, unfolded
 from maxmargin.registration.metrics import padded_field
+from maxmargin.registration.register import resampled
 
 
 @settings(max_examples=40, deadline=None)
@@ -50,3 +51,33 @@ def test_levels_keep_small_axes():
     frame = Frame((65, 40, 20), np.array([1.0, 2.0, 3.0]), np.zeros(3))
     made, factors = coarser(frame, 2)
     assert factors == (4, 2, 1) and made.shape == (17, 20, 20) and made.spacing.tolist() == [4.0, 4.0, 3.0]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([2, 3]), st.sampled_from([1e-3, 0.3, 3.0, 1e6]))
+@settings(max_examples=30, deadline=None)
+def test_folds_are_smoothed_away(seed, ndim, size):
+    rng = np.random.default_rng(seed)
+    spacing = rng.uniform(0.5, 2, ndim)
+    field = size * rng.normal(size=(*rng.integers(4, 12, ndim), ndim))
+    found = unfolded(field, spacing)
+    assert jacobian(found, spacing).min() > 0
+    if jacobian(field, spacing).min() > 0:
+        assert found is field
+    np.testing.assert_allclose(unfolded(field + 50.0, spacing) - 50, found, atol=1e-6 * max(1, size))
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_folds_between_voxels_are_seen_on_finer_ones(ndim):
+    fine = Frame((40, 33, 36)[:ndim], np.array([1.0, 2.0, 1.5])[:ndim], np.zeros(ndim))
+    coarse, _ = coarser(fine, 1)
+    # Forth and back from voxel to voxel: differences over two of them are nothing.
+    field = np.zeros((*coarse.shape, ndim))
+    field[2:-2, ..., 0] = 1.5 * (-1.0) ** np.arange(2, coarse.shape[0] - 2).reshape([-1] + [1] * (ndim - 1))
+    assert jacobian(field, coarse.spacing).min() > 0
+    assert jacobian(sample_field(field, coarse, fine.places(), order=3), fine.spacing).min() < 0
+    found = resampled(field, coarse, fine)
+    assert jacobian(found, fine.spacing).min() > 0 and found.any()
+    # What does not fold is left as the splines have it.
+    np.testing.assert_array_equal(
+        resampled(0.1 * field, coarse, fine), sample_field(0.1 * field, coarse, fine.places(), order=3)
+    )

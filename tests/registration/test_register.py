@@ -212,6 +212,44 @@ def test_no_time_is_no_displacement():
     assert found.status == "time_limit" and not found.displacement.any() and found.history == []
 
 
+def test_no_time_leaves_the_field_to_begin_with():
+    found = register(IMAGE, TARGET, spacing=1.0, metrics="sad", time_limit=0.0, initial=FIELD)
+    np.testing.assert_array_equal(found.displacement, FIELD)
+
+
+def test_a_field_of_a_coarse_level_does_not_fold_on_the_finest(monkeypatch):
+    # Forth and back from voxel to voxel: a fold that the coarse level does not see.
+    module = sys.modules["maxmargin.registration.register"]
+    zigzag = np.zeros((36, 40, 2))
+    zigzag[2:-2, :, 0] = 1.5 * (-1.0) ** np.arange(2, 34)[:, None]
+    monkeypatch.setattr(module, "compose", lambda field, *rest: zigzag if field.shape == zigzag.shape else field)
+    monkeypatch.setattr(module._Level, "data", lambda self, field: 0.0)
+
+    def stop(step):
+        assert step.taken == 1.0
+        raise KeyboardInterrupt
+
+    assert jacobian(zigzag, np.full(2, 2.0)).min() > 0
+    stopped = register(IMAGE, TARGET, spacing=1.0, metrics="sad", callback=stop)
+    assert stopped.status == "interrupted" and stopped.displacement.any() and stopped.jacobian().min() > 0
+    assert register(IMAGE, TARGET, spacing=1.0, metrics="sad", steps=1).jacobian().min() > 0
+
+
+def test_interrupted_while_labels_are_chosen(monkeypatch):
+    module, calls = sys.modules["maxmargin.registration.register"], []
+
+    def stopped(*args, **options):
+        found = minimize(*args, **options)
+        calls.append(found)
+        if len(calls) == 2:
+            found.status = "interrupted"
+        return found
+
+    monkeypatch.setattr(module, "minimize", stopped)
+    found = register(IMAGE, TARGET, spacing=1.0, metrics="sad")
+    assert found.status == "interrupted" and len(calls) == 2 and len(found.history) == 1
+
+
 def test_what_is_saved_comes_back(tmp_path):
     found = register(IMAGE, TARGET, spacing=(1.0, 1.25), metrics=("sad", "mi"), steps=1, offset=(0.5, 0.0))
     found.save(tmp_path / "found.npz")

@@ -101,6 +101,26 @@ def jacobian(field: Floats, spacing: Floats) -> Floats:
     return np.asarray(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
 
 
+def unfolded(field: Floats, spacing: Floats, n_threads: int = 1) -> Floats:
+    """A field without folds: the same one if it has none, else as little smoothed as it takes.
+
+    Between the voxels of a map without folds there may be some that are seen on other voxels only.
+
+    >>> steep = np.zeros((9, 9, 2))
+    >>> steep[5:, :, 0] = -3.0                                   # four rows go where others are
+    >>> bool(jacobian(steep, np.ones(2)).min() < 0 < jacobian(unfolded(steep, np.ones(2)), np.ones(2)).min())
+    True
+    """
+    found, width = field, 0.5
+    # Wider than the image only the mean is left, nearly.
+    while not least_jacobian(found, spacing, n_threads) > 0:
+        if width > 2 * max(field.shape[:-1]):
+            return np.broadcast_to(field.mean(axis=tuple(range(field.ndim - 1))), field.shape).copy()
+        found = smoothed(field, np.array([width] * (field.ndim - 1) + [0.0]))
+        width *= 1.5
+    return found
+
+
 def coarser(frame: Frame, level: int, least: int = 16) -> tuple[Frame, tuple[int, ...]]:
     """The frame of every second voxel, ``level`` times, and the factor of every axis; an axis keeps about ``least`` voxels."""
     factors = []

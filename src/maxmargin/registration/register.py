@@ -31,6 +31,7 @@ from maxmargin.registration.fields import (
     sample_field,
     smoothed,
     through,
+    unfolded,
 )
 from maxmargin.registration.grid import FOLD_FREE, ControlGrid, displacement_labels
 from maxmargin.registration.metrics import (
@@ -194,8 +195,8 @@ class _Run:
         self, pair: Pair, settings: _Settings, field: Floats, until: float, callback: Callable[[Step], object] | None
     ) -> None:
         self.pair, self.settings, self.until, self.callback = pair, settings, until, callback
-        self.field, self.frame = field, pair.target_frame
-        self.energy, self.status = 0.0, "converged"
+        self.initial, self.field, self.frame = field, field, pair.target_frame
+        self.moved, self.energy, self.status = False, 0.0, "converged"
         self.history: list[Step] = []
 
     def check_level(self, level: int) -> ControlGrid:
@@ -209,7 +210,7 @@ class _Run:
         try:
             for level in range(self.settings.levels - 1, -1, -1):
                 images = _Level(self.pair, self.settings, level, self.check_level(level))
-                self.field, self.frame = resampled(self.field, self.frame, images.frame), images.frame
+                self.field, self.frame = self._field_on(images.frame), images.frame
                 if not self._refine(images):
                     self.status = "time_limit"
                     return
@@ -230,7 +231,7 @@ class _Run:
             field, after, taken = self._advance(images, labels[chosen], data, price)
             if taken:
                 # In one step: whatever interrupts, field and energy belong together.
-                self.field, paid = field, paid + taken * price
+                self.field, self.moved, paid = field, True, paid + taken * price
             self.energy = after + paid
             step = Step(images.level, number, largest, data + paid - taken * price, self.energy, taken)
             self.history.append(step)
@@ -255,7 +256,13 @@ class _Run:
 
     def whole_field(self) -> Floats:
         """The field on the target's voxels."""
-        return resampled(self.field, self.frame, self.pair.target_frame)
+        return self._field_on(self.pair.target_frame)
+
+    def _field_on(self, frame: Frame) -> Floats:
+        """The field on the voxels of another level; as it was given as long as no displacement has been taken."""
+        if not self.moved:
+            return resampled(self.initial, self.pair.target_frame, frame, self.settings.n_threads)
+        return resampled(self.field, self.frame, frame, self.settings.n_threads)
 
 
 class _Level:
@@ -296,14 +303,17 @@ class _Level:
         energy = Energy(unary, self.grid.edges, minkowski(labels, 1), weights=self.settings.smoothness)
         limit = max(0.0, seconds) if np.isfinite(seconds) else None
         found = minimize(energy, "expansion", np.full(len(unary), zero), time_limit=limit)
+        if found.status == "interrupted":
+            # It has caught what is meant for all of us.
+            raise KeyboardInterrupt
         return found.labels, energy.parts(found.labels)[1]
 
 
-def resampled(field: Floats, frame: Frame, other: Frame) -> Floats:
-    """A field on other voxels of the same places, by cubic splines."""
+def resampled(field: Floats, frame: Frame, other: Frame, n_threads: int = 1) -> Floats:
+    """A field on other voxels of the same places, by cubic splines, and without folds."""
     if frame.shape == other.shape:
         return field
-    return sample_field(field, frame, other.places(), order=3)
+    return unfolded(sample_field(field, frame, other.places(), order=3), other.spacing, n_threads)
 
 
 def default_smoothness(n_metrics: int, grid_spacing: float) -> float:
