@@ -14,7 +14,7 @@ All are dissimilarities, not negative. The kernels are in ``cpp/registration/pat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Int32s, Ints
-from maxmargin._validation import ArgumentError, Setting, thread_count
+from maxmargin._validation import ArgumentError, Setting, check_unmasked, thread_count
 from maxmargin.registration.fields import Frame, sample
 from maxmargin.registration.grid import ControlGrid, check_spacing
 
@@ -64,9 +64,7 @@ class Pair:
         ndim = two.ndim
         step = check_spacing(spacing, ndim)
         own = step.copy() if source_spacing is None else check_spacing(source_spacing, ndim, "source_spacing")
-        first = np.zeros(ndim) if offset is None else np.asarray(offset, dtype=np.float64)
-        if first.shape != (ndim,) or not np.isfinite(first).all():
-            raise ArgumentError("offset", [Setting("offset", offset), f" must be {ndim} finite numbers"])
+        first = check_offset(offset, ndim)
         self.target_frame = Frame(two.shape, step, np.zeros(ndim))
         self.source_frame = Frame(one.shape, own, first)
         for axis in range(ndim):
@@ -87,9 +85,19 @@ class Pair:
         return self.target.ndim
 
 
+def check_offset(offset: ArrayLike | None, ndim: int) -> Floats:
+    """Where the source's first voxel is, seen from that of the target."""
+    if offset is None:
+        return np.zeros(ndim)
+    values = np.asarray(offset)
+    if values.dtype.kind not in "fiu" or values.shape != (ndim,) or not np.isfinite(values).all():
+        raise ArgumentError("offset", [Setting("offset", offset), f" must be {ndim} finite numbers"])
+    return values.astype(np.float64)
+
+
 def check_image(image: ArrayLike, name: str) -> Floats:
     """Finite numbers of 2 or 3 dimensions, with at least 4 voxels along every axis."""
-    values = np.asarray(image)
+    values = np.asarray(check_unmasked(image, name))
     if values.dtype.kind not in "fiub":
         raise ArgumentError(
             name, f"{name} must be an array of numbers, but has dtype {values.dtype}", "read files with read_volume"
@@ -138,6 +146,8 @@ def rescaled(image: Floats) -> Floats:
 
 def check_metrics(metrics: Sequence[str] | str) -> tuple[str, ...]:
     """Names of metrics, each once."""
+    if not isinstance(metrics, str | Iterable):
+        raise ArgumentError("metrics", [Setting("metrics", metrics), " must be names"], f"such as {METRICS[:2]}")
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
         if name not in METRICS:
@@ -150,12 +160,15 @@ def check_metrics(metrics: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def check_weights(weights: ArrayLike | None, metrics: tuple[str, ...], n_classes: int | None) -> Floats:
-    """Weights of metrics, shape (n_metrics,), or (n_classes, n_metrics) if they differ by class."""
+    """Weights of metrics, shape (n_metrics,), or (n_classes, n_metrics) if they differ by class; not negative."""
     if weights is None:
         return np.array([DEFAULT_WEIGHTS[name] for name in metrics])
     values, n = np.asarray(weights), len(metrics)
     if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         raise ArgumentError("weights", "weights must be finite numbers")
+    if (values < 0).any():
+        problem = f"weights has a negative one, {values.min():g}, which would look for patches that differ"
+        raise ArgumentError("weights", problem, "0 leaves a metric out")
     if values.ndim == 2 and n_classes is None:
         remedy = "pass the classes of the source's voxels, or one weight for every metric"
         raise ArgumentError("weights", "weights has a row for every class, but segmentation is missing", remedy)
@@ -282,7 +295,7 @@ def class_counts(
         raise ArgumentError("n_classes", [Setting("n_classes", n_classes), f" is too few for class {found - 1}"])
     labels = _check_displacements(displacements, ndim)
     own = grid.spacing if source_spacing is None else check_spacing(source_spacing, ndim, "source_spacing")
-    first = np.zeros(ndim) if offset is None else np.asarray(offset, dtype=np.float64)
+    first = check_offset(offset, ndim)
     pad = padding(labels / grid.spacing)
     places = _places(Frame(grid.shape, grid.spacing, np.zeros(ndim)), field, pad)
     moved = sample(one, Frame(shape, own, first), places, order=0)

@@ -49,6 +49,8 @@ from maxmargin.registration.result import Registration, Step
 
 # Parts of the chosen displacements that are tried, one after the other, until the energy falls.
 _PARTS = (1.0, 0.5, 0.25)
+# So many voxels around an image need a gigabyte; more are refused if they are many times those of the image itself.
+_MOST_AROUND = 1.3e8
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def register(
     metrics : names, or one of them
         Of "sad", "mi", "ncc" and "dwt": see :func:`unary_costs`.
     weights : array of shape (n_metrics,) or (n_classes, n_metrics), optional
-        Of the metrics; by class, that which most voxels of the source's patch have. By default 0.1 for "sad" and 10 for the
-        others.
+        Of the metrics, not negative; by class, that which most voxels of the source's patch have. By default 0.1 for "sad" and
+        10 for the others.
     segmentation : int array of the source's shape, optional
         Classes 0, 1, ... of the source's voxels, for weights by class.
     smoothness : float
@@ -151,13 +153,13 @@ def register(
     pair = Pair(source, target, spacing, source_spacing=source_spacing, offset=offset, segmentation=segmentation)
     names = check_metrics(metrics)
     n_classes = None if pair.segmentation is None else int(pair.segmentation.max()) + 1
-    distance = default_grid_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 1e-300, np.inf)
+    distance = default_grid_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 0.0, np.inf)
     settings = _Settings(
         names,
         check_weights(weights, names, n_classes),
         default_smoothness(len(names), distance) if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
         distance,
-        patch_size,
+        _check_number("patch_size", patch_size, 0.5, 4.0),
         _check_count("levels", levels, 1, 12),
         _check_count("steps", steps, 1, 1000),
         per_axis,
@@ -168,7 +170,8 @@ def register(
     )
     displacement_labels(pair.ndim, 1.0, per_axis)
     field = _check_initial(initial, pair.target_frame)
-    run = _Run(pair, settings, field, began + (np.inf if time_limit is None else time_limit), callback)
+    limit = np.inf if time_limit is None else _check_limit(time_limit)
+    run = _Run(pair, settings, field, began + limit, callback)
     for level in range(settings.levels):
         run.check_level(level)
     run.go()
@@ -204,7 +207,13 @@ class _Run:
         frame, _ = coarser(self.pair.target_frame, level)
         own = self.settings
         # Images of few voxels have no coarser ones, but control points are farther apart all the same.
-        return ControlGrid(frame.shape, frame.spacing, own.grid_spacing * 2**level, own.patch_size)
+        grid = ControlGrid(frame.shape, frame.spacing, own.grid_spacing * 2**level, own.patch_size)
+        reach = own.max_displacement * grid.grid_spacing
+        around = float(np.prod(np.array(frame.shape) + 2 * reach / frame.spacing))
+        if around > max(_MOST_AROUND, 100 * float(np.prod(frame.shape))):
+            problem = f"displacements of {reach:g}, at level {level}, lead far beyond the image"
+            raise ArgumentError("grid_spacing", problem, "lower grid_spacing or levels, or check spacing")
+        return grid
 
     def go(self) -> None:
         try:
@@ -343,6 +352,12 @@ def _check_count(name: str, value: int, low: int, high: int) -> int:
     return int(value)
 
 
+def _check_limit(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not float(value) >= 0:
+        raise ArgumentError("time_limit", [Setting("time_limit", value), " must be a number of seconds, not negative, or None"])
+    return float(value)
+
+
 def _check_range(value: float) -> float:
     if not isinstance(value, int | float | np.number) or not float(value) > 0:
         raise ArgumentError("max_displacement", [Setting("max_displacement", value), " must be positive"])
@@ -359,7 +374,10 @@ def _check_initial(initial: ArrayLike | None, frame: Frame) -> Floats:
     ndim = len(frame.shape)
     if initial is None:
         return np.zeros((*frame.shape, ndim))
-    field = np.asarray(initial, dtype=np.float64)
+    field = np.asarray(initial)
+    if field.dtype.kind not in "fiu":
+        raise ArgumentError("initial", f"initial must be numbers, but has dtype {field.dtype}")
+    field = field.astype(np.float64)
     if field.shape != (*frame.shape, ndim):
         raise ArgumentError("initial", f"initial has shape {field.shape}, but must have {(*frame.shape, ndim)}")
     if not np.isfinite(field).all():
