@@ -9,7 +9,7 @@ from registration_cases import blobs, error, smooth_field, warped
 
 from maxmargin.labeling import Energy, minimize, minkowski, why_no_metric
 from maxmargin.registration import ControlGrid, Registration, displacement_labels, register, unary_costs
-from maxmargin.registration.fields import Frame, compose, jacobian, sample_field
+from maxmargin.registration.fields import Frame, compose, jacobian, least_jacobian, sample_field
 from maxmargin.storage import SavedFileError
 
 IMAGE = blobs((72, 80), width=4.0)
@@ -71,7 +71,7 @@ def test_large_steps_without_smoothness_do_not_fold():
     rng = np.random.default_rng(0)
     for image, other in ((rng.random((40, 50)), rng.random((40, 50))), (rng.random((16, 18, 20)), rng.random((16, 18, 20)))):
         found = register(image, other, spacing=1.0, metrics="sad", smoothness=0.0, grid_spacing=5.0, shrink=1.0)
-        assert found.jacobian().min() > 0 and np.abs(found.displacement).max() > 1.0
+        assert least_jacobian(found.displacement, found.spacing) > 0 and np.abs(found.displacement).max() > 1.0
         assert_falling(found)
 
 
@@ -81,7 +81,8 @@ def test_control_points_as_dense_as_pixels_do_not_fold():
     image, other = rng.random((24, 28)), rng.random((24, 28))
     options = {"smoothness": 0.0, "grid_spacing": 2.0, "shrink": 1.0, "levels": 1, "steps": 8}
     found = register(image, other, spacing=1.0, metrics="sad", **options)
-    assert found.jacobian().min() > 0
+    # Between pixels, too.
+    assert 0 < least_jacobian(found.displacement, found.spacing) <= found.jacobian().min()
     assert_falling(found)
 
 
@@ -218,18 +219,19 @@ def test_no_time_leaves_the_field_to_begin_with():
 
 
 def test_a_field_of_a_coarse_level_does_not_fold_on_the_finest(monkeypatch):
-    # Forth and back from voxel to voxel: a fold that the coarse level does not see.
+    # Two steep steps, which splines make steeper.
     module = sys.modules["maxmargin.registration.register"]
-    zigzag = np.zeros((36, 40, 2))
-    zigzag[2:-2, :, 0] = 1.5 * (-1.0) ** np.arange(2, 34)[:, None]
-    monkeypatch.setattr(module, "compose", lambda field, *rest: zigzag if field.shape == zigzag.shape else field)
+    steep = np.zeros((36, 40, 2))
+    steep[..., 0] = -0.95 * 2.0 * np.clip(np.arange(-16, 20), 0, 2)[:, None]
+    monkeypatch.setattr(module, "compose", lambda field, *rest: steep if field.shape == steep.shape else field)
     monkeypatch.setattr(module._Level, "data", lambda self, field: 0.0)
 
     def stop(step):
         assert step.taken == 1.0
         raise KeyboardInterrupt
 
-    assert jacobian(zigzag, np.full(2, 2.0)).min() > 0
+    coarse, fine = Frame((36, 40), np.full(2, 2.0), np.zeros(2)), Frame(IMAGE.shape, np.ones(2), np.zeros(2))
+    assert jacobian(steep, coarse.spacing).min() > 0 > jacobian(sample_field(steep, coarse, fine.places(), order=3), np.ones(2)).min()
     stopped = register(IMAGE, TARGET, spacing=1.0, metrics="sad", callback=stop)
     assert stopped.status == "interrupted" and stopped.displacement.any() and stopped.jacobian().min() > 0
     assert register(IMAGE, TARGET, spacing=1.0, metrics="sad", steps=1).jacobian().min() > 0
@@ -273,6 +275,18 @@ def test_broken_files_are_refused(tmp_path):
             Registration.load(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [("displacement", np.nan, "not finite"), ("offset", np.inf, "not finite"), ("spacing", -1.0, "spacing is not positive")],
+)
+def test_numbers_that_can_be_none_are_refused(tmp_path, name, value, message):
+    found = Registration(np.zeros((4, 5, 2)), np.ones(2), np.ones(2), np.zeros(2), (4, 5), 0.0)
+    getattr(found, name)[...] = value
+    found.save(tmp_path / "broken.npz")
+    with pytest.raises(SavedFileError, match=message):
+        Registration.load(tmp_path / "broken.npz")
+
+
 def test_warping():
     found = register(IMAGE, TARGET, spacing=1.0, metrics="sad", steps=2)
     classes = (IMAGE.mean() < IMAGE).astype(np.int16) * 7
@@ -282,6 +296,10 @@ def test_warping():
     np.testing.assert_allclose(found.transform_points(at), at + found.displacement.reshape(-1, 2)[::97])
     with pytest.raises(ValueError, match=r"image has shape \(3, 4\), but the source has \(72, 80\)"):
         found.warp(np.zeros((3, 4)))
+    for names in (np.full(IMAGE.shape, "bone"), IMAGE + 1j):
+        with pytest.raises(ValueError, match="image must be numbers.*labels=True"):
+            found.warp(names)
+    assert set(np.unique(found.warp(np.where(classes, "bone", "skin"), labels=True))) == {"bone", "skin"}
     with pytest.raises(ValueError, match="points has shape"):
         found.transform_points([1.0, 2.0])
 
@@ -289,6 +307,8 @@ def test_warping():
 # ---- bad input ---------------------------------------------------------------------------------------------------------------
 
 CLASSES = np.zeros(IMAGE.shape, dtype=int)
+ZIGZAG = np.zeros_like(FIELD)
+ZIGZAG[2:-2, :, 0] = 0.8 * (-1.0) ** np.arange(2, len(FIELD) - 2)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -333,6 +353,7 @@ CLASSES = np.zeros(IMAGE.shape, dtype=int)
         ({"bins": 1}, "bins=1 must be an integer between 2 and 256"),
         ({"initial": FIELD[:3]}, "initial has shape"),
         ({"initial": "field"}, "initial must be numbers"),
+        ({"initial": ZIGZAG}, "initial folds between voxels: it goes forth and back; smooth it"),
         ({"source": np.ma.masked_greater(IMAGE, 200)}, "source.*mask"),
         ({"weights": (1, 2, 3, -0.5)}, "weights has a negative one, -0.5, .*0 leaves a metric out"),
         ({"metrics": 3}, "metrics=3 must be names"),

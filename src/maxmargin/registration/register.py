@@ -386,4 +386,6 @@ def _check_initial(initial: ArrayLike | None, frame: Frame) -> Floats:
     if not stretched.min() > 0:
         at = tuple(np.argwhere(~(stretched > 0))[0].tolist())
         raise ArgumentError("initial", f"initial folds at voxel {at}", "smooth it")
+    if not least_jacobian(field, frame.spacing) > 0:
+        raise ArgumentError("initial", "initial folds between voxels: it goes forth and back", "smooth it")
     return field
