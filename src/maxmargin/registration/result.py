@@ -102,7 +102,8 @@ class Registration:
         """
         values = np.asarray(image)
         if not labels and values.dtype.kind not in "fiub":
-            raise ArgumentError("image", f"image must be numbers, but has dtype {values.dtype}", "names are warped by labels=True")
+            remedy = "names are warped by labels=True"
+            raise ArgumentError("image", f"image must be numbers, but has dtype {values.dtype}", remedy)
         if values.shape != self.source_shape:
             raise ArgumentError("image", f"image has shape {values.shape}, but the source has {self.source_shape}")
         target, source = self._frames()
@@ -164,7 +165,7 @@ class Registration:
                 raise ValueError("its arrays do not fit together")
             if not all(np.isfinite(x).all() for x in (made.displacement, made.offset)):
                 raise ValueError("displacements or offset are not finite")
-            if not all((0 < x).all() and np.isfinite(x).all() for x in (made.spacing, made.source_spacing)):
+            if not all((x > 0).all() and np.isfinite(x).all() for x in (made.spacing, made.source_spacing)):
                 raise ValueError("its spacing is not positive")
         except (KeyError, TypeError, ValueError) as error:
             raise SavedFileError(f"{os.fspath(path)}: no whole registration ({error}); copy or write it again") from error
