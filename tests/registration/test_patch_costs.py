@@ -169,3 +169,12 @@ def test_labels_have_zero_in_the_middle():
     labels = displacement_labels(3, 7.0, 5)
     assert labels.shape == (125, 3) and not labels[62].any() and np.abs(labels).max() == 7.0
     assert len(np.unique(labels, axis=0)) == 125
+
+
+@pytest.mark.parametrize("far", [(1e9, 0.0), (1e5, 1e5), (0.0, -1e300)])
+def test_displacements_that_lead_nowhere(far):
+    image = np.add.outer(np.arange(20.0), np.arange(24.0))
+    grid = ControlGrid(image.shape, 1.0, 8.0)
+    for read in (lambda: unary_costs(image, image, grid, [far]), lambda: patch_classes(image.astype(int), grid, [far])):
+        with pytest.raises(ValueError, match="lead far beyond the image; give them in the unit of the grid's spacing"):
+            read()

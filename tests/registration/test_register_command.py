@@ -176,7 +176,7 @@ def test_figures_of_images_and_volumes(tmp_path):
 def test_the_command_does_what_python_does(tmp_path):
     source = save(tmp_path / "source.nii.gz", IMAGE, spacing=(1.0, 1.25), origin=(2.0, 3.0))
     target = save(tmp_path / "target.mha", TARGET, spacing=(1.0, 1.25), origin=(2.5, 3.0))
-    save(tmp_path / "classes.nii.gz", (IMAGE > 128).astype(int))
+    save(tmp_path / "classes.nii.gz", (IMAGE > 128).astype(int), spacing=(1.0, 1.25), origin=(2.0, 3.0))
     result = run(
         *(tmp_path / name for name in ("source.nii.gz", "target.mha")), "-o", tmp_path / "warped.nii.gz",
         "--field", tmp_path / "field.npz", "--figure", tmp_path / "figure.png", "--segmentation", tmp_path / "classes.nii.gz",
@@ -258,6 +258,11 @@ def test_one_spacing_for_all_axes_and_for_the_files(tmp_path):
             1,
             "has 4 x 5 voxels, but flat.mha has 40 x 48",
         ),
+        (
+            ["flat.mha", "flat.mha", "-o", "new.mha", "--segmentation", "aside.mha", "--labels-output", "l.mha"],
+            1,
+            "aside.mha: its header places its voxels elsewhere than flat.mha does; resample it",
+        ),
         (["flat.mha", "flat.mha", "-o", "flat.mha"], 2, "--output and SOURCE are the same file"),
         (["flat.mha", "flat.mha", "-o", "new.mha", "--metrics", "sad,ssd"], 2, "--metrics ssd is unknown"),
         (["flat.mha", "flat.mha", "-o", "new.mha", "--spacing", "-1,1"], 2, "must be positive numbers"),
@@ -279,6 +284,7 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, code, message):
     save(tmp_path / "deep.mha", VOLUME)
     save(tmp_path / "small.mha", np.zeros((4, 5), dtype=int))
     (tmp_path / "text.mha").write_text("nothing")
+    save(tmp_path / "aside.mha", np.zeros(IMAGE.shape, dtype=int), origin=(3.0, 0.0))
     save(tmp_path / "negative.mha", IMAGE - 1000)
     save(tmp_path / "part.mha", IMAGE / IMAGE.max())
     if code == 1 and "overlap" not in message and "dimensions" not in message:

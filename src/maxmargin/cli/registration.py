@@ -17,7 +17,7 @@ from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.pictures.images import ImageError, check_figure_name
 from maxmargin.progress import StatusLine
 from maxmargin.registration import Registration, Step, plot_registration, read_volume, register, write_field, write_volume
-from maxmargin.registration.files import check_field_name, check_fits, check_volume_name
+from maxmargin.registration.files import Volume, check_field_name, check_fits, check_volume_name, is_picture
 from maxmargin.storage import check_writable
 
 _EARLY = {"interrupted": "interrupted", "time_limit": "stopped by the time limit"}
@@ -55,6 +55,9 @@ def run_register(
     if classes is not None and classes.values.shape != one.values.shape:
         problem = f"{segmentation}: has {_size(classes.values)} voxels, but {source} has {_size(one.values)}"
         raise ImageError(f"{problem}; they must have the same voxels")
+    if classes is not None and spacing is None and not is_picture(segmentation or "") and not _same_places(classes, one):
+        problem = f"{segmentation}: its header places its voxels elsewhere than {source} does"
+        raise ImageError(f"{problem}; resample it onto the voxels of the source")
     # Before the work rather than after it: what is interpolated is within the range of the source.
     check_fits(output, one.values)
     if classes is not None and labels_output is not None:
@@ -76,6 +79,15 @@ def run_register(
         plot_registration(found, one.values, two.values, figure)
     _tell(found, output, printing)
     return exit_code(signals)
+
+
+def _same_places(one: Volume, two: Volume) -> bool:
+    """Whether voxels of two files are in the same places, but for a small part of them."""
+    return (
+        np.allclose(one.spacing, two.spacing, rtol=1e-2)
+        and np.allclose(one.direction, two.direction, atol=1e-2)
+        and bool((np.abs(one.origin - two.origin) < 0.1 * two.spacing.min()).all())
+    )
 
 
 def _tell(found: Registration, output: Path, printing: Printing) -> None:

@@ -84,6 +84,11 @@ def check_volume_name(path: str | os.PathLike[str]) -> str:
     raise ImageError(f"{Path(path).name} has no ending of an image that can be written; use one of {known}")
 
 
+def is_picture(path: str | os.PathLike[str]) -> bool:
+    """Whether files with this ending know of no places."""
+    return os.fspath(path).lower().endswith(_PICTURES)
+
+
 def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
     """Read an image or a volume.
 

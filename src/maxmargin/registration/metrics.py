@@ -29,6 +29,8 @@ from maxmargin.registration.grid import ControlGrid, check_spacing
 METRICS = ("sad", "mi", "ncc", "dwt")
 # With these, the metrics are of one size.
 DEFAULT_WEIGHTS = {"sad": 0.1, "mi": 10.0, "ncc": 10.0, "dwt": 10.0}
+# So many voxels, with those around an image, need a gigabyte.
+_MANY = 1.3e8
 
 
 class Pair:
@@ -227,8 +229,8 @@ def unary_costs(
     ((2, 16, 2), True)
     """
     pair = Pair(source, target, grid.spacing, source_spacing=source_spacing, offset=offset)
-    labels = _check_displacements(displacements, pair.ndim)
     _check_grid(grid, pair)
+    labels = _check_displacements(displacements, grid)
     names, n_bins = check_metrics(metrics), check_bins(bins)
     pad = padding(labels / grid.spacing)
     moved = sample(pair.source, pair.source_frame, _places(pair.target_frame, field, pad))
@@ -293,7 +295,7 @@ def class_counts(
     found = 1 + max(int(one.max()), -1 if two is None else int(two.max()))
     if n_classes is not None and n_classes < found:
         raise ArgumentError("n_classes", [Setting("n_classes", n_classes), f" is too few for class {found - 1}"])
-    labels = _check_displacements(displacements, ndim)
+    labels = _check_displacements(displacements, grid)
     own = grid.spacing if source_spacing is None else check_spacing(source_spacing, ndim, "source_spacing")
     first = check_offset(offset, ndim)
     pad = padding(labels / grid.spacing)
@@ -308,6 +310,11 @@ def check_bins(bins: int) -> int:
     if not isinstance(bins, int | np.integer) or not 2 <= bins <= 256:
         raise ArgumentError("bins", [Setting("bins", bins), " must be an integer between 2 and 256"])
     return int(bins)
+
+
+def leads_too_far(shape: tuple[int, ...], voxels: Floats) -> bool:
+    """Whether so many voxels around an image are a burden, and many times those of the image itself."""
+    return float(np.prod(np.array(shape) + 2.0 * voxels)) > max(_MANY, 100 * float(np.prod(shape)))
 
 
 def padding(displacements: Floats) -> Ints:
@@ -362,13 +369,16 @@ def padded_field(field: Floats, pad: Ints) -> Floats:
     return np.pad(field, [(int(p), int(p)) for p in pad] + [(0, 0)], mode="edge")
 
 
-def _check_displacements(displacements: ArrayLike, ndim: int) -> Floats:
-    labels = np.asarray(displacements)
+def _check_displacements(displacements: ArrayLike, grid: ControlGrid) -> Floats:
+    labels, ndim = np.asarray(displacements), grid.ndim
     if labels.dtype.kind not in "fiu" or labels.ndim != 2 or labels.shape[1] != ndim or not len(labels):
         problem = f"displacements must be numbers of shape (n_labels, {ndim}), but has shape {labels.shape}"
         raise ArgumentError("displacements", problem, "make them by displacement_labels")
     if not np.isfinite(labels).all():
         raise ArgumentError("displacements", "displacements must be finite")
+    if leads_too_far(grid.shape, np.abs(labels).max(axis=0) / grid.spacing):
+        problem = f"displacements of {np.abs(labels).max():g} lead far beyond the image"
+        raise ArgumentError("displacements", problem, "give them in the unit of the grid's spacing")
     return labels.astype(np.float64)
 
 

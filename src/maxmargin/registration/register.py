@@ -41,6 +41,7 @@ from maxmargin.registration.metrics import (
     check_metrics,
     check_weights,
     count_classes,
+    leads_too_far,
     padded_field,
     padding,
     patch_costs,
@@ -49,8 +50,6 @@ from maxmargin.registration.result import Registration, Step
 
 # Parts of the chosen displacements that are tried, one after the other, until the energy falls.
 _PARTS = (1.0, 0.5, 0.25)
-# So many voxels around an image need a gigabyte; more are refused if they are many times those of the image itself.
-_MOST_AROUND = 1.3e8
 
 
 @dataclass(frozen=True)
@@ -209,10 +208,11 @@ class _Run:
         # Images of few voxels have no coarser ones, but control points are farther apart all the same.
         grid = ControlGrid(frame.shape, frame.spacing, own.grid_spacing * 2**level, own.patch_size)
         reach = own.max_displacement * grid.grid_spacing
-        around = float(np.prod(np.array(frame.shape) + 2 * reach / frame.spacing))
-        if around > max(_MOST_AROUND, 100 * float(np.prod(frame.shape))):
+        if leads_too_far(frame.shape, reach / frame.spacing):
             problem = f"displacements of {reach:g}, at level {level}, lead far beyond the image"
-            raise ArgumentError("grid_spacing", problem, "lower grid_spacing or levels, or check spacing")
+            remedy: list[str | Setting] = ["lower ", Setting("grid_spacing"), " or ", Setting("levels")]
+            remedy += [", or check ", Setting("spacing")]
+            raise ArgumentError("grid_spacing", problem, remedy)
         return grid
 
     def go(self) -> None:
