@@ -141,6 +141,16 @@ def test_files_that_are_none(tmp_path):
         save(tmp_path / "volume.png", VOLUME)
     with pytest.raises(ImageError, match=r"do not fit into a .png file"):
         save(tmp_path / "large.png", np.full((4, 4), 70_000))
+    with pytest.raises(ImageError, match=r"do not fit into a .jpg file"):
+        save(tmp_path / "large.jpg", np.full((4, 4), 300))
+    with pytest.raises(ImageError, match=r"values from nan to nan do not fit into a .png file"):
+        save(tmp_path / "none.png", np.full((4, 4), np.nan))
+    like = Volume(VOLUME, np.ones(3), np.zeros(3), np.eye(3))
+    with pytest.raises(ImageError, match=r"flat.mha: values have shape \(4, 4\), but like has 3 dimensions"):
+        write_volume(tmp_path / "flat.mha", np.zeros((4, 4)), like)
+    flat = Registration(np.zeros((4, 4, 2)), np.ones(2), np.ones(2), np.zeros(2), (4, 4), 0.0)
+    with pytest.raises(ImageError, match=r"flat.mha: values have shape \(4, 4\), but like has 3 dimensions"):
+        write_field(tmp_path / "flat.mha", flat, like)
     assert [path.name for path in tmp_path.iterdir()] == ["text.nii.gz"]
 
 

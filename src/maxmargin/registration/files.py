@@ -173,7 +173,14 @@ def _nifti_length(head: bytes) -> int:
 
 def write_volume(path: str | os.PathLike[str], values: NDArray[Any], like: Volume) -> None:
     """Write voxels that are where those of another volume are, in one step; in pictures they are rounded, and must fit."""
-    _write(path, check_volume_name(path), check_fits(path, values), like, vectors=False)
+    stored = check_fits(path, values)
+    _check_shape(path, values.shape, like)
+    _write(path, check_volume_name(path), stored, like, vectors=False)
+
+
+def _check_shape(path: str | os.PathLike[str], shape: tuple[int, ...], like: Volume) -> None:
+    if len(shape) != len(like.spacing):
+        raise ImageError(f"{Path(path).name}: values have shape {shape}, but like has {len(like.spacing)} dimensions")
 
 
 def check_fits(path: str | os.PathLike[str], values: NDArray[Any]) -> NDArray[Any]:
@@ -189,6 +196,7 @@ def write_field(path: str | os.PathLike[str], found: Registration, target: Volum
     if check_field_name(path) == ".npz":
         found.save(path)
         return
+    _check_shape(path, found.shape, target)
     # Components x, y, z in the coordinates of the patient.
     components = found.displacement[..., ::-1] @ target.direction.T
     _write(path, check_volume_name(path), components, target, vectors=True)
@@ -211,8 +219,9 @@ def as_stored(values: NDArray[Any], ending: str) -> NDArray[Any]:
         whole = np.rint(values)
         # Of values between 0 and 1 nothing would be left.
         lost = high <= 1 and not np.array_equal(whole, values)
-        if lost or low < 0 or high > (255 if ending in _BYTES else 65535):
-            remedy = "use .nii.gz or .mha, or multiply them first"
+        # So is what is no number.
+        if lost or not (low >= 0 and high <= (255 if ending in _BYTES else 65535)):
+            remedy = "use .nii.gz or .mha, or rescale them first"
             raise ImageError(f"values from {low:g} to {high:g} do not fit into a {ending} file; {remedy}")
         return np.asarray(whole.astype(np.uint8 if high <= 255 else np.uint16))
     if values.dtype == np.bool_:
