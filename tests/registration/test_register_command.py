@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -181,6 +182,18 @@ def test_figures_of_images_and_volumes(tmp_path):
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(60, 12), (12, 60), (20, 20)])
+def test_titles_do_not_overlap(tmp_path, monkeypatch, shape):
+    made = []
+    module = sys.modules["maxmargin.registration.figure"]
+    monkeypatch.setattr(module, "save_figure", lambda ax, path: made.append(ax.figure))
+    found = Registration(np.zeros((*shape, 2)), np.ones(2), np.ones(2), np.zeros(2), shape, 0.0)
+    plot_registration(found, np.eye(*shape), np.eye(*shape), tmp_path / "f.png")
+    made[0].draw_without_rendering()
+    boxes = [ax.title.get_window_extent() for ax in made[0].axes[:4]]
+    assert all(one.x1 < two.x0 for one, two in pairwise(boxes))
 
 
 def test_the_command_does_what_python_does(tmp_path):
