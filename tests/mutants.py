@@ -243,11 +243,17 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/registration/register.py",
-        "self.field, paid = field, paid + taken * price",
-        "self.field, paid = field, paid",
+        "self.field, self.moved, paid = field, True, paid + taken * price",
+        "self.field, self.moved, paid = field, True, paid",
         "test_register.py -k energy",
     ),
     Mutant("src/maxmargin/registration/register.py", "own.weights[most]", "own.weights[0 * most]", "test_register.py -k classes"),
+    Mutant(
+        "src/maxmargin/registration/register.py",
+        "return unfolded(sample_field(field, frame, other.places(), order=3), other.spacing, n_threads)",
+        "return sample_field(field, frame, other.places(), order=3)",
+        "test_register.py -k coarse_level",
+    ),
     Mutant(
         "src/maxmargin/registration/fields.py",
         "increment + through(field, frame, increment",

@@ -58,7 +58,9 @@ struct Warp {
     }
 };
 
-// Least determinant of x + u(x), by central differences, at the border by those to one side; an axis of one voxel does not count.
+// Least determinant of x + u(x), by differences to either side along every axis: at the corners of the cells between voxels, where
+// linear interpolation has its extremes in two dimensions. Differences over two voxels do not see what goes forth and back. An axis
+// of one voxel does not count.
 struct LeastJacobian {
     const double* field;  // shape (shape, 3)
     std::int64_t shape[3];
@@ -85,16 +87,34 @@ struct LeastJacobian {
         std::int64_t at[3];
     };
     double determinant(Place place) const {
-        double m[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
         const std::int64_t stride[3] = {3 * shape[1] * shape[2], 3 * shape[2], 3};
         const double* here = field + place.at[0] * stride[0] + place.at[1] * stride[1] + place.at[2] * stride[2];
+        double columns[3][2][3];
+        int sides[3];
         for (int axis = 0; axis < 3; ++axis) {
-            if (shape[axis] < 2) continue;
-            const std::int64_t back = place.at[axis] > 0, on = place.at[axis] + 1 < shape[axis];
-            const double per = 1 / (spacing[axis] * static_cast<double>(back + on));
-            for (int k = 0; k < 3; ++k) m[k][axis] += per * (here[on * stride[axis] + k] - here[k - back * stride[axis]]);
+            sides[axis] = 0;
+            const auto add = [&](const double* low, const double* high) {
+                double* column = columns[axis][sides[axis]++];
+                for (int k = 0; k < 3; ++k) column[k] = (high[k] - low[k]) / spacing[axis] + (k == axis ? 1 : 0);
+            };
+            if (place.at[axis] > 0) add(here - stride[axis], here);
+            if (place.at[axis] + 1 < shape[axis]) add(here, here + stride[axis]);
+            if (sides[axis] == 0) add(here, here);
         }
-        return m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0]) + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
+        double smallest = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < sides[0]; ++i)
+            for (int j = 0; j < sides[1]; ++j) {
+                const double *a = columns[0][i], *b = columns[1][j];
+                const double cross[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+                for (int k = 0; k < sides[2]; ++k) {
+                    const double* c = columns[2][k];
+                    const double value = cross[0] * c[0] + cross[1] * c[1] + cross[2] * c[2];
+                    if (!(value >= smallest)) smallest = value;
+                    // Nothing is smaller than what is no number.
+                    if (std::isnan(smallest)) return smallest;
+                }
+            }
+        return smallest;
     }
 };
 

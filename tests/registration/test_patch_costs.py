@@ -169,3 +169,30 @@ def test_labels_have_zero_in_the_middle():
     labels = displacement_labels(3, 7.0, 5)
     assert labels.shape == (125, 3) and not labels[62].any() and np.abs(labels).max() == 7.0
     assert len(np.unique(labels, axis=0)) == 125
+
+
+@pytest.mark.parametrize("far", [(1e9, 0.0), (1e5, 1e5), (0.0, -1e300)])
+def test_displacements_that_lead_nowhere(far):
+    image = np.add.outer(np.arange(20.0), np.arange(24.0))
+    grid = ControlGrid(image.shape, 1.0, 8.0)
+    for read in (lambda: unary_costs(image, image, grid, [far]), lambda: patch_classes(image.astype(int), grid, [far])):
+        with pytest.raises(ValueError, match="lead far beyond the image; give them in the unit of the grid's spacing"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ControlGrid((5,), 1.0, 8.0), r"shape=\(5,\) must be the voxels along 2 or 3 axes"),
+        (lambda: ControlGrid((0, 5), 1.0, 8.0), "must be the voxels along 2 or 3 axes"),
+        (lambda: ControlGrid((5, 6), 1.0, "8"), "grid_spacing='8' must be a number"),
+        (lambda: ControlGrid((5, 6), 1.0, 8.0, None), "patch_size=None must be a number"),
+        (lambda: ControlGrid((9, 9), 1.0, 4.0).spread(np.zeros((3, 2))), r"displacements has shape \(3, 2\), .* \(9, 2\)"),
+        (lambda: displacement_labels(4, 1.0), "ndim=4 must be 2 or 3"),
+        (lambda: displacement_labels(2, np.nan), "largest=nan must be a finite number"),
+        (lambda: displacement_labels(2, -1.0), "largest=-1.0 must be a finite number, not negative"),
+    ],
+)
+def test_bad_grids(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

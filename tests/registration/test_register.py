@@ -6,10 +6,11 @@ import sys
 import numpy as np
 import pytest
 from registration_cases import blobs, error, smooth_field, warped
+from scipy.ndimage import gaussian_filter
 
 from maxmargin.labeling import Energy, minimize, minkowski, why_no_metric
 from maxmargin.registration import ControlGrid, Registration, displacement_labels, register, unary_costs
-from maxmargin.registration.fields import Frame, compose, jacobian, sample_field
+from maxmargin.registration.fields import Frame, compose, jacobian, least_jacobian, sample_field
 from maxmargin.storage import SavedFileError
 
 IMAGE = blobs((72, 80), width=4.0)
@@ -71,18 +72,20 @@ def test_large_steps_without_smoothness_do_not_fold():
     rng = np.random.default_rng(0)
     for image, other in ((rng.random((40, 50)), rng.random((40, 50))), (rng.random((16, 18, 20)), rng.random((16, 18, 20)))):
         found = register(image, other, spacing=1.0, metrics="sad", smoothness=0.0, grid_spacing=5.0, shrink=1.0)
-        assert found.jacobian().min() > 0 and np.abs(found.displacement).max() > 1.0
+        assert least_jacobian(found.displacement, found.spacing) > 0 and np.abs(found.displacement).max() > 1.0
         assert_falling(found)
 
 
 def test_control_points_as_dense_as_pixels_do_not_fold():
     # Maps without folds are only sampled here: their composition has to be looked at.
     rng = np.random.default_rng(0)
-    image, other = rng.random((24, 28)), rng.random((24, 28))
+    noise = rng.random((2, 24, 28))
     options = {"smoothness": 0.0, "grid_spacing": 2.0, "shrink": 1.0, "levels": 1, "steps": 8}
-    found = register(image, other, spacing=1.0, metrics="sad", **options)
-    assert found.jacobian().min() > 0
-    assert_falling(found)
+    for image, other in (noise, gaussian_filter(noise, (0, 1, 1))):
+        found = register(image, other, spacing=1.0, metrics="sad", **options)
+        # Between pixels, too.
+        assert 0 < least_jacobian(found.displacement, found.spacing) <= found.jacobian().min()
+        assert_falling(found)
 
 
 def test_increments_at_the_limit_do_not_fold():
@@ -212,6 +215,46 @@ def test_no_time_is_no_displacement():
     assert found.status == "time_limit" and not found.displacement.any() and found.history == []
 
 
+def test_no_time_leaves_the_field_to_begin_with():
+    found = register(IMAGE, TARGET, spacing=1.0, metrics="sad", time_limit=0.0, initial=FIELD)
+    np.testing.assert_array_equal(found.displacement, FIELD)
+
+
+def test_a_field_of_a_coarse_level_does_not_fold_on_the_finest(monkeypatch):
+    # Two steep steps, which splines make steeper.
+    module = sys.modules["maxmargin.registration.register"]
+    steep = np.zeros((36, 40, 2))
+    steep[..., 0] = -0.95 * 2.0 * np.clip(np.arange(-16, 20), 0, 2)[:, None]
+    monkeypatch.setattr(module, "compose", lambda field, *rest: steep if field.shape == steep.shape else field)
+    monkeypatch.setattr(module._Level, "data", lambda self, field: 0.0)
+
+    def stop(step):
+        assert step.taken == 1.0
+        raise KeyboardInterrupt
+
+    coarse, fine = Frame((36, 40), np.full(2, 2.0), np.zeros(2)), Frame(IMAGE.shape, np.ones(2), np.zeros(2))
+    splines = sample_field(steep, coarse, fine.places(), order=3)
+    assert least_jacobian(steep, coarse.spacing) > 0 > jacobian(splines, fine.spacing).min()
+    stopped = register(IMAGE, TARGET, spacing=1.0, metrics="sad", callback=stop)
+    assert stopped.status == "interrupted" and stopped.displacement.any() and stopped.jacobian().min() > 0
+    assert register(IMAGE, TARGET, spacing=1.0, metrics="sad", steps=1).jacobian().min() > 0
+
+
+def test_interrupted_while_labels_are_chosen(monkeypatch):
+    module, calls = sys.modules["maxmargin.registration.register"], []
+
+    def stopped(*args, **options):
+        found = minimize(*args, **options)
+        calls.append(found)
+        if len(calls) == 2:
+            found.status = "interrupted"
+        return found
+
+    monkeypatch.setattr(module, "minimize", stopped)
+    found = register(IMAGE, TARGET, spacing=1.0, metrics="sad")
+    assert found.status == "interrupted" and len(calls) == 2 and len(found.history) == 1
+
+
 def test_what_is_saved_comes_back(tmp_path):
     found = register(IMAGE, TARGET, spacing=(1.0, 1.25), metrics=("sad", "mi"), steps=1, offset=(0.5, 0.0))
     found.save(tmp_path / "found.npz")
@@ -235,6 +278,18 @@ def test_broken_files_are_refused(tmp_path):
             Registration.load(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [("displacement", np.nan, "not finite"), ("offset", np.inf, "not finite"), ("spacing", -1.0, "spacing is not positive")],
+)
+def test_numbers_that_can_be_none_are_refused(tmp_path, name, value, message):
+    found = Registration(np.zeros((4, 5, 2)), np.ones(2), np.ones(2), np.zeros(2), (4, 5), 0.0)
+    getattr(found, name)[...] = value
+    found.save(tmp_path / "broken.npz")
+    with pytest.raises(SavedFileError, match=message):
+        Registration.load(tmp_path / "broken.npz")
+
+
 def test_warping():
     found = register(IMAGE, TARGET, spacing=1.0, metrics="sad", steps=2)
     classes = (IMAGE.mean() < IMAGE).astype(np.int16) * 7
@@ -244,6 +299,10 @@ def test_warping():
     np.testing.assert_allclose(found.transform_points(at), at + found.displacement.reshape(-1, 2)[::97])
     with pytest.raises(ValueError, match=r"image has shape \(3, 4\), but the source has \(72, 80\)"):
         found.warp(np.zeros((3, 4)))
+    for names in (np.full(IMAGE.shape, "bone"), IMAGE + 1j):
+        with pytest.raises(ValueError, match=r"image must be numbers.*labels=True"):
+            found.warp(names)
+    assert set(np.unique(found.warp(np.where(classes, "bone", "skin"), labels=True))) == {"bone", "skin"}
     with pytest.raises(ValueError, match="points has shape"):
         found.transform_points([1.0, 2.0])
 
@@ -251,6 +310,8 @@ def test_warping():
 # ---- bad input ---------------------------------------------------------------------------------------------------------------
 
 CLASSES = np.zeros(IMAGE.shape, dtype=int)
+ZIGZAG = np.zeros_like(FIELD)
+ZIGZAG[2:-2, :, 0] = 0.8 * (-1.0) ** np.arange(2, len(FIELD) - 2)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -290,10 +351,23 @@ CLASSES = np.zeros(IMAGE.shape, dtype=int)
         ({"levels": 0}, "levels=0 must be an integer between 1 and 12"),
         ({"steps": 2.5}, "steps=2.5 must be an integer"),
         ({"per_axis": 4}, "per_axis=4 must be an odd integer"),
-        ({"patch_size": 9}, "patch_size=9 must be between 0.5 and 4"),
+        ({"patch_size": 9}, "patch_size=9 must be a number between 0.5 and 4"),
         ({"shrink": 1.5}, "shrink=1.5 must be a number between"),
         ({"bins": 1}, "bins=1 must be an integer between 2 and 256"),
         ({"initial": FIELD[:3]}, "initial has shape"),
+        ({"initial": "field"}, "initial must be numbers"),
+        ({"initial": ZIGZAG}, "initial folds between voxels: it goes forth and back; smooth it"),
+        ({"source": np.ma.masked_greater(IMAGE, 200)}, "source.*mask"),
+        ({"weights": (1, 2, 3, -0.5)}, "weights has a negative one, -0.5, .*0 leaves a metric out"),
+        ({"metrics": 3}, "metrics=3 must be names"),
+        ({"offset": "ab"}, "offset='ab' must be 2 finite numbers"),
+        ({"patch_size": "a"}, "patch_size='a' must be a number"),
+        ({"time_limit": np.nan}, "time_limit=nan must be a number of seconds"),
+        ({"time_limit": -1.0}, "time_limit=-1.0 must be a number of seconds"),
+        ({"time_limit": "5"}, "time_limit='5' must be a number of seconds"),
+        ({"grid_spacing": 1e6}, "displacements of 400000, at level 0, lead far beyond the image; lower grid_spacing"),
+        ({"grid_spacing": -1.0}, "grid_spacing=-1.0 must be a finite number, at least 0"),
+        ({"spacing": (1.0, 1e-6)}, "lead far beyond the image; lower grid_spacing or levels, or check spacing"),
         ({"initial": 30 * FIELD}, r"initial folds at voxel \(\d+, \d+\)"),
     ],
 )

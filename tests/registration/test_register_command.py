@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -81,6 +82,30 @@ def test_one_slice_is_an_image(tmp_path):
     assert found.values.shape == IMAGE.shape and found.spacing == pytest.approx([2.0, 1.5])
 
 
+def test_one_slice_of_any_plane(tmp_path):
+    # A sagittal slice: its axes are y and z of the patient.
+    sagittal = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    save(tmp_path / "a.nii.gz", IMAGE[None], spacing=(5.0, 2.0, 1.5), origin=(9.0, 4.0, 7.0), direction=sagittal)
+    save(tmp_path / "b.nii.gz", TARGET[None], spacing=(5.0, 2.0, 1.5), origin=(9.0, 5.5, 7.0), direction=sagittal)
+    one, two = read_volume(tmp_path / "a.nii.gz"), read_volume(tmp_path / "b.nii.gz")
+    np.testing.assert_allclose(one.offset_from(two), (0.0, -1.5), atol=1e-5)
+    result = run(tmp_path / "a.nii.gz", tmp_path / "b.nii.gz", "-o", tmp_path / "c.nii.gz", "--steps", 1)
+    assert result.exit_code == 0, result.output
+    assert read_volume(tmp_path / "c.nii.gz").values.shape == IMAGE.shape
+
+
+@pytest.mark.parametrize("ending", [".nii", ".nii.gz"])
+def test_files_that_were_cut_off(tmp_path, ending):
+    noise = np.random.default_rng(0).normal(size=(5, 6, 7))
+    for name, values in (("floats", noise), ("bytes", (40 * noise).astype(np.int16))):
+        path = tmp_path / f"{name}{ending}"
+        save(path, values)
+        np.testing.assert_allclose(read_volume(path).values, values, rtol=1e-6)
+        path.write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(ImageError, match=f"{name}{ending} has been cut off"):
+            read_volume(path)
+
+
 def test_offsets_are_seen_along_the_axes():
     there, here = (Volume(VOLUME, np.ones(3), np.array(first), TURNED) for first in ((5.0, 1.0, 2.0), (1.0, -1.0, 3.0)))
     # x, y, z of the patient are y, x, -z of the file, whose slices come first.
@@ -117,6 +142,16 @@ def test_files_that_are_none(tmp_path):
         save(tmp_path / "volume.png", VOLUME)
     with pytest.raises(ImageError, match=r"do not fit into a .png file"):
         save(tmp_path / "large.png", np.full((4, 4), 70_000))
+    with pytest.raises(ImageError, match=r"do not fit into a .jpg file"):
+        save(tmp_path / "large.jpg", np.full((4, 4), 300))
+    with pytest.raises(ImageError, match=r"values from nan to nan do not fit into a .png file"):
+        save(tmp_path / "none.png", np.full((4, 4), np.nan))
+    like = Volume(VOLUME, np.ones(3), np.zeros(3), np.eye(3))
+    with pytest.raises(ImageError, match=r"flat.mha: values have shape \(4, 4\), but like has 3 dimensions"):
+        write_volume(tmp_path / "flat.mha", np.zeros((4, 4)), like)
+    flat = Registration(np.zeros((4, 4, 2)), np.ones(2), np.ones(2), np.zeros(2), (4, 4), 0.0)
+    with pytest.raises(ImageError, match=r"flat.mha: values have shape \(4, 4\), but like has 3 dimensions"):
+        write_field(tmp_path / "flat.mha", flat, like)
     assert [path.name for path in tmp_path.iterdir()] == ["text.nii.gz"]
 
 
@@ -149,10 +184,22 @@ def test_figures_of_images_and_volumes(tmp_path):
 # ---- the command -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shape", [(60, 12), (12, 60), (20, 20)])
+def test_titles_do_not_overlap(tmp_path, monkeypatch, shape):
+    made = []
+    module = sys.modules["maxmargin.registration.figure"]
+    monkeypatch.setattr(module, "save_figure", lambda ax, path: made.append(ax.figure))
+    found = Registration(np.zeros((*shape, 2)), np.ones(2), np.ones(2), np.zeros(2), shape, 0.0)
+    plot_registration(found, np.eye(*shape), np.eye(*shape), tmp_path / "f.png")
+    made[0].draw_without_rendering()
+    boxes = [ax.title.get_window_extent() for ax in made[0].axes[:4]]
+    assert all(one.x1 < two.x0 for one, two in pairwise(boxes))
+
+
 def test_the_command_does_what_python_does(tmp_path):
     source = save(tmp_path / "source.nii.gz", IMAGE, spacing=(1.0, 1.25), origin=(2.0, 3.0))
     target = save(tmp_path / "target.mha", TARGET, spacing=(1.0, 1.25), origin=(2.5, 3.0))
-    save(tmp_path / "classes.nii.gz", (IMAGE > 128).astype(int))
+    save(tmp_path / "classes.nii.gz", (IMAGE > 128).astype(int), spacing=(1.0, 1.25), origin=(2.0, 3.0))
     result = run(
         *(tmp_path / name for name in ("source.nii.gz", "target.mha")), "-o", tmp_path / "warped.nii.gz",
         "--field", tmp_path / "field.npz", "--figure", tmp_path / "figure.png", "--segmentation", tmp_path / "classes.nii.gz",
@@ -186,6 +233,36 @@ def test_pictures_and_words(tmp_path):
     assert read_volume(tmp_path / "c.png").values.dtype == np.uint8
 
 
+def test_pictures_keep_the_range_of_the_source(tmp_path):
+    for name, image in (("a", IMAGE), ("b", TARGET)):
+        save(tmp_path / f"{name}.png", (200 * image).astype(np.uint16))
+        save(tmp_path / f"{name}.tif", image / 1000)
+    high = (200 * IMAGE).astype(np.uint16).max()
+    for ending, top in ((".png", high), (".tif", IMAGE.max() / 1000)):
+        words = [tmp_path / f"{name}{ending}" for name in "ab"]
+        result = run(*words, "-o", tmp_path / f"c{ending}", "--steps", 1)
+        assert result.exit_code == 0, result.output
+        found = read_volume(tmp_path / f"c{ending}").values
+        assert 0.8 * top < found.max() <= top * (1 + 1e-6) and len(np.unique(found)) > 500
+
+
+def test_one_spacing_for_all_axes_and_for_the_files(tmp_path):
+    save(tmp_path / "a.mha", IMAGE)
+    save(tmp_path / "b.mha", TARGET)
+    result = run(
+        tmp_path / "a.mha", tmp_path / "b.mha", "-o", tmp_path / "c.mha", "--field", tmp_path / "f.mha", "--spacing", "2"
+    )
+    assert result.exit_code == 0, result.output
+    moves, warped_file = (sitk.ReadImage(str(tmp_path / f"{name}.mha")) for name in "fc")
+    assert moves.GetSpacing() == warped_file.GetSpacing() == (2.0, 2.0)
+    source = sitk.ReadImage(str(tmp_path / "a.mha"))
+    source.SetSpacing((2.0, 2.0))
+    transform = sitk.DisplacementFieldTransform(sitk.Cast(moves, sitk.sitkVectorFloat64))
+    theirs = sitk.GetArrayFromImage(sitk.Resample(source, warped_file, transform, sitk.sitkLinear, -1.0))
+    inside = theirs >= 0
+    np.testing.assert_allclose(sitk.GetArrayFromImage(warped_file)[inside], theirs[inside], atol=0.01)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -204,6 +281,11 @@ def test_pictures_and_words(tmp_path):
             1,
             "has 4 x 5 voxels, but flat.mha has 40 x 48",
         ),
+        (
+            ["flat.mha", "flat.mha", "-o", "new.mha", "--segmentation", "aside.mha", "--labels-output", "l.mha"],
+            1,
+            "aside.mha: its header places its voxels elsewhere than flat.mha does; resample it",
+        ),
         (["flat.mha", "flat.mha", "-o", "flat.mha"], 2, "--output and SOURCE are the same file"),
         (["flat.mha", "flat.mha", "-o", "new.mha", "--metrics", "sad,ssd"], 2, "--metrics ssd is unknown"),
         (["flat.mha", "flat.mha", "-o", "new.mha", "--spacing", "-1,1"], 2, "must be positive numbers"),
@@ -211,6 +293,11 @@ def test_pictures_and_words(tmp_path):
         (["flat.mha", "flat.mha", "-o", "new.mha", "--max-displacement", "0.6"], 2, "--max-displacement 0.6 of the spacing"),
         (["flat.mha", "flat.mha", "-o", "new.mha", "--grid-spacing", "1"], 2, "--grid-spacing 1.0 must be at least two voxels"),
         (["flat.mha", "text.mha", "-o", "new.mha"], 1, "text.mha is no image that can be read"),
+        (["flat.mha", "flat.mha", "-o", "none/new.mha"], 1, "its folder does not exist"),
+        (["flat.mha", "flat.mha", "-o", "new.mha", "--field", "none/f.npz"], 1, "its folder does not exist"),
+        (["negative.mha", "flat.mha", "-o", "new.png"], 1, "do not fit into a .png file; use .nii.gz or .mha"),
+        (["part.mha", "flat.mha", "-o", "new.png"], 1, "values from 0 to 1 do not fit into a .png file"),
+        (["deep.mha", "deep.mha", "-o", "new.png"], 1, "new.png cannot hold a volume"),
     ],
 )
 def test_what_the_command_refuses(tmp_path, monkeypatch, words, code, message):
@@ -220,6 +307,12 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, code, message):
     save(tmp_path / "deep.mha", VOLUME)
     save(tmp_path / "small.mha", np.zeros((4, 5), dtype=int))
     (tmp_path / "text.mha").write_text("nothing")
+    save(tmp_path / "aside.mha", np.zeros(IMAGE.shape, dtype=int), origin=(3.0, 0.0))
+    save(tmp_path / "negative.mha", IMAGE - 1000)
+    save(tmp_path / "part.mha", IMAGE / IMAGE.max())
+    if code == 1 and "overlap" not in message and "dimensions" not in message:
+        # Before any work is done.
+        monkeypatch.setattr(command, "register", None)
     result = run(*words, "--levels", 1)
     assert result.exit_code == code and message in " ".join(result.output.split()), result.output
     assert not (tmp_path / "new.mha").exists()

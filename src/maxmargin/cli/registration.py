@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.pictures.images import ImageError, check_figure_name
 from maxmargin.progress import StatusLine
 from maxmargin.registration import Registration, Step, plot_registration, read_volume, register, write_field, write_volume
-from maxmargin.registration.files import check_field_name, check_volume_name
+from maxmargin.registration.files import Volume, check_field_name, check_fits, check_volume_name, is_picture
+from maxmargin.storage import check_writable
 
 _EARLY = {"interrupted": "interrupted", "time_limit": "stopped by the time limit"}
 
@@ -45,16 +47,29 @@ def run_register(
         )
     if labels_output is not None:
         check_volume_name(labels_output)
+    for path in (output, field, labels_output):
+        if path is not None:
+            check_writable(path)
     one, two = read_volume(source), read_volume(target)
     classes = None if segmentation is None else read_volume(segmentation, labels=True)
     if classes is not None and classes.values.shape != one.values.shape:
         problem = f"{segmentation}: has {_size(classes.values)} voxels, but {source} has {_size(one.values)}"
         raise ImageError(f"{problem}; they must have the same voxels")
-    where: dict[str, Any] = {"spacing": None if spacing is None else tuple(spacing)}
+    if classes is not None and spacing is None and not is_picture(segmentation or "") and not _same_places(classes, one):
+        problem = f"{segmentation}: its header places its voxels elsewhere than {source} does"
+        raise ImageError(f"{problem}; resample it onto the voxels of the source")
+    # Before the work rather than after it: what is interpolated is within the range of the source.
+    check_fits(output, one.values)
+    if classes is not None and labels_output is not None:
+        check_fits(labels_output, classes.values)
     if spacing is None:
-        where = {"spacing": two.spacing, "source_spacing": one.spacing, "offset": one.offset_from(two)}
+        where: dict[str, Any] = {"spacing": two.spacing, "source_spacing": one.spacing, "offset": one.offset_from(two)}
+    else:
+        where = {"spacing": spacing[0] if len(spacing) == 1 else tuple(spacing)}
     with noting_signals() as signals, _watching(printing, options) as callback, _explaining():
         found = register(one.values, two.values, callback=callback, **where, **options)
+    # Displacements are in the unit of the spacing that was given, and so must be the files.
+    two = dataclasses.replace(two, spacing=found.spacing)
     write_volume(output, found.warp(one.values), two)
     if classes is not None and labels_output is not None:
         write_volume(labels_output, found.warp(classes.values, labels=True), two)
@@ -64,6 +79,15 @@ def run_register(
         plot_registration(found, one.values, two.values, figure)
     _tell(found, output, printing)
     return exit_code(signals)
+
+
+def _same_places(one: Volume, two: Volume) -> bool:
+    """Whether voxels of two files are in the same places, but for a small part of them."""
+    return (
+        np.allclose(one.spacing, two.spacing, rtol=1e-2)
+        and np.allclose(one.direction, two.direction, atol=1e-2)
+        and bool((np.abs(one.origin - two.origin) < 0.1 * two.spacing.min()).all())
+    )
 
 
 def _tell(found: Registration, output: Path, printing: Printing) -> None:

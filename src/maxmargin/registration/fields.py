@@ -79,7 +79,15 @@ def compose(field: Floats, frame: Frame, increment: Floats, n_threads: int = 1) 
 
 
 def least_jacobian(field: Floats, spacing: Floats, n_threads: int = 1) -> float:
-    """The least of the determinants of :func:`jacobian`."""
+    """The least determinant of ``x + u(x)`` by differences to either side along every axis.
+
+    Linear interpolation between pixels has its extremes there. Those of :func:`jacobian` are means of them, so none is smaller.
+
+    >>> zigzag = np.zeros((9, 9, 2))
+    >>> zigzag[1::2, :, 0] = 1.5                                 # forth and back
+    >>> float(jacobian(zigzag, np.ones(2))[1:-1].min()), least_jacobian(zigzag, np.ones(2))
+    (1.0, -0.5)
+    """
     if field.shape[-1] == 2:
         field, spacing = np.concatenate([np.zeros((*field.shape[:-1], 1)), field], axis=-1)[None], np.array([1.0, *spacing])
     return _core.least_jacobian(np.ascontiguousarray(field), spacing.tolist(), n_threads)
@@ -99,6 +107,26 @@ def jacobian(field: Floats, spacing: Floats) -> Floats:
     d, e, f = (matrix[..., 1, k] for k in range(3))
     g, h, i = (matrix[..., 2, k] for k in range(3))
     return np.asarray(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
+
+
+def unfolded(field: Floats, spacing: Floats, n_threads: int = 1) -> Floats:
+    """A field without folds: the same one if it has none, else as little smoothed as it takes.
+
+    Splines between the voxels of a map without folds may have some.
+
+    >>> steep = np.zeros((9, 9, 2))
+    >>> steep[5:, :, 0] = -3.0                                   # four rows go where others are
+    >>> bool(jacobian(steep, np.ones(2)).min() < 0 < jacobian(unfolded(steep, np.ones(2)), np.ones(2)).min())
+    True
+    """
+    found, width = field, 0.5
+    # Wider than the image only the mean is left, nearly.
+    while not least_jacobian(found, spacing, n_threads) > 0:
+        if width > 2 * max(field.shape[:-1]):
+            return np.broadcast_to(field.mean(axis=tuple(range(field.ndim - 1))), field.shape).copy()
+        found = smoothed(field, np.array([width] * (field.ndim - 1) + [0.0]))
+        width *= 1.5
+    return found
 
 
 def coarser(frame: Frame, level: int, least: int = 16) -> tuple[Frame, tuple[int, ...]]:

@@ -64,7 +64,8 @@ def plot_registration(found: Registration, source: ArrayLike, target: ArrayLike,
     sides = spacing * (height, width)
     box = (-0.5 * spacing[1], sides[1] - 0.5 * spacing[1], sides[0] - 0.5 * spacing[0], -0.5 * spacing[0])
     scale = 3.6 / max(sides)
-    figure = Figure(figsize=(4 * scale * sides[1] + 1.2, scale * sides[0] + 0.75), layout="constrained")
+    # Titles need some width, however slim the images are.
+    figure = Figure(figsize=(4 * max(2.7, scale * sides[1]) + 1.2, scale * sides[0] + 0.75), layout="constrained")
     axes = figure.subplots(1, 4)
     grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255, "extent": box, "interpolation": "nearest"}
     axes[0].imshow(checkerboard(before, two), **grey)

@@ -5,8 +5,11 @@ Axes are those of arrays, slices first: ``values[z, y, x]``; spacing and offsets
 
 from __future__ import annotations
 
+import gzip
 import os
+import struct
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,9 @@ from maxmargin.storage import replacing
 _ENDINGS = (".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp")
 # Those that hold bytes, and know of no millimetres.
 _PICTURES = (".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp")
+# The largest number in them; the others have 16 bits.
+_BYTES = (".jpg", ".jpeg", ".bmp")
+_TIFF = (".tif", ".tiff")
 # Two files, of which one names the other.
 _HEADERS = (".mhd",)
 
@@ -78,6 +84,11 @@ def check_volume_name(path: str | os.PathLike[str]) -> str:
     raise ImageError(f"{Path(path).name} has no ending of an image that can be written; use one of {known}")
 
 
+def is_picture(path: str | os.PathLike[str]) -> bool:
+    """Whether files with this ending know of no places."""
+    return os.fspath(path).lower().endswith(_PICTURES)
+
+
 def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
     """Read an image or a volume.
 
@@ -90,6 +101,8 @@ def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
     sitk = _simpleitk()
     if not os.path.isfile(path):
         raise FileNotFoundError(2, "no such file", os.fspath(path))
+    if os.fspath(path).lower().endswith((".nii", ".nii.gz")):
+        _check_whole(path)
     try:
         with _silent(sitk):
             image = sitk.ReadImage(os.fspath(path))
@@ -106,7 +119,7 @@ def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
     direction = np.array(image.GetDirection()).reshape(len(origin), len(origin))
     if values.ndim == 3 and values.shape[0] == 1:
         # One slice is an image.
-        values, spacing, origin, direction = values[0], spacing[1:], origin[:2], direction[:2, :2]
+        values, spacing, origin, direction = values[0], spacing[1:], *_in_plane(origin, direction)
     if values.ndim not in (2, 3):
         raise ImageError(f"{Path(path).name} has {values.ndim} dimensions; take one volume of the series")
     if labels and values.dtype.kind == "f":
@@ -118,10 +131,64 @@ def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
     return Volume(values, spacing, origin, direction)
 
 
+def _in_plane(origin: Floats, direction: Floats) -> tuple[Floats, Floats]:
+    """Place and axes of a slice within its plane: those of the patient's x and y, or, in other planes, its own."""
+    axes = direction[:2, :2]
+    if np.allclose(axes @ axes.T, np.eye(2), atol=1e-3):
+        return origin[:2], axes
+    return (direction.T @ origin)[:2], np.eye(2)
+
+
+def _check_whole(path: str | os.PathLike[str]) -> None:
+    """Complain about a NIfTI file that has been cut off: its reader would take zeros for what is missing."""
+    opened: Any = gzip.open if os.fspath(path).lower().endswith(".gz") else open
+    try:
+        with opened(path, "rb") as file:
+            head = file.read(348)
+            needed, length = _nifti_length(head), len(head)
+            while chunk := file.read(1 << 20):
+                length += len(chunk)
+    except gzip.BadGzipFile:
+        # No NIfTI file at all, which its reader finds out.
+        return
+    except (EOFError, zlib.error) as error:
+        raise ImageError(f"{Path(path).name} has been cut off or damaged ({error}); copy it again") from error
+    if length < needed:
+        raise ImageError(f"{Path(path).name} has been cut off: {length} of {needed} bytes are there; copy it again")
+
+
+def _nifti_length(head: bytes) -> int:
+    """Bytes that a NIfTI file must have, by its header; 0 if that is none, or of two files."""
+    for order in "<>":
+        for size, dims, bits, first in ((348, (40, "8h"), (72, "h"), (108, "f")), (540, (16, "8q"), (14, "h"), (168, "q"))):
+            if len(head) < 348 or struct.unpack_from(f"{order}i", head)[0] != size:
+                continue
+            n, *shape = struct.unpack_from(order + dims[1], head, dims[0])
+            voxels = int(np.prod([max(k, 1) for k in shape[: max(0, min(n, 7))]], dtype=object))
+            per_voxel, begin = (struct.unpack_from(order + kind, head, at)[0] for at, kind in (bits, first))
+            single = head[344:347] == b"n+1" if size == 348 else head[4:7] == b"n+2"
+            return int(begin) + voxels * int(per_voxel) // 8 if single and np.isfinite(begin) else 0
+    return 0
+
+
 def write_volume(path: str | os.PathLike[str], values: NDArray[Any], like: Volume) -> None:
-    """Write voxels that are where those of another volume are, in one step; pictures are rounded to 0 to 255."""
+    """Write voxels that are where those of another volume are, in one step; in pictures they are rounded, and must fit."""
+    stored = check_fits(path, values)
+    _check_shape(path, values.shape, like)
+    _write(path, check_volume_name(path), stored, like, vectors=False)
+
+
+def _check_shape(path: str | os.PathLike[str], shape: tuple[int, ...], like: Volume) -> None:
+    if len(shape) != len(like.spacing):
+        raise ImageError(f"{Path(path).name}: values have shape {shape}, but like has {len(like.spacing)} dimensions")
+
+
+def check_fits(path: str | os.PathLike[str], values: NDArray[Any]) -> NDArray[Any]:
+    """The values as a file with this name holds them; complains if it cannot."""
     ending = check_volume_name(path)
-    _write(path, ending, as_stored(values, ending), like, vectors=False)
+    if ending in _PICTURES and values.ndim == 3 and ending not in _TIFF:
+        raise ImageError(f"{Path(path).name} cannot hold a volume; use .nii.gz or .mha")
+    return as_stored(values, ending)
 
 
 def write_field(path: str | os.PathLike[str], found: Registration, target: Volume) -> None:
@@ -129,6 +196,7 @@ def write_field(path: str | os.PathLike[str], found: Registration, target: Volum
     if check_field_name(path) == ".npz":
         found.save(path)
         return
+    _check_shape(path, found.shape, target)
     # Components x, y, z in the coordinates of the patient.
     components = found.displacement[..., ::-1] @ target.direction.T
     _write(path, check_volume_name(path), components, target, vectors=True)
@@ -146,12 +214,16 @@ def check_field_name(path: str | os.PathLike[str]) -> str:
 
 def as_stored(values: NDArray[Any], ending: str) -> NDArray[Any]:
     """Values in a type that a format has."""
-    if ending in _PICTURES and values.dtype.kind == "f":
-        return np.asarray(np.clip(np.rint(values), 0, 255).astype(np.uint8))
-    if ending in _PICTURES and values.dtype.itemsize > 1:
-        if values.size and (values.min() < 0 or values.max() > 65535):
-            raise ImageError(f"values from {values.min()} to {values.max()} do not fit into a {ending} file; use .nii.gz or .mha")
-        return values.astype(np.uint8 if values.size == 0 or values.max() <= 255 else np.uint16)
+    if ending in _PICTURES and values.dtype.kind in "fiu" and not (values.dtype.kind == "f" and ending in _TIFF):
+        low, high = values.min(initial=0), values.max(initial=0)
+        whole = np.rint(values)
+        # Of values between 0 and 1 nothing would be left.
+        lost = high <= 1 and not np.array_equal(whole, values)
+        # So is what is no number.
+        if lost or not (low >= 0 and high <= (255 if ending in _BYTES else 65535)):
+            remedy = "use .nii.gz or .mha, or rescale them first"
+            raise ImageError(f"values from {low:g} to {high:g} do not fit into a {ending} file; {remedy}")
+        return np.asarray(whole.astype(np.uint8 if high <= 255 else np.uint16))
     if values.dtype == np.bool_:
         return values.astype(np.uint8)
     return values.astype(np.float32) if values.dtype.kind == "f" else values
@@ -159,8 +231,6 @@ def as_stored(values: NDArray[Any], ending: str) -> NDArray[Any]:
 
 def _write(path: str | os.PathLike[str], ending: str, values: NDArray[Any], like: Volume, vectors: bool) -> None:
     sitk = _simpleitk()
-    if ending in _PICTURES and len(like.spacing) == 3 and ending not in (".tif", ".tiff"):
-        raise ImageError(f"{Path(path).name} cannot hold a volume; use .nii.gz or .mha")
     image = sitk.GetImageFromArray(np.ascontiguousarray(values), isVector=vectors)
     image.SetSpacing(like.spacing[::-1].tolist())
     image.SetOrigin(like.origin.tolist())

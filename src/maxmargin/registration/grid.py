@@ -54,6 +54,11 @@ class ControlGrid:
 
     def __init__(self, shape: tuple[int, ...], spacing: ArrayLike, grid_spacing: float, patch_size: float = 1.0) -> None:
         self.shape = tuple(map(int, shape))
+        if len(self.shape) not in (2, 3) or min(self.shape) < 1:
+            raise ArgumentError("shape", [Setting("shape", shape), " must be the voxels along 2 or 3 axes"])
+        for name, value in (("grid_spacing", grid_spacing), ("patch_size", patch_size)):
+            if not isinstance(value, int | float | np.number):
+                raise ArgumentError(name, [Setting(name, value), " must be a number"])
         self.spacing = check_spacing(spacing, len(self.shape))
         self.grid_spacing, self.patch_size = float(grid_spacing), float(patch_size)
         least = 2 * float(self.spacing.max())
@@ -122,7 +127,11 @@ class ControlGrid:
         >>> grid.spread(np.full((9, 2), 1.5))[3, 7]
         array([1.5, 1.5])
         """
-        values = np.asarray(displacements, dtype=np.float64).reshape(*self.n_points, -1)
+        values = np.asarray(displacements, dtype=np.float64)
+        if values.shape != (self.n_nodes, self.ndim):
+            problem = f"displacements has shape {values.shape}, but must have {(self.n_nodes, self.ndim)}"
+            raise ArgumentError("displacements", problem, "pass one for every control point, row by row")
+        values = values.reshape(*self.n_points, -1)
         for axis, weights in enumerate(self._splines):
             values = np.moveaxis(np.tensordot(weights, values, axes=(1, axis)), 0, axis)
         return np.ascontiguousarray(values)
@@ -168,6 +177,10 @@ def displacement_labels(ndim: int, largest: float, per_axis: int = 5) -> Floats:
             [Setting("per_axis", per_axis), " must be an odd integer, at least 3, for at most 20,000 displacements"],
             "5 is usual",
         )
+    if ndim not in (2, 3):
+        raise ArgumentError("ndim", [Setting("ndim", ndim), " must be 2 or 3"])
+    if not isinstance(largest, int | float | np.number) or not 0 <= float(largest) < np.inf:
+        raise ArgumentError("largest", [Setting("largest", largest), " must be a finite number, not negative"])
     line = largest * np.linspace(-1, 1, per_axis)
     line[per_axis // 2] = 0.0
     return np.stack([axis.ravel() for axis in np.meshgrid(*[line] * ndim, indexing="ij")], axis=1)

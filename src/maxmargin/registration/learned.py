@@ -192,8 +192,11 @@ class LearnedMetric(LatentEstimator):
 
     def _first(self) -> Floats:
         names = check_metrics(self.metrics)
-        weights = check_weights(self.start, names, None)
-        if weights.ndim != 1 or not (weights > 0).all():
+        try:
+            weights = check_weights(self.start, names, None)
+        except ArgumentError:
+            weights = np.zeros(0)
+        if len(weights) != len(names) or not (weights > 0).all():
             remedy = "leave out metrics that are not to count"
             raise ArgumentError("start", f"start must be {len(names)} positive weights, one for every metric", remedy)
         return weights

@@ -14,7 +14,7 @@ All are dissimilarities, not negative. The kernels are in ``cpp/registration/pat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Int32s, Ints
-from maxmargin._validation import ArgumentError, Setting, thread_count
+from maxmargin._validation import ArgumentError, Setting, check_unmasked, thread_count
 from maxmargin.registration.fields import Frame, sample
 from maxmargin.registration.grid import ControlGrid, check_spacing
 
 METRICS = ("sad", "mi", "ncc", "dwt")
 # With these, the metrics are of one size.
 DEFAULT_WEIGHTS = {"sad": 0.1, "mi": 10.0, "ncc": 10.0, "dwt": 10.0}
+# So many voxels, with those around an image, need a gigabyte.
+_MANY = 1.3e8
 
 
 class Pair:
@@ -64,9 +66,7 @@ class Pair:
         ndim = two.ndim
         step = check_spacing(spacing, ndim)
         own = step.copy() if source_spacing is None else check_spacing(source_spacing, ndim, "source_spacing")
-        first = np.zeros(ndim) if offset is None else np.asarray(offset, dtype=np.float64)
-        if first.shape != (ndim,) or not np.isfinite(first).all():
-            raise ArgumentError("offset", [Setting("offset", offset), f" must be {ndim} finite numbers"])
+        first = check_offset(offset, ndim)
         self.target_frame = Frame(two.shape, step, np.zeros(ndim))
         self.source_frame = Frame(one.shape, own, first)
         for axis in range(ndim):
@@ -87,9 +87,19 @@ class Pair:
         return self.target.ndim
 
 
+def check_offset(offset: ArrayLike | None, ndim: int) -> Floats:
+    """Where the source's first voxel is, seen from that of the target."""
+    if offset is None:
+        return np.zeros(ndim)
+    values = np.asarray(offset)
+    if values.dtype.kind not in "fiu" or values.shape != (ndim,) or not np.isfinite(values).all():
+        raise ArgumentError("offset", [Setting("offset", offset), f" must be {ndim} finite numbers"])
+    return values.astype(np.float64)
+
+
 def check_image(image: ArrayLike, name: str) -> Floats:
     """Finite numbers of 2 or 3 dimensions, with at least 4 voxels along every axis."""
-    values = np.asarray(image)
+    values = np.asarray(check_unmasked(image, name))
     if values.dtype.kind not in "fiub":
         raise ArgumentError(
             name, f"{name} must be an array of numbers, but has dtype {values.dtype}", "read files with read_volume"
@@ -138,6 +148,8 @@ def rescaled(image: Floats) -> Floats:
 
 def check_metrics(metrics: Sequence[str] | str) -> tuple[str, ...]:
     """Names of metrics, each once."""
+    if not isinstance(metrics, str | Iterable):
+        raise ArgumentError("metrics", [Setting("metrics", metrics), " must be names"], f"such as {METRICS[:2]}")
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
         if name not in METRICS:
@@ -150,12 +162,15 @@ def check_metrics(metrics: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def check_weights(weights: ArrayLike | None, metrics: tuple[str, ...], n_classes: int | None) -> Floats:
-    """Weights of metrics, shape (n_metrics,), or (n_classes, n_metrics) if they differ by class."""
+    """Weights of metrics, shape (n_metrics,), or (n_classes, n_metrics) if they differ by class; not negative."""
     if weights is None:
         return np.array([DEFAULT_WEIGHTS[name] for name in metrics])
     values, n = np.asarray(weights), len(metrics)
     if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         raise ArgumentError("weights", "weights must be finite numbers")
+    if (values < 0).any():
+        problem = f"weights has a negative one, {values.min():g}, which would look for patches that differ"
+        raise ArgumentError("weights", problem, "0 leaves a metric out")
     if values.ndim == 2 and n_classes is None:
         remedy = "pass the classes of the source's voxels, or one weight for every metric"
         raise ArgumentError("weights", "weights has a row for every class, but segmentation is missing", remedy)
@@ -214,8 +229,8 @@ def unary_costs(
     ((2, 16, 2), True)
     """
     pair = Pair(source, target, grid.spacing, source_spacing=source_spacing, offset=offset)
-    labels = _check_displacements(displacements, pair.ndim)
     _check_grid(grid, pair)
+    labels = _check_displacements(displacements, grid)
     names, n_bins = check_metrics(metrics), check_bins(bins)
     pad = padding(labels / grid.spacing)
     moved = sample(pair.source, pair.source_frame, _places(pair.target_frame, field, pad))
@@ -280,9 +295,9 @@ def class_counts(
     found = 1 + max(int(one.max()), -1 if two is None else int(two.max()))
     if n_classes is not None and n_classes < found:
         raise ArgumentError("n_classes", [Setting("n_classes", n_classes), f" is too few for class {found - 1}"])
-    labels = _check_displacements(displacements, ndim)
+    labels = _check_displacements(displacements, grid)
     own = grid.spacing if source_spacing is None else check_spacing(source_spacing, ndim, "source_spacing")
-    first = np.zeros(ndim) if offset is None else np.asarray(offset, dtype=np.float64)
+    first = check_offset(offset, ndim)
     pad = padding(labels / grid.spacing)
     places = _places(Frame(grid.shape, grid.spacing, np.zeros(ndim)), field, pad)
     moved = sample(one, Frame(shape, own, first), places, order=0)
@@ -295,6 +310,11 @@ def check_bins(bins: int) -> int:
     if not isinstance(bins, int | np.integer) or not 2 <= bins <= 256:
         raise ArgumentError("bins", [Setting("bins", bins), " must be an integer between 2 and 256"])
     return int(bins)
+
+
+def leads_too_far(shape: tuple[int, ...], voxels: Floats) -> bool:
+    """Whether so many voxels around an image are a burden, and many times those of the image itself."""
+    return float(np.prod(np.array(shape) + 2.0 * voxels)) > max(_MANY, 100 * float(np.prod(shape)))
 
 
 def padding(displacements: Floats) -> Ints:
@@ -349,13 +369,16 @@ def padded_field(field: Floats, pad: Ints) -> Floats:
     return np.pad(field, [(int(p), int(p)) for p in pad] + [(0, 0)], mode="edge")
 
 
-def _check_displacements(displacements: ArrayLike, ndim: int) -> Floats:
-    labels = np.asarray(displacements)
+def _check_displacements(displacements: ArrayLike, grid: ControlGrid) -> Floats:
+    labels, ndim = np.asarray(displacements), grid.ndim
     if labels.dtype.kind not in "fiu" or labels.ndim != 2 or labels.shape[1] != ndim or not len(labels):
         problem = f"displacements must be numbers of shape (n_labels, {ndim}), but has shape {labels.shape}"
         raise ArgumentError("displacements", problem, "make them by displacement_labels")
     if not np.isfinite(labels).all():
         raise ArgumentError("displacements", "displacements must be finite")
+    if leads_too_far(grid.shape, np.abs(labels).max(axis=0) / grid.spacing):
+        problem = f"displacements of {np.abs(labels).max():g} lead far beyond the image"
+        raise ArgumentError("displacements", problem, "give them in the unit of the grid's spacing")
     return labels.astype(np.float64)
 
 

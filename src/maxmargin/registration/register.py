@@ -31,6 +31,7 @@ from maxmargin.registration.fields import (
     sample_field,
     smoothed,
     through,
+    unfolded,
 )
 from maxmargin.registration.grid import FOLD_FREE, ControlGrid, displacement_labels
 from maxmargin.registration.metrics import (
@@ -40,6 +41,7 @@ from maxmargin.registration.metrics import (
     check_metrics,
     check_weights,
     count_classes,
+    leads_too_far,
     padded_field,
     padding,
     patch_costs,
@@ -102,8 +104,8 @@ def register(
     metrics : names, or one of them
         Of "sad", "mi", "ncc" and "dwt": see :func:`unary_costs`.
     weights : array of shape (n_metrics,) or (n_classes, n_metrics), optional
-        Of the metrics; by class, that which most voxels of the source's patch have. By default 0.1 for "sad" and 10 for the
-        others.
+        Of the metrics, not negative; by class, that which most voxels of the source's patch have. By default 0.1 for "sad" and
+        10 for the others.
     segmentation : int array of the source's shape, optional
         Classes 0, 1, ... of the source's voxels, for weights by class.
     smoothness : float
@@ -150,13 +152,13 @@ def register(
     pair = Pair(source, target, spacing, source_spacing=source_spacing, offset=offset, segmentation=segmentation)
     names = check_metrics(metrics)
     n_classes = None if pair.segmentation is None else int(pair.segmentation.max()) + 1
-    distance = default_grid_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 1e-300, np.inf)
+    distance = default_grid_spacing(pair) if grid_spacing is None else _check_number("grid_spacing", grid_spacing, 0.0, np.inf)
     settings = _Settings(
         names,
         check_weights(weights, names, n_classes),
         default_smoothness(len(names), distance) if smoothness is None else _check_number("smoothness", smoothness, 0.0, np.inf),
         distance,
-        patch_size,
+        _check_number("patch_size", patch_size, 0.5, 4.0),
         _check_count("levels", levels, 1, 12),
         _check_count("steps", steps, 1, 1000),
         per_axis,
@@ -167,7 +169,8 @@ def register(
     )
     displacement_labels(pair.ndim, 1.0, per_axis)
     field = _check_initial(initial, pair.target_frame)
-    run = _Run(pair, settings, field, began + (np.inf if time_limit is None else time_limit), callback)
+    limit = np.inf if time_limit is None else _check_limit(time_limit)
+    run = _Run(pair, settings, field, began + limit, callback)
     for level in range(settings.levels):
         run.check_level(level)
     run.go()
@@ -194,8 +197,8 @@ class _Run:
         self, pair: Pair, settings: _Settings, field: Floats, until: float, callback: Callable[[Step], object] | None
     ) -> None:
         self.pair, self.settings, self.until, self.callback = pair, settings, until, callback
-        self.field, self.frame = field, pair.target_frame
-        self.energy, self.status = 0.0, "converged"
+        self.initial, self.field, self.frame = field, field, pair.target_frame
+        self.moved, self.energy, self.status = False, 0.0, "converged"
         self.history: list[Step] = []
 
     def check_level(self, level: int) -> ControlGrid:
@@ -203,13 +206,20 @@ class _Run:
         frame, _ = coarser(self.pair.target_frame, level)
         own = self.settings
         # Images of few voxels have no coarser ones, but control points are farther apart all the same.
-        return ControlGrid(frame.shape, frame.spacing, own.grid_spacing * 2**level, own.patch_size)
+        grid = ControlGrid(frame.shape, frame.spacing, own.grid_spacing * 2**level, own.patch_size)
+        reach = own.max_displacement * grid.grid_spacing
+        if leads_too_far(frame.shape, reach / frame.spacing):
+            problem = f"displacements of {reach:g}, at level {level}, lead far beyond the image"
+            remedy: list[str | Setting] = ["lower ", Setting("grid_spacing"), " or ", Setting("levels")]
+            remedy += [", or check ", Setting("spacing")]
+            raise ArgumentError("grid_spacing", problem, remedy)
+        return grid
 
     def go(self) -> None:
         try:
             for level in range(self.settings.levels - 1, -1, -1):
                 images = _Level(self.pair, self.settings, level, self.check_level(level))
-                self.field, self.frame = resampled(self.field, self.frame, images.frame), images.frame
+                self.field, self.frame = self._field_on(images.frame), images.frame
                 if not self._refine(images):
                     self.status = "time_limit"
                     return
@@ -230,7 +240,7 @@ class _Run:
             field, after, taken = self._advance(images, labels[chosen], data, price)
             if taken:
                 # In one step: whatever interrupts, field and energy belong together.
-                self.field, paid = field, paid + taken * price
+                self.field, self.moved, paid = field, True, paid + taken * price
             self.energy = after + paid
             step = Step(images.level, number, largest, data + paid - taken * price, self.energy, taken)
             self.history.append(step)
@@ -255,7 +265,13 @@ class _Run:
 
     def whole_field(self) -> Floats:
         """The field on the target's voxels."""
-        return resampled(self.field, self.frame, self.pair.target_frame)
+        return self._field_on(self.pair.target_frame)
+
+    def _field_on(self, frame: Frame) -> Floats:
+        """The field on the voxels of another level; as it was given as long as no displacement has been taken."""
+        if not self.moved:
+            return resampled(self.initial, self.pair.target_frame, frame, self.settings.n_threads)
+        return resampled(self.field, self.frame, frame, self.settings.n_threads)
 
 
 class _Level:
@@ -296,14 +312,17 @@ class _Level:
         energy = Energy(unary, self.grid.edges, minkowski(labels, 1), weights=self.settings.smoothness)
         limit = max(0.0, seconds) if np.isfinite(seconds) else None
         found = minimize(energy, "expansion", np.full(len(unary), zero), time_limit=limit)
+        if found.status == "interrupted":
+            # It has caught what is meant for all of us.
+            raise KeyboardInterrupt
         return found.labels, energy.parts(found.labels)[1]
 
 
-def resampled(field: Floats, frame: Frame, other: Frame) -> Floats:
-    """A field on other voxels of the same places, by cubic splines."""
+def resampled(field: Floats, frame: Frame, other: Frame, n_threads: int = 1) -> Floats:
+    """A field on other voxels of the same places, by cubic splines, and without folds."""
     if frame.shape == other.shape:
         return field
-    return sample_field(field, frame, other.places(), order=3)
+    return unfolded(sample_field(field, frame, other.places(), order=3), other.spacing, n_threads)
 
 
 def default_smoothness(n_metrics: int, grid_spacing: float) -> float:
@@ -333,6 +352,12 @@ def _check_count(name: str, value: int, low: int, high: int) -> int:
     return int(value)
 
 
+def _check_limit(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not float(value) >= 0:
+        raise ArgumentError("time_limit", [Setting("time_limit", value), " must be a number of seconds, not negative, or None"])
+    return float(value)
+
+
 def _check_range(value: float) -> float:
     if not isinstance(value, int | float | np.number) or not float(value) > 0:
         raise ArgumentError("max_displacement", [Setting("max_displacement", value), " must be positive"])
@@ -349,7 +374,10 @@ def _check_initial(initial: ArrayLike | None, frame: Frame) -> Floats:
     ndim = len(frame.shape)
     if initial is None:
         return np.zeros((*frame.shape, ndim))
-    field = np.asarray(initial, dtype=np.float64)
+    field = np.asarray(initial)
+    if field.dtype.kind not in "fiu":
+        raise ArgumentError("initial", f"initial must be numbers, but has dtype {field.dtype}")
+    field = field.astype(np.float64)
     if field.shape != (*frame.shape, ndim):
         raise ArgumentError("initial", f"initial has shape {field.shape}, but must have {(*frame.shape, ndim)}")
     if not np.isfinite(field).all():
@@ -358,4 +386,6 @@ def _check_initial(initial: ArrayLike | None, frame: Frame) -> Floats:
     if not stretched.min() > 0:
         at = tuple(np.argwhere(~(stretched > 0))[0].tolist())
         raise ArgumentError("initial", f"initial folds at voxel {at}", "smooth it")
+    if not least_jacobian(field, frame.spacing) > 0:
+        raise ArgumentError("initial", "initial folds between voxels: it goes forth and back", "smooth it")
     return field

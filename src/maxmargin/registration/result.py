@@ -101,6 +101,9 @@ class Registration:
             Values are names: those of the nearest voxel are taken, and the type stays. Otherwise they are interpolated linearly.
         """
         values = np.asarray(image)
+        if not labels and values.dtype.kind not in "fiub":
+            remedy = "names are warped by labels=True"
+            raise ArgumentError("image", f"image must be numbers, but has dtype {values.dtype}", remedy)
         if values.shape != self.source_shape:
             raise ArgumentError("image", f"image has shape {values.shape}, but the source has {self.source_shape}")
         target, source = self._frames()
@@ -160,6 +163,10 @@ class Registration:
                 or any(x.shape != (ndim,) for x in (made.spacing, made.source_spacing, made.offset))
             ):
                 raise ValueError("its arrays do not fit together")
+            if not all(np.isfinite(x).all() for x in (made.displacement, made.offset)):
+                raise ValueError("displacements or offset are not finite")
+            if not all((x > 0).all() and np.isfinite(x).all() for x in (made.spacing, made.source_spacing)):
+                raise ValueError("its spacing is not positive")
         except (KeyError, TypeError, ValueError) as error:
             raise SavedFileError(f"{os.fspath(path)}: no whole registration ({error}); copy or write it again") from error
         return made
