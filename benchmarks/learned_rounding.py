@@ -102,9 +102,10 @@ def shown(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.2e}"
 
 
-def synthetic(kind: str, source: str, n_training: int, n_test: int, n_seeds: int) -> str:
+def synthetic(kind: str, source: str, n_training: int, n_test: int, n_seeds: int, metrics: tuple[str, ...] = ()) -> str:
+    """All distances, or those in ``metrics``, whose section then has a name of its own."""
     rows = []
-    for metric in METRICS:
+    for metric in metrics or METRICS:
         training = with_solutions(rounding_problems(metric, kind, n_training, TRAINING_SEED), source)  # type: ignore[arg-type]
         tests = [with_solutions(rounding_problems(metric, kind, n_test, seed), source) for seed in range(n_seeds)]  # type: ignore[arg-type]
         everything = [energy for test in tests for energy, _ in test]
@@ -124,7 +125,8 @@ def synthetic(kind: str, source: str, n_training: int, n_test: int, n_seeds: int
     )
     numbers = ["E_avg", "E_min", "seeds below: avg, min", "printed avg / min", "expansion", "LP bound", "seconds"]
     header = ["energies", "rounding", *numbers]
-    return f"## Complete graphs, {kind}\n\n{text}\n\n{markdown(header, rows)}"
+    title = ", ".join(["Complete graphs", kind, *metrics, *(["more energies"] if metrics else [])])
+    return f"## {title}\n\n{text}\n\n{markdown(header, rows)}"
 
 
 def crops(energy: Energy, n: int, height: int, width: int, rng: np.random.Generator) -> list[Energy]:
@@ -266,7 +268,8 @@ def main() -> None:
         return options.training or n_training, options.test or n_test, options.seeds
 
     sections = {
-        "balanced": lambda: synthetic("balanced", "lp", *sizes(24, 6)),
+        "balanced": lambda: synthetic("balanced", "lp", *sizes(8, 2)),
+        "more": lambda: synthetic("balanced", "lp", *sizes(24, 6), metrics=("uniform",)),
         "heavy": lambda: synthetic("heavy", "trws", *sizes(8, 2)),
         "stereo": lambda: stereo(options.data, *sizes(4, 1)),
         "inpainting": lambda: inpainting(*sizes(4, 1)),

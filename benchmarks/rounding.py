@@ -220,7 +220,10 @@ def energies_of_roundings(n_graphs: int, n_seeds: int, roundings: dict[str, Roun
 
 def mean_and_spread(values: np.ndarray) -> list[str]:
     """Mean over seeds, and the standard deviation between them, of (seeds, 2) numbers."""
-    return [f"{mean:.7g} ± {apart:.2g}" for mean, apart in zip(values.mean(axis=0), values.std(axis=0, ddof=1), strict=True)]
+    mean, apart = values.mean(axis=0), values.std(axis=0, ddof=1)
+    # Sums in another order are no spread.
+    apart[apart < 1e-12 * np.abs(mean)] = 0.0
+    return [f"{own:.7g} ± {around:.2g}" for own, around in zip(mean, apart, strict=True)]
 
 
 def pictures(folder: Path, n_seeds: int) -> str:
@@ -250,22 +253,27 @@ def pictures(folder: Path, n_seeds: int) -> str:
             fractional = np.mean([point.n_fractional for point in points])
             for method in HAND_MADE:
                 options = window if method == "interval" else {}
-                found = [
-                    [round_labeling(point, energy, method, draws, seed, **options) for point, energy in zip(points, energies, strict=True)]  # type: ignore[arg-type]
-                    for seed in range(n_seeds)
-                ]
-                numbers = np.array([np.mean([(one.mean, one.minimum) for one in drawn], axis=0) for drawn in found])
+                numbers = np.empty((n_seeds, len(energies), 2))
+                for seed in range(n_seeds):
+                    for k, (point, energy) in enumerate(zip(points, energies, strict=True)):
+                        drawn = round_labeling(point, energy, method, draws, seed, **options)  # type: ignore[arg-type]
+                        numbers[seed, k] = drawn.mean, drawn.minimum
                 row = [name, source, f"{fractional:.0f} of {np.mean([energy.n_nodes for energy in energies]):.0f}", method]
-                rows.append([*row, *mean_and_spread(numbers), *(f"{value:.7g}" for value in others)])
+                rows.append([*row, *mean_and_spread(numbers.mean(axis=1)), *(f"{value:.7g}" for value in others)])
                 print(rows[-1], flush=True)
     text = (
-        f"The stereo pair (16 labels) and house with {GREY_VALUES} grey values, whole and four parts of it of which 30 to 80 % are "
-        "known; four UAI grids of 100 nodes, four of 400, six segmentations. Means over energies, ± the standard deviation "
+        f"The stereo pair (16 labels) and house with {GREY_VALUES} grey values, whole and four parts of it of which 30 to 80 % "
+        "are known; four UAI grids of 100 nodes, four of 400, six segmentations. Means over energies, ± the standard deviation "
         f"between {n_seeds} seeds of 200 draws each (40 for whole images). Inputs: the linear relaxation (`lp`, `first_order`), "
         f"Frank-Wolfe (`qp`), min-marginals of TRW-S (`trws`, for house at temperature {TEMPERATURE:g}, else 1); windows of 2 "
         "labels for UAI instances. Labels that TRW-S finds on its way, expansion moves (which on grids cut off what is not "
         "submodular) and the bound, that of TRW-S for whole images, are for the same energies.\n\n"
-        "VERDICT"
+        "What holds: where the relaxation is a labeling (parts of house, segmentations) every rounding returns the optimum, and "
+        "expansion moves are at best level with it. What does not: on grids with couplings of both signs nothing is left to "
+        "round. Nearly all marginals of the relaxation are one half, so that the draws, which keep equal nodes together, give "
+        "all nodes the same label. Labels of Frank-Wolfe are the lowest there, below those of TRW-S; on house and "
+        "segmentations they are the worst. Of min-marginals take the largest; only on the stereo pair do draws reach lower, "
+        "and not as low as labels TRW-S finds on its way."
     )
     header = ["energy", "input", "fractional", "rounding", "E_avg", "E_min", "TRW-S labels", "expansion", "bound"]
     return f"## Energies of pictures\n\n{text}\n\n{markdown(header, rows)}"
