@@ -99,7 +99,7 @@ def seeds_below(found: dict[str, Any], name: str, which: int) -> int:
 
 
 def shown(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.2e}"
+    return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.6g}"
 
 
 def synthetic(kind: str, source: str, n_training: int, n_test: int, n_seeds: int, metrics: tuple[str, ...] = ()) -> str:
@@ -269,7 +269,8 @@ def main() -> None:
 
     sections = {
         "balanced": lambda: synthetic("balanced", "lp", *sizes(8, 2)),
-        "more": lambda: synthetic("balanced", "lp", *sizes(24, 6), metrics=("uniform",)),
+        "more_uniform": lambda: synthetic("balanced", "lp", *sizes(24, 6), metrics=("uniform",)),
+        "more_quadratic": lambda: synthetic("balanced", "lp", *sizes(24, 6), metrics=("truncated quadratic",)),
         "heavy": lambda: synthetic("heavy", "trws", *sizes(8, 2)),
         "stereo": lambda: stereo(options.data, *sizes(4, 1)),
         "inpainting": lambda: inpainting(*sizes(4, 1)),
