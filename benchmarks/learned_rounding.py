@@ -277,7 +277,8 @@ INTRODUCTION = (
     "does not hold: minima are not below those of windows on complete graphs. Where the "
     "linear relaxation is a labeling (couplings as strong as printed, inpainting, segmentations), or TRW-S has found the best "
     "one (stereo), nothing can be gained; the largest marginals are the optimum. On grids labels of TRW-S and Frank-Wolfe are "
-    "lower than learned ones, and on segmentations 20 steps alone are better than after training on others. Networks that see the solution alone, as published, are behind on balanced energies. More on this "
+    "lower than learned ones, and on segmentations 20 steps alone are better than after training on others. "
+    "Networks that see the solution alone, as published, are behind on balanced energies. More on this "
     "is in [the guide](../../docs/learned_rounding.md)."
 )
 
