@@ -144,9 +144,10 @@ def marginals_for(fractional: FractionalLabeling | ArrayLike, energy: Energy, na
     given: Any = fractional
     values = given.marginals if isinstance(given, FractionalLabeling) else check_marginals(given, name)
     shapes = [(energy.n_nodes, energy.n_labels), (*energy.shape, energy.n_labels)]
-    if np.shape(values if isinstance(given, FractionalLabeling) else given) not in shapes:
-        wanted = " or ".join(str(shape) for shape in dict.fromkeys(shapes))
-        raise ValueError(f"{name} has shape {np.shape(values)}, but the energy needs {wanted}: a row for every node")
+    shape = np.shape(values if isinstance(given, FractionalLabeling) else given)
+    if shape not in shapes:
+        wanted = " or ".join(map(str, dict.fromkeys(shapes)))
+        raise ValueError(f"{name} has shape {shape}, but the energy needs {wanted}: a row for every node")
     return values
 
 
