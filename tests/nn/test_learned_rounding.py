@@ -471,6 +471,31 @@ def test_ctrl_c_keeps_the_best_weights(trained, monkeypatch):
     assert len(model.round(problems[0], 10).energies) == 10
 
 
+def test_ctrl_c_keeps_the_best_weights_of_the_longest_training(trained, monkeypatch):
+    """However many epochs were planned, some that were trained are among those that were measured."""
+    _, problems = trained
+    calls = []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 50:
+            raise KeyboardInterrupt
+        return costs(*args)
+
+    monkeypatch.setattr(_rounding_training, "costs", interrupted)
+    model = LearnedRounding("graph", epochs=10**6, learning_rate=1e-2, hidden=8).fit(problems[:1])
+    assert model.status_ == "interrupted" and [row.epoch for row in model.history_] == [0, 20, 40]
+    assert min(row.energy for row in model.history_) < model.history_[0].energy
+
+
+def test_no_step_is_taken_when_time_is_over_before_training(trained, monkeypatch):
+    _, problems = trained
+    monkeypatch.setattr(_rounding_training, "costs", lambda *_: pytest.fail("a step was taken"))
+    model = LearnedRounding("graph", time_limit=0).fit(problems[:1], [np.full((4, 4), 0.25)])
+    assert model.status_ == "time_limit" and [row.epoch for row in model.history_] == [0]
+    assert len(model.round(problems[0], 5).energies) == 5
+
+
 def test_ctrl_c_before_anything_is_known(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
