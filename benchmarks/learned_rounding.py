@@ -67,7 +67,7 @@ def compared(
             drawn = [model.round(energy, draws, seed, fractional=y) for energy, y in test]
             found.setdefault(name, []).append(np.mean([(one.mean, one.minimum) for one in drawn], axis=0))
             begin = time.process_time()
-            tuned = [model.tune(energy, 20, fractional=y) for energy, y in test]
+            tuned = [model.tune(energy, 20, fractional=y, entropy=0.0) for energy, y in test]
             seconds[f"{name} + 20 steps"] = (time.process_time() - begin) / len(test)
             drawn = [own.round(energy, draws, seed, fractional=y) for own, (energy, y) in zip(tuned, test, strict=True)]
             found.setdefault(f"{name} + 20 steps", []).append(np.mean([(one.mean, one.minimum) for one in drawn], axis=0))

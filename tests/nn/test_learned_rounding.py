@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maxmargin.figures import plot_draws, plot_rounding_history, save_figure
-from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, minimize, relax
+from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, expected_energy, minimize, relax
 from maxmargin.nn import LearnedRounding, RoundingNetwork, VarianceCollapseWarning, _rounding_training
 from maxmargin.nn._rounding_inputs import energies_of, prepare
 from maxmargin.nn._rounding_training import Plan, costs, measure, surrogate
@@ -263,6 +263,32 @@ def test_tuning_is_never_worse_and_leaves_the_model_alone(trained):
     assert dataclasses.asdict(dataclasses.replace(model, network="graph")) == settings
 
 
+def test_tuning_goes_on_with_the_objective_of_the_last_epoch(trained):
+    """The published model is tuned by what it was trained by, entropy included."""
+    _, problems = trained
+    published = LearnedRounding.as_published(epochs=1, hidden=8).fit(problems)
+    assert {row.entropy_weight for row in published.tune(problems[0], 2).history_} == {1.0}
+    assert {row.entropy_weight for row in published.tune(problems[0], 2, entropy=0.0).history_} == {0.0}
+    faded = LearnedRounding("graph", epochs=2, entropy=0.5).fit(problems)
+    assert {row.entropy_weight for row in faded.tune(problems[0], 2).history_} == {0.0}
+
+
+def test_the_objective_of_the_published_model_is_the_one_of_the_formulas():
+    """Mean over problems and draws of energy plus sum y log y, both as they are."""
+    rng = np.random.default_rng(0)
+    energies = [frustrated(rng) for _ in range(2)]
+    inputs = [prepare(relax(energy), energy, "y") for energy in energies]
+    model = LearnedRounding.as_published(hidden=8).fit(energies[:1])
+    settings = model._plan(np.inf, model.network_)
+    draws = model.network_(inputs, 3, torch.Generator().manual_seed(0))
+    found = float(surrogate(draws, costs(draws, inputs, settings, settings.entropy_weight(7)), settings, 0.0).detach())
+    wanted = []
+    for own, energy in zip(draws, energies, strict=True):
+        for y in own.marginals.detach().numpy():
+            wanted.append(expected_energy(y, energy) + sum(p * np.log(p) for p in y.ravel()))
+    assert found == pytest.approx(np.mean(wanted), rel=1e-12)
+
+
 # ---- the same again -----------------------------------------------------------------------------------------------------------
 
 
@@ -486,6 +512,19 @@ def test_ctrl_c_keeps_the_best_weights_of_the_longest_training(trained, monkeypa
     model = LearnedRounding("graph", epochs=10**6, learning_rate=1e-2, hidden=8).fit(problems[:1])
     assert model.status_ == "interrupted" and [row.epoch for row in model.history_] == [0, 20, 40]
     assert min(row.energy for row in model.history_) < model.history_[0].energy
+
+
+def test_time_is_shared_by_problems_and_training(monkeypatch):
+    rng = np.random.default_rng(0)
+    limits = []
+
+    def spied(energy, method, time_limit):
+        limits.append(time_limit)
+        return relax(energy, method=method)
+
+    monkeypatch.setattr("maxmargin.nn.learned_rounding.relax", spied)
+    LearnedRounding("graph", epochs=1, hidden=4, time_limit=1000).fit([frustrated(rng) for _ in range(4)])
+    np.testing.assert_allclose(limits, [125, 1000 / 6, 250, 500], atol=10)
 
 
 def test_no_step_is_taken_when_time_is_over_before_training(trained, monkeypatch):

@@ -70,7 +70,8 @@ class LearnedRounding:
     collapse : float
         Warn if the latent standard deviations fall below this part of their first value.
     time_limit : float, optional
-        Seconds for :meth:`fit`, which then ends with the best weights so far, as after Ctrl-C.
+        Seconds for :meth:`fit`, which then ends with the best weights so far, as after Ctrl-C. Fractional solutions that are not
+        given have half of them.
     random_state : int
         Of first weights, latent variables and the order of problems.
     verbose : bool
@@ -170,7 +171,7 @@ class LearnedRounding:
         *,
         fractional: FractionalLabeling | ArrayLike | None = None,
         learning_rate: float | None = None,
-        entropy: float = 0.0,
+        entropy: float | None = None,
         time_limit: float | None = None,
     ) -> LearnedRounding:
         """A copy that was trained some more, on this problem alone; the model itself stays as it is.
@@ -185,15 +186,18 @@ class LearnedRounding:
         fractional : FractionalLabeling, or array of shape (N, L) or (H, W, L), optional
         learning_rate : float, optional
             That of the model by default.
-        entropy : float
-            Constant weight of the entropy; by default it does not count.
+        entropy : float, optional
+            Constant weight of the entropy; by default that of the last epoch of training, which is 0 but for
+            ``entropy_schedule="constant"``.
         time_limit : float, optional
             Seconds.
         """
         network = self._trained()
         if not _whole(steps) or steps < 1:
             raise ValueError(f"steps={steps!r} must be a positive whole number")
-        changed: dict[str, Any] = {"epochs": int(steps), "entropy": entropy, "entropy_schedule": "constant"}
+        last = self.entropy if self.entropy_schedule == "constant" else 0.0
+        changed: dict[str, Any] = {"epochs": int(steps), "entropy": last if entropy is None else entropy}
+        changed["entropy_schedule"] = "constant"
         changed["time_limit"] = time_limit
         changed["learning_rate"] = self.learning_rate if learning_rate is None else learning_rate
         made = dataclasses.replace(self, **changed)
@@ -356,12 +360,13 @@ class LearnedRounding:
         for k, energy in enumerate(problems):
             if fractional is None and not alone:
                 line.show(f"fractional solution {k + 1} of {len(problems)}")
-            own = fractional[k] if fractional is not None else self._relaxed(energy, ends)
+            own = fractional[k] if fractional is not None else self._relaxed(energy, ends, len(problems) - k)
             made.append(prepare(own, energy, given if alone else f"{given}[{k}]"))
         return made
 
-    def _relaxed(self, energy: Energy, ends: float) -> FractionalLabeling:
-        left = None if ends == math.inf else max(0.0, ends - time.perf_counter())
+    def _relaxed(self, energy: Energy, ends: float, n_left: int) -> FractionalLabeling:
+        # Half of the time is for what comes after, and the first of many problems must not use up that of the others.
+        left = None if ends == math.inf else max(0.0, ends - time.perf_counter()) / (2 * n_left)
         found = relax(energy, method=self.relaxation, time_limit=left)
         if found.status == "interrupted":
             raise KeyboardInterrupt
