@@ -693,5 +693,9 @@ def test_figures(trained, tmp_path):
     save_figure(ax, tmp_path / "draws.png")
     with pytest.raises(ValueError, match="energies are empty"):
         plot_draws({})
+    for wrong in ([], [1.0, np.nan], [np.inf], [[1.0]]):
+        with pytest.raises(ValueError, match=r"energies\['b'\] must be an array of finite numbers"):
+            plot_draws({"a": [1.0, 2.0], "b": wrong})
+    assert plot_draws({"a": [1.0, 2.0]}).get_lines()
     with pytest.raises(ValueError, match="history is empty"):
         plot_rounding_history([])
