@@ -86,7 +86,7 @@ def compared(
             seconds[name] = time.process_time() - begin
             note(name, [model.round(energy, draws, seed, fractional=y) for energy, y in test])
             begin = time.process_time()
-            tuned = [model.tune(energy, 20, fractional=y) for energy, y in test]
+            tuned = [model.tune(energy, 20, fractional=y, entropy=0.0) for energy, y in test]
             seconds[f"{name} + 20 steps"] = (time.process_time() - begin) / len(test)
             note(f"{name} + 20 steps", [own.round(e, draws, seed, fractional=y) for own, (e, y) in zip(tuned, test, strict=True)])
         print(seed, {name: np.round(np.mean(values[-1], axis=0), 3).tolist() for name, values in found.items()}, flush=True)

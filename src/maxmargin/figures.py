@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats
 from maxmargin.storage import replacing
@@ -83,28 +83,32 @@ def plot_path(path: TracedPath, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_draws(energies: Mapping[str, NDArray[Any]], lower_bound: float | None = None, ax: Axes | None = None) -> Axes:
+def plot_draws(energies: Mapping[str, ArrayLike], lower_bound: float | None = None, ax: Axes | None = None) -> Axes:
     """Energies of what roundings drew, a row for each: every draw, their mean (bar) and their minimum (dot)."""
     if not energies:
         raise ValueError("energies are empty; give an array for every rounding")
-    ax = ax if ax is not None else _new_axes((7.0, 1.2 + 0.55 * len(energies)))
+    found = {name: np.asarray(values, dtype=float) for name, values in energies.items()}
+    for name, values in found.items():
+        if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+            raise ValueError(f"energies[{name!r}] must be an array of finite numbers, one for every draw; leave others out")
+    ax = ax if ax is not None else _new_axes((7.0, 1.2 + 0.55 * len(found)))
     rng = np.random.default_rng(0)
-    for row, values in enumerate(energies.values()):
+    for row, values in enumerate(found.values()):
         color = f"C{row % 10}"
         # Equal energies side by side, so that many of them look like many.
         ax.plot(values, row + rng.uniform(-0.25, 0.25, len(values)), ".", color=color, markersize=2, alpha=0.35)
         ax.plot([np.mean(values)] * 2, [row - 0.36, row + 0.36], color=color, linewidth=2.5)
         ax.plot(np.min(values), row, "o", color=color, markeredgecolor="black", markersize=7, zorder=3)
-    least = min([float(np.min(values)) for values in energies.values()] + ([] if lower_bound is None else [lower_bound]))
+    least = min([float(np.min(values)) for values in found.values()] + ([] if lower_bound is None else [lower_bound]))
     # A few bad draws must not push all others together.
-    most = max(float(np.quantile(values, 0.99)) for values in energies.values())
+    most = max(float(np.quantile(values, 0.99)) for values in found.values())
     margin = 0.04 * (most - least) or 1.0
-    beyond = sum(int(np.sum(values > most + margin)) for values in energies.values())
+    beyond = sum(int(np.sum(values > most + margin)) for values in found.values())
     ax.set_xlim(least - margin, most + margin)
     if lower_bound is not None:
         ax.axvline(lower_bound, linestyle=":", color="0.4", label="lower bound")
         ax.legend(loc="lower right")
-    ax.set_yticks(range(len(energies)), list(energies))
+    ax.set_yticks(range(len(found)), list(found))
     ax.invert_yaxis()
     farther = f"; {beyond} draws are beyond" if beyond else ""
     ax.set_xlabel(f"energy (bar: mean, dot: minimum{farther})")

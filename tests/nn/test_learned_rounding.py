@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from maxmargin.figures import plot_draws, plot_rounding_history, save_figure
-from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, minimize, relax
+from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, expected_energy, minimize, relax
 from maxmargin.nn import LearnedRounding, RoundingNetwork, VarianceCollapseWarning, _rounding_training
-from maxmargin.nn._rounding_inputs import prepare
+from maxmargin.nn._rounding_inputs import energies_of, prepare
 from maxmargin.nn._rounding_training import Plan, costs, measure, surrogate
-from maxmargin.storage import SavedFileError, read_archive
+from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 TRIANGLE = [(0, 1), (1, 2), (2, 0)]
 
@@ -263,6 +263,32 @@ def test_tuning_is_never_worse_and_leaves_the_model_alone(trained):
     assert dataclasses.asdict(dataclasses.replace(model, network="graph")) == settings
 
 
+def test_tuning_goes_on_with_the_objective_of_the_last_epoch(trained):
+    """The published model is tuned by what it was trained by, entropy included."""
+    _, problems = trained
+    published = LearnedRounding.as_published(epochs=1, hidden=8).fit(problems)
+    assert {row.entropy_weight for row in published.tune(problems[0], 2).history_} == {1.0}
+    assert {row.entropy_weight for row in published.tune(problems[0], 2, entropy=0.0).history_} == {0.0}
+    faded = LearnedRounding("graph", epochs=2, entropy=0.5).fit(problems)
+    assert {row.entropy_weight for row in faded.tune(problems[0], 2).history_} == {0.0}
+
+
+def test_the_objective_of_the_published_model_is_the_one_of_the_formulas():
+    """Mean over problems and draws of energy plus sum y log y, both as they are."""
+    rng = np.random.default_rng(0)
+    energies = [frustrated(rng) for _ in range(2)]
+    inputs = [prepare(relax(energy), energy, "y") for energy in energies]
+    model = LearnedRounding.as_published(hidden=8).fit(energies[:1])
+    settings = model._plan(np.inf, model.network_)
+    draws = model.network_(inputs, 3, torch.Generator().manual_seed(0))
+    found = float(surrogate(draws, costs(draws, inputs, settings, settings.entropy_weight(7)), settings, 0.0).detach())
+    wanted = []
+    for own, energy in zip(draws, energies, strict=True):
+        for y in own.marginals.detach().numpy():
+            wanted.append(expected_energy(y, energy) + sum(p * np.log(p) for p in y.ravel()))
+    assert found == pytest.approx(np.mean(wanted), rel=1e-12)
+
+
 # ---- the same again -----------------------------------------------------------------------------------------------------------
 
 
@@ -315,6 +341,127 @@ def test_files_that_are_none_of_ours(tmp_path, monkeypatch):
         LearnedRounding.load(tmp_path / "model")
 
 
+def saved_and_changed(model, path, change):
+    model.save(path)
+    archive = read_archive(path, "learned rounding")
+    change(archive.content, archive.arrays)
+    write_archive(path, "learned rounding", archive.content, archive.arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _, arrays: arrays.update(history=np.zeros((3, 0))), "no sound model"),
+        (lambda _, arrays: arrays.update(history=np.full((3, 9), np.inf)), "no sound model"),
+        (lambda content, _: content["network"].update(hidden=10**12), "no sound model"),
+        (lambda content, _: content["network"].update(n_layers=10**12), "n_layers=1000000000000, but there are"),
+        (lambda _, arrays: arrays["weight body.last.bias"].fill(np.nan), "weights body.last.bias are not finite"),
+    ],
+)
+def test_files_with_numbers_that_cannot_be(trained, tmp_path, change, message):
+    with pytest.raises(SavedFileError, match=message):
+        LearnedRounding.load(saved_and_changed(trained[0], tmp_path / "model", change))
+
+
+def test_memory_is_taken_for_weights_that_are_in_the_file(trained, tmp_path, monkeypatch):
+    path = saved_and_changed(trained[0], tmp_path / "model", lambda content, _: content["network"].update(hidden=1000))
+    made = []
+    start = torch.nn.Linear.reset_parameters
+    monkeypatch.setattr(torch.nn.Linear, "reset_parameters", lambda self: (made.append(self.weight.device.type), start(self)))
+    with pytest.raises(SavedFileError, match="size mismatch"):
+        LearnedRounding.load(path)
+    assert set(made) == {"meta"}
+
+
+def test_a_model_that_was_read_is_trained_anew_as_the_one_that_was_saved(trained, tmp_path):
+    problems = trained[1][:2]
+    model = LearnedRounding("graph", epochs=2, hidden=8, learning_rate=1e-2).fit(problems)
+    model.save(tmp_path / "model")
+    read = LearnedRounding.load(tmp_path / "model")
+    assert read.network == "graph"
+    np.testing.assert_array_equal(*([row.energy for row in own.fit(problems).history_] for own in (model, read)))
+    # A network that was given goes on from where it is, in a file too.
+    given = LearnedRounding(model.network_, epochs=1).fit(problems)
+    given.save(tmp_path / "given")
+    assert isinstance(LearnedRounding.load(tmp_path / "given").network, RoundingNetwork)
+
+
+def test_training_a_tuned_copy_leaves_the_given_network_alone(trained):
+    problems = trained[1][:2]
+    model = LearnedRounding(RoundingNetwork("graph", hidden=8), epochs=2, learning_rate=1e-2).fit(problems)
+    before = {name: value.clone() for name, value in model.network_.state_dict().items()}
+    model.tune(problems[0], 20).fit(problems)
+    for name, value in model.network_.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("kind", ["dense", "grid", "graph"])
+def test_what_others_set_in_torch_changes_nothing_and_is_not_changed(kind, noise):
+    rng = np.random.default_rng(0)
+    energy = Energy.grid(rng.random((3, 4, 3)), rng.random((3, 3)))
+
+    def run():
+        model = LearnedRounding(kind, epochs=2, hidden=8, noise=noise, gradient="score", learning_rate=0.1).fit([energy])
+        tuned = model.tune(energy, 2)
+        return [row.energy for row in model.history_ + tuned.history_], tuned.round(energy, 20, 0).energies
+
+    usual = run()
+    torch.set_default_dtype(torch.float64)
+    try:
+        state = torch.get_rng_state(), torch.get_num_threads()
+        other = run()
+        assert torch.get_default_dtype() == torch.float64
+        assert torch.equal(torch.get_rng_state(), state[0]) and torch.get_num_threads() == state[1]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for a, b in zip(usual, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_numbers_of_numpy_are_settings_too(trained):
+    problems = trained[1][:1]
+    plain = LearnedRounding("graph", epochs=1, hidden=8, latent=2, min_sigma=0.5, random_state=3).fit(problems)
+    whole = {"hidden": np.int64(8), "latent": np.int32(2), "random_state": np.int64(3), "epochs": np.int64(1)}
+    other = LearnedRounding("graph", min_sigma=np.float32(0.5), **whole).fit(problems)
+    assert plain.history_[-1].energy == other.history_[-1].energy
+
+
+def test_networks_that_are_not_finite_do_not_round(trained):
+    model, problems = trained
+    broken = model.tune(problems[0], 1)
+    with torch.no_grad():
+        broken.network_.body.last.bias.fill_(np.nan)
+    with pytest.raises(FloatingPointError, match="not finite; train it again with a lower learning_rate"):
+        broken.round(problems[0], 3)
+
+
+@pytest.mark.parametrize(("kind", "own_tables"), [("dense", False), ("graph", False), ("graph", True)])
+def test_memory_of_drawing_does_not_grow_with_edges(kind, own_tables, monkeypatch):
+    """A complete graph has many more edges than nodes and labels."""
+    n = 60
+    edges = list(itertools.combinations(range(n), 2))
+    rng = np.random.default_rng(0)
+    table = rng.random((len(edges), 2, 2)) if own_tables else "potts"
+    energy = Energy(rng.random((n, 2)), edges, table, weights=0.1)
+    y = np.full((n, 2), 0.5)
+    for module, most in (("learned_rounding", 100_000), ("_rounding_inputs", 10_000)):
+        monkeypatch.setattr(f"maxmargin.nn.{module}._NUMBERS", most)
+    shapes = []
+
+    def spied(energy, labels):
+        shapes.append(len(labels) * len(energy.edges))
+        return energies_of(energy, labels)
+
+    for module in ("learned_rounding", "_rounding_inputs"):
+        monkeypatch.setattr(f"maxmargin.nn.{module}.energies_of", spied)
+    model = LearnedRounding(kind, epochs=1, hidden=4).fit([energy], [y])
+    assert 0 < max(shapes) <= 10_000
+    assert len(model.round(energy, 100, 0, fractional=y).energies) == 100
+    assert max(shapes) <= 100_000
+
+
 # ---- variance, time, Ctrl-C ---------------------------------------------------------------------------------------------------
 
 
@@ -348,6 +495,44 @@ def test_ctrl_c_keeps_the_best_weights(trained, monkeypatch):
     best = min(row.relative_energy for row in model.history_)
     assert measure(model.network_, inputs, 0)[1] == pytest.approx(best, abs=1e-6)
     assert len(model.round(problems[0], 10).energies) == 10
+
+
+def test_ctrl_c_keeps_the_best_weights_of_the_longest_training(trained, monkeypatch):
+    """However many epochs were planned, some that were trained are among those that were measured."""
+    _, problems = trained
+    calls = []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 50:
+            raise KeyboardInterrupt
+        return costs(*args)
+
+    monkeypatch.setattr(_rounding_training, "costs", interrupted)
+    model = LearnedRounding("graph", epochs=10**6, learning_rate=1e-2, hidden=8).fit(problems[:1])
+    assert model.status_ == "interrupted" and [row.epoch for row in model.history_] == [0, 20, 40]
+    assert min(row.energy for row in model.history_) < model.history_[0].energy
+
+
+def test_time_is_shared_by_problems_and_training(monkeypatch):
+    rng = np.random.default_rng(0)
+    limits = []
+
+    def spied(energy, method, time_limit):
+        limits.append(time_limit)
+        return relax(energy, method=method)
+
+    monkeypatch.setattr("maxmargin.nn.learned_rounding.relax", spied)
+    LearnedRounding("graph", epochs=1, hidden=4, time_limit=1000).fit([frustrated(rng) for _ in range(4)])
+    np.testing.assert_allclose(limits, [125, 1000 / 6, 250, 500], atol=10)
+
+
+def test_no_step_is_taken_when_time_is_over_before_training(trained, monkeypatch):
+    _, problems = trained
+    monkeypatch.setattr(_rounding_training, "costs", lambda *_: pytest.fail("a step was taken"))
+    model = LearnedRounding("graph", time_limit=0).fit(problems[:1], [np.full((4, 4), 0.25)])
+    assert model.status_ == "time_limit" and [row.epoch for row in model.history_] == [0]
+    assert len(model.round(problems[0], 5).energies) == 5
 
 
 def test_ctrl_c_before_anything_is_known(monkeypatch):
@@ -420,6 +605,7 @@ def test_fractional_solutions_that_are_none_are_refused(trained):
         (1.1 * y, r"fractional\[0\] add up to 1.1, not to 1; divide"),
         (nan, r"fractional\[2, 1\] = nan"),
         (y[:3], r"fractional has shape \(3, 4\)"),
+        (y[None], r"fractional has shape \(1, 4, 4\), but the energy needs \(4, 4\)"),
         (y - np.eye(4), r"fractional\[0, 0\] = -0.75"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -464,6 +650,7 @@ def test_energies_that_cannot_be_used_are_refused(trained):
         ({"gradient": "exact"}, "gradient='exact' is unknown"),
         ({"noise": "bernoulli"}, "pass gradient='score'"),
         ({"epochs": 0}, "epochs=0"),
+        ({"random_state": 2**64}, r"random_state=18446744073709551616 must be a whole number from 0 to 2\*\*63 - 1"),
         ({"samples": 1.5}, "samples=1.5"),
         ({"batch_size": True}, "batch_size=True"),
         ({"learning_rate": 0}, "learning_rate=0 must be a positive number"),
@@ -506,5 +693,9 @@ def test_figures(trained, tmp_path):
     save_figure(ax, tmp_path / "draws.png")
     with pytest.raises(ValueError, match="energies are empty"):
         plot_draws({})
+    for wrong in ([], [1.0, np.nan], [np.inf], [[1.0]]):
+        with pytest.raises(ValueError, match=r"energies\['b'\] must be an array of finite numbers"):
+            plot_draws({"a": [1.0, 2.0], "b": wrong})
+    assert plot_draws({"a": [1.0, 2.0]}).get_lines()
     with pytest.raises(ValueError, match="history is empty"):
         plot_rounding_history([])

@@ -81,6 +81,8 @@ def test_loss_refuses_what_it_cannot_use():
         ExpectedEnergyLoss("max")
     with pytest.raises(TypeError, match="must be sequences"):
         loss(y, energy)
+    with pytest.raises(ValueError, match="marginals are empty"):
+        loss([], [])
     with pytest.raises(ValueError, match="1 sets of marginals, but 2 energies"):
         loss([y], [energy, energy])
     with pytest.raises(TypeError, match=r"marginals\[0\] must be a tensor"):
@@ -274,3 +276,19 @@ def test_networks_refuse_sizes():
     ]:
         with pytest.raises(ValueError, match=message):
             RoundingNetwork(**wrong)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e9, 1e200])
+def test_features_of_problems_with_one_kind_of_costs(size):
+    """Neither without edges nor without costs of nodes does anything overflow."""
+    y = np.full((3, 2), 0.5)
+    unary = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 2.0]])
+    only_nodes = prepare(y, Energy(size * unary), "y").features
+    only_edges = prepare(y, Energy(0 * unary, [(0, 1), (1, 2)], [[0.0, size], [0.0, 0.0]]), "y").features
+    assert torch.isfinite(only_nodes).all() and torch.isfinite(only_edges).all()
+    assert (only_nodes[..., -1] == -2).all() and (only_edges[..., -1] == 2).all()
+
+
+def test_networks_for_no_problems_are_refused():
+    with pytest.raises(ValueError, match="problems are empty"):
+        RoundingNetwork.for_problems([])

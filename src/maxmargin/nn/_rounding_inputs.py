@@ -25,6 +25,8 @@ _LEAST = 1e-3
 N_PLAIN, N_WITH_COSTS = 1, 5
 # Thresholds of complete rounding that are tried to know what a good energy is.
 _TRIED = 32
+# Numbers that are held at once meanwhile.
+_NUMBERS = 4_000_000
 _CLIP = 10.0
 
 
@@ -63,8 +65,9 @@ class RoundingInput:
         """Features with costs, float32 of shape (N, L, 5)."""
         own, own_size = _relative(self.energy.unary)
         others, others_size = _relative(pairwise_slopes(self.marginals, self.energy))
+        # The logarithm of one size less that of the other: neither overflows, as their quotient may.
         tiny = np.finfo(float).tiny
-        ratio = np.clip(math.log10((others_size + tiny) / (own_size + tiny)) / 5, -2, 2)
+        ratio = np.clip((math.log10(others_size + tiny) - math.log10(own_size + tiny)) / 5, -2, 2)
         logarithm = 1 + np.log(self.marginals + _LEAST) / -math.log(_LEAST)
         parts = [self.marginals, logarithm, own, others, np.full_like(own, ratio)]
         return torch.from_numpy(np.stack(parts, axis=-1).astype(np.float32))
@@ -100,9 +103,12 @@ def prepare(fractional: Any, energy: Energy, name: str) -> RoundingInput:
     y /= y.sum(axis=1, keepdims=True)
     low, high = energy.table_facts.least, energy.table_facts.most
     bound = float(energy.unary.min(axis=1).sum() + np.minimum(energy.weights * low, energy.weights * high).sum())
-    most = y.argmax(axis=1)[None]
-    drawn = complete_labels(np.broadcast_to(y, (_TRIED, *y.shape)), _thresholds())
-    best = float(energies_of(energy, np.concatenate([most, drawn])).min())
+    best = float(energies_of(energy, y.argmax(axis=1)[None])[0])
+    at_once = max(1, _NUMBERS // (y.size + len(energy.edges)))
+    for first in range(0, _TRIED, at_once):
+        some = _thresholds()[first : first + at_once]
+        drawn = complete_labels(np.broadcast_to(y, (len(some), *y.shape)), some)
+        best = min(best, float(energies_of(energy, drawn).min()))
     spread = float(np.where(allowed, energy.unary - energy.unary.min(axis=1, keepdims=True), 0.0).max())
     spread = max(spread, float((np.abs(energy.weights) * (high - low)).max(initial=0.0)))
     # A labeling that meets the bound is the best; then the largest single cost is the unit.

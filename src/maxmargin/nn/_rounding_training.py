@@ -26,8 +26,9 @@ from maxmargin.progress import StatusLine
 Gradient = Literal["reparameterized", "score"]
 Schedule = Literal["linear", "constant"]
 _ENERGIES = ExpectedEnergyLoss(reduction="none")
-# Latent draws of a measurement, problems that are measured at once, and how many measurements there are at most.
-_JUDGED, _AT_ONCE, _MEASUREMENTS = 4, 16, 50
+# Latent draws of a measurement, problems that are measured at once, how many measurements are enough, and after how many epochs
+# there is one all the same: long training is often ended by a time limit or Ctrl-C, which keep what was measured.
+_JUDGED, _AT_ONCE, _MEASUREMENTS, _LONGEST = 4, 16, 50, 20
 
 
 class VarianceCollapseWarning(UserWarning):
@@ -138,7 +139,7 @@ def train(
     rng, generator = np.random.default_rng(plan.seed), torch.Generator().manual_seed(plan.seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
     history, best, least, status, baseline, warned = [], _state(network), math.inf, "done", 0.0, False
-    every = max(1, plan.epochs // (plan.measurements or _MEASUREMENTS))
+    every = min(_LONGEST, max(1, plan.epochs // (plan.measurements or _MEASUREMENTS)))
     epoch = 0
     try:
         while True:
@@ -161,6 +162,8 @@ def train(
                     if time.perf_counter() > plan.ends:
                         status = "time_limit"
                         break
+            elif time.perf_counter() > plan.ends:
+                status = "time_limit"
             ended = status == "time_limit" or epoch >= plan.epochs
             if epoch % every == 0 or ended:
                 measured = measure(network, judged, plan.seed)

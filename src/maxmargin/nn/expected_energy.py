@@ -67,6 +67,8 @@ class ExpectedEnergyLoss(torch.nn.Module):
             raise TypeError("marginals and energies must be sequences, one entry for every problem; write [marginals], [energy]")
         if len(marginals) != len(energies):
             raise ValueError(f"there are {len(marginals)} sets of marginals, but {len(energies)} energies; give one for each")
+        if len(marginals) == 0 and self.reduction != "none":
+            raise ValueError("marginals are empty; give those of at least one problem")
         values = []
         for k, (y, energy) in enumerate(zip(marginals, energies, strict=True)):
             if not isinstance(y, torch.Tensor) or not y.dtype.is_floating_point or y.ndim not in (2, 3):

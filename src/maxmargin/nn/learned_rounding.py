@@ -11,13 +11,13 @@ import dataclasses
 import math
 import numbers
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
@@ -32,8 +32,8 @@ from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 _KIND = "learned rounding"
 _RATES = {"dense": 1e-3, "grid": 1e-3, "graph": 1e-2}
-# Marginals that are held at once while drawing.
-_NUMBERS = 4_000_000
+# Numbers that are held at once while drawing.
+_NUMBERS = 16_000_000
 
 
 @dataclass(repr=False)
@@ -70,7 +70,8 @@ class LearnedRounding:
     collapse : float
         Warn if the latent standard deviations fall below this part of their first value.
     time_limit : float, optional
-        Seconds for :meth:`fit`, which then ends with the best weights so far, as after Ctrl-C.
+        Seconds for :meth:`fit`, which then ends with the best weights so far, as after Ctrl-C. Fractional solutions that are not
+        given have half of them.
     random_state : int
         Of first weights, latent variables and the order of problems.
     verbose : bool
@@ -170,7 +171,7 @@ class LearnedRounding:
         *,
         fractional: FractionalLabeling | ArrayLike | None = None,
         learning_rate: float | None = None,
-        entropy: float = 0.0,
+        entropy: float | None = None,
         time_limit: float | None = None,
     ) -> LearnedRounding:
         """A copy that was trained some more, on this problem alone; the model itself stays as it is.
@@ -185,21 +186,26 @@ class LearnedRounding:
         fractional : FractionalLabeling, or array of shape (N, L) or (H, W, L), optional
         learning_rate : float, optional
             That of the model by default.
-        entropy : float
-            Constant weight of the entropy; by default it does not count.
+        entropy : float, optional
+            Constant weight of the entropy; by default that of the last epoch of training, which is 0 but for
+            ``entropy_schedule="constant"``.
         time_limit : float, optional
             Seconds.
         """
         network = self._trained()
         if not _whole(steps) or steps < 1:
             raise ValueError(f"steps={steps!r} must be a positive whole number")
-        changed: dict[str, Any] = {"epochs": int(steps), "entropy": entropy, "entropy_schedule": "constant"}
+        last = self.entropy if self.entropy_schedule == "constant" else 0.0
+        changed: dict[str, Any] = {"epochs": int(steps), "entropy": last if entropy is None else entropy}
+        changed["entropy_schedule"] = "constant"
         changed["time_limit"] = time_limit
         changed["learning_rate"] = self.learning_rate if learning_rate is None else learning_rate
         made = dataclasses.replace(self, **changed)
         made._check()
         ends = math.inf if time_limit is None else time.perf_counter() + time_limit
         made.network_ = copy.deepcopy(network)
+        if isinstance(made.network, RoundingNetwork):
+            made.network = made.network_
         _check_problems([problem], "problem")
         with StatusLine("tuning", shown=self.verbose) as line:
             given = None if fractional is None else [fractional]
@@ -251,13 +257,14 @@ class LearnedRounding:
         self._trained()
         if not _whole(draws) or draws < 1:
             raise ValueError(f"draws={draws!r} must be a positive whole number")
-        if time_limit is not None and not time_limit >= 0:
-            raise ValueError(f"time_limit={time_limit!r} must not be negative")
+        limit: Any = 0 if time_limit is None else time_limit
+        if not (isinstance(limit, numbers.Real) and float(limit) >= 0):
+            raise ValueError(f"time_limit={time_limit!r} must be zero or a positive number")
         begin = time.perf_counter()
         (one,) = self._one(problem, fractional, math.inf if time_limit is None else begin + time_limit)
         rng = np.random.default_rng(random_state)
         generator = _generator(rng)
-        at_once = max(1, min(128, _NUMBERS // one.marginals.size))
+        at_once = max(1, min(128, _NUMBERS // self.network_.numbers_per_draw(one)))
         parts: list[Floats] = []
         best, least, done, status = np.zeros(problem.n_nodes, np.int64), math.inf, 0, "done"
         try:
@@ -286,6 +293,8 @@ class LearnedRounding:
     def _marginals(self, one: RoundingInput, draws: int, generator: torch.Generator) -> Floats:
         with torch.no_grad():
             (own,) = self.network_([one], draws, generator)
+        if not torch.isfinite(own.marginals).all():
+            raise FloatingPointError("the network makes numbers that are not finite; train it again with a lower learning_rate")
         return np.asarray(own.marginals.numpy())
 
     # ---- files --------------------------------------------------------------------------------------------------------------
@@ -295,6 +304,8 @@ class LearnedRounding:
         network = self._trained()
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "network"}
         own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
+        # A network that was given is the one that is saved; one that was asked for by name is made anew by another fit.
+        own |= {"network": self.network} if isinstance(self.network, str) else {}
         content = {"settings": own, "network": network.settings, "status": self.status_}
         arrays = {f"weight {name}": value.detach().cpu().numpy() for name, value in network.state_dict().items()}
         arrays["history"] = np.array([dataclasses.astuple(row) for row in self.history_])
@@ -306,14 +317,13 @@ class LearnedRounding:
         archive = read_archive(path, _KIND)
         try:
             content, arrays = archive.content, archive.arrays
-            settings = dict(content["network"])
-            network = RoundingNetwork(settings.pop("kind"), **settings)
-            network.load_state_dict({name: torch.from_numpy(np.array(arrays[f"weight {name}"])) for name in network.state_dict()})
-            model = cls(network, **content["settings"])
+            network = _read_network(content["network"], arrays)
+            settings = {"network": network} | content["settings"]
+            model = cls(settings.pop("network"), **settings)
             model._check()
             model.network_, model.status_ = network, str(content["status"])
             model.history_ = [RoundingEpoch(int(row[0]), *row[1:]) for row in arrays["history"].tolist()]
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError, OverflowError) as error:
             raise SavedFileError(f"{path}: is no sound model ({error}); write it again by LearnedRounding.save") from error
         return model
 
@@ -329,7 +339,7 @@ class LearnedRounding:
             return self.network
         sizes: dict[str, Any] = {"hidden": self.hidden, "latent": self.latent, "n_layers": self.n_layers}
         settings = {"costs": self.costs, "residual": self.residual, "noise": self.noise, "min_sigma": self.min_sigma}
-        return RoundingNetwork.for_problems(problems, self.network, **settings, **sizes, seed=self.random_state)
+        return RoundingNetwork.for_problems(problems, self.network, **settings, **sizes, seed=int(self.random_state))
 
     def _one(self, problem: Energy, fractional: Any, ends: float = math.inf) -> list[RoundingInput]:
         _check_problems([problem], "problem")
@@ -350,12 +360,13 @@ class LearnedRounding:
         for k, energy in enumerate(problems):
             if fractional is None and not alone:
                 line.show(f"fractional solution {k + 1} of {len(problems)}")
-            own = fractional[k] if fractional is not None else self._relaxed(energy, ends)
+            own = fractional[k] if fractional is not None else self._relaxed(energy, ends, len(problems) - k)
             made.append(prepare(own, energy, given if alone else f"{given}[{k}]"))
         return made
 
-    def _relaxed(self, energy: Energy, ends: float) -> FractionalLabeling:
-        left = None if ends == math.inf else max(0.0, ends - time.perf_counter())
+    def _relaxed(self, energy: Energy, ends: float, n_left: int) -> FractionalLabeling:
+        # Half of the time is for what comes after, and the first of many problems must not use up that of the others.
+        left = None if ends == math.inf else max(0.0, ends - time.perf_counter()) / (2 * n_left)
         found = relax(energy, method=self.relaxation, time_limit=left)
         if found.status == "interrupted":
             raise KeyboardInterrupt
@@ -365,7 +376,7 @@ class LearnedRounding:
         rate = self.learning_rate if self.learning_rate is not None else _RATES[network.kind]
         return Plan(
             self.epochs, self.batch_size, self.samples, self.gradient, float(self.entropy), self.entropy_schedule, self.normalize,
-            rate, self.clip, self.collapse, ends, self.random_state, measurements,
+            rate, self.clip, self.collapse, ends, int(self.random_state), measurements,
         )  # fmt: skip
 
     def _check(self) -> None:
@@ -389,8 +400,8 @@ class LearnedRounding:
                 continue
             if not (0 < number < math.inf or (zero and number == 0)):
                 raise ValueError(f"{name}={value!r} must be {'zero or ' if zero else ''}a positive number")
-        if not _whole(self.random_state) or self.random_state < 0:
-            raise ValueError(f"random_state={self.random_state!r} must be a whole number that is not negative")
+        if not _whole(self.random_state) or not 0 <= self.random_state < 2**63:
+            raise ValueError(f"random_state={self.random_state!r} must be a whole number from 0 to 2**63 - 1")
 
 
 def _check_problems(problems: Any, name: str) -> None:
@@ -403,6 +414,19 @@ def _check_problems(problems: Any, name: str) -> None:
             raise TypeError(f"{place} must be an Energy, but is a {type(energy).__name__}; {remedy}")
         if energy.cliques:
             raise ValueError(f"{place} has cliques, which have no fractional part; leave them out by energy.replaced(cliques=())")
+
+
+def _read_network(settings: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RoundingNetwork:
+    """A network with the weights of a file; memory is taken for those only, whatever sizes the file speaks of."""
+    if (n_layers := settings["n_layers"]) > len(arrays):
+        raise ValueError(f"n_layers={n_layers!r}, but there are {len(arrays)} arrays")
+    with torch.device("meta"):
+        network = RoundingNetwork(**settings)
+    weights = {name: torch.from_numpy(np.array(arrays[f"weight {name}"], np.float32)) for name in network.state_dict()}
+    if wrong := [name for name, value in weights.items() if not torch.isfinite(value).all()]:
+        raise ValueError(f"the weights {wrong[0]} are not finite")
+    network.load_state_dict(weights, assign=True)
+    return network
 
 
 def _whole(value: Any) -> bool:

@@ -16,8 +16,10 @@ added to the logits of the fractional solution (``residual=True``), where traini
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -36,6 +38,9 @@ Noise = Literal["gaussian", "bernoulli"]
 _DEFAULTS = {"dense": (512, 64, 1), "grid": (32, 8, 3), "graph": (16, 4, 2)}
 _MOST_SIGMA = 10.0
 _FIRST_SIGMA = 0.3
+# Single precision, as the features are, whatever others have made the default.
+_linear = partial(torch.nn.Linear, dtype=torch.float32)
+_conv = partial(torch.nn.Conv2d, dtype=torch.float32)
 
 
 class Draws(NamedTuple):
@@ -103,7 +108,8 @@ class RoundingNetwork(torch.nn.Module):
         super().__init__()
         check_choice("kind", kind, get_args(NetworkKind))
         check_choice("noise", noise, get_args(Noise))
-        if not (isinstance(min_sigma, int | float) and 0 < min_sigma < _MOST_SIGMA):
+        least: Any = min_sigma
+        if not (isinstance(least, numbers.Real) and 0 < float(least) < _MOST_SIGMA):
             raise ValueError(f"min_sigma={min_sigma!r} must be a positive number below {_MOST_SIGMA:g}")
         given = zip(_DEFAULTS[kind], (hidden, latent, n_layers), strict=True)
         sizes = tuple(own if other is None else other for own, other in given)
@@ -111,18 +117,20 @@ class RoundingNetwork(torch.nn.Module):
         needed |= {"n_labels": n_labels} if kind != "graph" else {}
         needed |= {"n_nodes": n_nodes} if kind == "dense" else {}
         for name, value in needed.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a positive whole number for kind={kind!r}")
+        whole = [int(own) for own in sizes]
+        n_labels, n_nodes = (None if value is None else int(value) for value in (n_labels, n_nodes))
         self.kind, self.noise, self.min_sigma = kind, noise, float(min_sigma)
         self.n_labels = n_labels if kind != "graph" else None
         self.n_nodes = n_nodes if kind == "dense" else None
         self.costs, self.residual = bool(costs), bool(residual)
-        self.sizes = dict(zip(("hidden", "latent", "n_layers"), sizes, strict=True))
+        self.sizes: dict[str, int] = dict(zip(("hidden", "latent", "n_layers"), whole, strict=True))
         channels = N_WITH_COSTS if costs else N_PLAIN
         n_parameters = 2 if noise == "gaussian" else 1
         body: Any = {"dense": _Dense, "grid": _Grid, "graph": _Graph}[kind]
         with seeded(seed):
-            self.body = body(channels, n_parameters, *sizes, n_labels or 0, n_nodes or 0)
+            self.body = body(channels, n_parameters, *whole, n_labels or 0, n_nodes or 0)
         if residual:
             with torch.no_grad():
                 for weights in self.body.last.parameters():
@@ -131,6 +139,8 @@ class RoundingNetwork(torch.nn.Module):
     @classmethod
     def for_problems(cls, problems: Sequence[Energy], kind: str = "auto", **settings: Any) -> RoundingNetwork:
         """A network for such problems: ``"auto"`` is ``"grid"`` for images with one number of labels, else ``"graph"``."""
+        if len(problems) == 0:
+            raise ValueError("problems are empty; give at least one Energy")
         labels = {energy.n_labels for energy in problems}
         if kind == "auto":
             images = all(energy.connectivity is not None and len(energy.shape) == 2 for energy in problems)
@@ -159,6 +169,19 @@ class RoundingNetwork(torch.nn.Module):
         if self.kind == "grid" and (energy.connectivity is None or len(energy.shape) != 2):
             raise ValueError(f"{name} is no image; make it by Energy.grid, or take kind='graph', which fits all")
 
+    def numbers_per_draw(self, one: RoundingInput) -> int:
+        """About how many numbers a draw and the evaluation of its energy hold at once."""
+        energy, hidden = one.energy, int(self.sizes["hidden"])
+        places, n_edges = energy.n_nodes * energy.n_labels, len(energy.edges)
+        if self.kind == "dense":
+            own = places + hidden
+        elif self.kind == "grid":
+            own = places + energy.n_nodes * hidden
+        else:
+            # A layer's input is four times as wide as its output; tables of their own make messages of edges.
+            own = max(4 * places, n_edges * energy.n_labels if energy.table.ndim == 3 else 0) * hidden
+        return int(own + n_edges)
+
     def forward(
         self, inputs: Sequence[RoundingInput], samples: int, generator: torch.Generator, *, frozen: bool = False
     ) -> list[Draws]:
@@ -181,14 +204,14 @@ class RoundingNetwork(torch.nn.Module):
         """Draws z, shape (K, ...), and entry by entry the logarithms of their densities, (K, ...), and deviations, (...)."""
         if self.noise == "bernoulli":
             (logit,) = parameters
-            uniform = torch.rand((samples, *logit.shape), generator=generator)
+            uniform = torch.rand((samples, *logit.shape), generator=generator, dtype=logit.dtype)
             up = uniform < torch.sigmoid(logit.detach())
             signs = up.to(logit.dtype) * 2 - 1
             chance = torch.sigmoid(logit)
             return signs, functional.logsigmoid(signs * logit), 0.5 * torch.log(4 * chance * (1 - chance) + 1e-30)
         mean, raw = parameters
         log_sigma = torch.clamp(raw + math.log(_FIRST_SIGMA), math.log(self.min_sigma), math.log(_MOST_SIGMA))
-        noise = torch.randn((samples, *mean.shape), generator=generator)
+        noise = torch.randn((samples, *mean.shape), generator=generator, dtype=mean.dtype)
         z = mean + log_sigma.exp() * noise
         z = z.detach() if frozen else z
         # The density is that of the draw wherever it came from: noise is (z - mean) / sigma only as a number.
@@ -212,7 +235,7 @@ class _Dense(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.n_parameters, self.shape = n_parameters, (n_nodes, n_labels)
-        linear = torch.nn.Linear
+        linear = _linear
         wide = [linear(hidden, hidden) for _ in range(n_layers - 1)]
         self.encoder = _with_relu([linear(channels * n_nodes * n_labels, hidden), *wide])
         self.parameters_of = linear(hidden, n_parameters * latent)
@@ -239,12 +262,12 @@ class _Grid(torch.nn.Module):
         self.n_parameters = n_parameters
 
         def conv(a: int, b: int) -> torch.nn.Module:
-            return torch.nn.Conv2d(a, b, 3, padding=1)
+            return _conv(a, b, 3, padding=1)
 
         self.encoder = _with_relu([conv(channels * n_labels, hidden), *(conv(hidden, hidden) for _ in range(n_layers - 1))])
-        self.parameters_of = torch.nn.Conv2d(hidden, n_parameters * latent, 1)
+        self.parameters_of = _conv(hidden, n_parameters * latent, 1)
         self.decoder = _with_relu([conv(latent, hidden), *(conv(hidden, hidden) for _ in range(n_layers - 1))])
-        self.last = torch.nn.Conv2d(hidden, n_labels, 1)
+        self.last = _conv(hidden, n_labels, 1)
 
     def context(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor]) -> None:
         """Nothing but the features."""
@@ -339,7 +362,7 @@ class _Round(torch.nn.Module):
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(4 * hidden, hidden)
+        self.linear = _linear(4 * hidden, hidden)
 
     def forward(self, h: torch.Tensor, around: _Around) -> torch.Tensor:
         all_labels = h.mean(dim=-2, keepdim=True).expand_as(h)
@@ -365,13 +388,13 @@ class _Graph(torch.nn.Module):
     def __init__(self, channels: int, n_parameters: int, hidden: int, latent: int, n_layers: int, _: int, __: int) -> None:
         super().__init__()
         self.n_parameters = n_parameters
-        self.first = torch.nn.Linear(channels, hidden)
+        self.first = _linear(channels, hidden)
         self.encoder = torch.nn.ModuleList(_Round(hidden) for _ in range(n_layers))
-        self.parameters_of = torch.nn.Linear(hidden, n_parameters * latent)
-        self.first_of_latent = torch.nn.Linear(latent, hidden)
-        self.first_of_features = torch.nn.Linear(channels, hidden, bias=False)
+        self.parameters_of = _linear(hidden, n_parameters * latent)
+        self.first_of_latent = _linear(latent, hidden)
+        self.first_of_features = _linear(channels, hidden, bias=False)
         self.decoder = torch.nn.ModuleList(_Round(hidden) for _ in range(n_layers))
-        self.last = torch.nn.Linear(hidden, 1)
+        self.last = _linear(hidden, 1)
 
     def context(self, inputs: Sequence[RoundingInput], features: Sequence[torch.Tensor]) -> _Context:
         """What both halves need to know."""
@@ -383,7 +406,7 @@ class _Graph(torch.nn.Module):
         h = torch.relu(self.first(context.features[:, None]))
         for step in self.encoder:
             h = step(h, context.around)
-        total = torch.zeros((len(inputs), *h.shape[2:])).index_add(0, context.owner, h[:, 0])
+        total = torch.zeros((len(inputs), *h.shape[2:]), dtype=h.dtype).index_add(0, context.owner, h[:, 0])
         mean = total / torch.tensor(context.sizes)[:, None, None]
         return self.parameters_of(mean).chunk(self.n_parameters, dim=-1)  # (B, L, latent)
 
