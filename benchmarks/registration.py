@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gzip
-import tempfile
 import time
 from pathlib import Path
 
@@ -193,10 +191,7 @@ def subjects():
 
 
 def read_ct(name):
-    with gzip.open(find("registration_ct_head_2d", f"{name}.mha.gz")) as packed, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "image.mha"
-        path.write_bytes(packed.read())
-        return read_volume(path)
+    return read_volume(find("registration_ct_head_2d", f"{name}.mha.gz"))
 
 
 def ct():

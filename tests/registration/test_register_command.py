@@ -1,5 +1,6 @@
 """Files through SimpleITK, the figure, and the command: what is written, what is said, what is refused."""
 
+import gzip
 import json
 import signal
 import sys
@@ -104,6 +105,18 @@ def test_files_that_were_cut_off(tmp_path, ending):
         path.write_bytes(path.read_bytes()[:-20])
         with pytest.raises(ImageError, match=f"{name}{ending} has been cut off"):
             read_volume(path)
+
+
+def test_packed_files(tmp_path):
+    save(tmp_path / "a.mha", VOLUME, spacing=(1.0, 2.0, 3.0))
+    packed = tmp_path / "b.mha.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "a.mha").read_bytes()))
+    plain, found = read_volume(tmp_path / "a.mha"), read_volume(packed)
+    np.testing.assert_array_equal(found.values, plain.values)
+    np.testing.assert_array_equal(found.spacing, plain.spacing)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(ImageError, match=r"b\.mha\.gz has been cut off"):
+        read_volume(packed)
 
 
 def test_offsets_are_seen_along_the_axes():

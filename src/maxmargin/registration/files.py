@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import struct
 import tempfile
 import zlib
@@ -94,18 +95,21 @@ def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
 
     Parameters
     ----------
-    path : path of a NIfTI, MetaImage, NRRD, PNG, TIFF or JPEG file
+    path : path of a NIfTI, MetaImage, NRRD, PNG, TIFF or JPEG file, which may be packed (``.gz``)
     labels : bool
         Values are numbers of classes; colours are refused instead of averaged.
     """
     sitk = _simpleitk()
     if not os.path.isfile(path):
         raise FileNotFoundError(2, "no such file", os.fspath(path))
-    if os.fspath(path).lower().endswith((".nii", ".nii.gz")):
+    name = os.fspath(path).lower()
+    if name.endswith((".nii", ".nii.gz")):
         _check_whole(path)
     try:
         with _silent(sitk):
-            image = sitk.ReadImage(os.fspath(path))
+            # Of packed files SimpleITK itself knows those of NIfTI.
+            packed = name.endswith(".gz") and not name.endswith(".nii.gz")
+            image = _unpacked(sitk, path) if packed else sitk.ReadImage(os.fspath(path))
     except RuntimeError as error:
         said = str(error).strip().splitlines()
         reason = said[-1].strip() if said else "no reason given"
@@ -129,6 +133,18 @@ def read_volume(path: str | os.PathLike[str], labels: bool = False) -> Volume:
     if not (spacing > 0).all():
         raise ImageError(f"{Path(path).name} has a spacing of {tuple(spacing.tolist())}; pass spacing, which must be positive")
     return Volume(values, spacing, origin, direction)
+
+
+def _unpacked(sitk: Any, path: str | os.PathLike[str]) -> Any:
+    """Read a file that is packed by gzip."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / Path(path).stem
+        try:
+            with gzip.open(path) as packed, plain.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ImageError(f"{Path(path).name} has been cut off or damaged ({error}); copy it again") from error
+        return sitk.ReadImage(os.fspath(plain))
 
 
 def _in_plane(origin: Floats, direction: Floats) -> tuple[Floats, Floats]:
