@@ -48,7 +48,7 @@ Problem = tuple[Energy, FractionalLabeling]
 
 
 def with_solutions(energies: list[Energy], source: str) -> list[Problem]:
-    return [(energy, relax(energy, source)) for energy in energies]  # type: ignore[arg-type]
+    return [(energy, relax(energy, source)) for energy in energies]
 
 
 def compared(
@@ -72,7 +72,7 @@ def compared(
     for seed, test in enumerate(tests):
         for name in BY_HAND:
             options = {"interval": window} if name == "interval" and window else {}
-            note(name, [round_labeling(y, energy, name, draws, seed, n_jobs=1, **options) for energy, y in test])  # type: ignore[arg-type]
+            note(name, [round_labeling(y, energy, name, draws, seed, n_jobs=1, **options) for energy, y in test])
         for name, make in networks.items():
             if alone:
                 begin = time.process_time()
@@ -122,8 +122,8 @@ def synthetic(kind: str, source: str, n_training: int, n_test: int, n_seeds: int
     """All distances, or those in ``metrics``, whose section then has a name of its own."""
     rows = []
     for metric in metrics or METRICS:
-        training = with_solutions(rounding_problems(metric, kind, n_training, TRAINING_SEED), source)  # type: ignore[arg-type]
-        tests = [with_solutions(rounding_problems(metric, kind, n_test, seed), source) for seed in range(n_seeds)]  # type: ignore[arg-type]
+        training = with_solutions(rounding_problems(metric, kind, n_training, TRAINING_SEED), source)
+        tests = [with_solutions(rounding_problems(metric, kind, n_test, seed), source) for seed in range(n_seeds)]
         everything = [energy for test in tests for energy, _ in test]
         expansion = np.mean([minimize(energy, "expansion", truncate=True).energy for energy in everything])
         bound = np.mean([relax(energy, "lp").lower_bound for energy in everything])

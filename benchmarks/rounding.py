@@ -30,7 +30,7 @@ def by_hand(method: str) -> Rounding:
     """A rounding of the library, as (mean, minimum) of its draws."""
 
     def draw(point: FractionalLabeling, energy: Energy, seed: int) -> tuple[float, float]:
-        found = round_labeling(point, energy, method, DRAWS, seed, n_jobs=1)  # type: ignore[arg-type]
+        found = round_labeling(point, energy, method, DRAWS, seed, n_jobs=1)
         return found.mean, found.minimum
 
     return draw
@@ -246,7 +246,7 @@ def pictures(folder: Path, n_seeds: int) -> str:
         solved: dict[str, list[FractionalLabeling]] = {}
         for source in inputs:
             hot = {"temperature": TEMPERATURE} if source == "trws" and "house" in name else {}
-            solved[source] = [relax(energy, source, **hot) for energy in energies]  # type: ignore[arg-type]
+            solved[source] = [relax(energy, source, **hot) for energy in energies]
         # The bound of TRW-S, where there is no linear relaxation.
         others.append(np.mean([point.lower_bound for point in solved[inputs[0]]]))
         for source, points in solved.items():
@@ -256,7 +256,7 @@ def pictures(folder: Path, n_seeds: int) -> str:
                 numbers = np.empty((n_seeds, len(energies), 2))
                 for seed in range(n_seeds):
                     for k, (point, energy) in enumerate(zip(points, energies, strict=True)):
-                        drawn = round_labeling(point, energy, method, draws, seed, **options)  # type: ignore[arg-type]
+                        drawn = round_labeling(point, energy, method, draws, seed, **options)
                         numbers[seed, k] = drawn.mean, drawn.minimum
                 row = [name, source, f"{fractional:.0f} of {np.mean([energy.n_nodes for energy in energies]):.0f}", method]
                 rows.append([*row, *mean_and_spread(numbers.mean(axis=1)), *(f"{value:.7g}" for value in others)])

@@ -34,7 +34,7 @@ def draws() -> None:
         ("kleinberg_tardos", "windows of one label"),
         ("interval", "windows of two labels"),
     ):
-        pictures[name] = round_labeling(point, energy, method, 1, 2)  # type: ignore[arg-type]
+        pictures[name] = round_labeling(point, energy, method, 1, 2)
     best = minimize(energy, "trws")
     shown = {f"{name}: {one.energy:,.0f}": one.labels / (LEVELS - 1) for name, one in pictures.items()}
     montage({**shown, f"TRW-S: {best.energy:,.0f}": best.labels / (LEVELS - 1)}, IMAGES / "rounding_draws.png", 3, 2.6, True)
@@ -49,7 +49,7 @@ def histogram() -> None:
     ax = Figure(figsize=(7.0, 3.6), layout="constrained").add_subplot()
     edges = None
     for method, name in (("complete", "complete"), ("kleinberg_tardos", "windows of one label")):
-        drawn = round_labeling(point, energy, method, 4000, 0)  # type: ignore[arg-type]
+        drawn = round_labeling(point, energy, method, 4000, 0)
         edges = np.histogram_bin_edges(drawn.energies, 30) if edges is None else edges
         low, high = min(edges[0], drawn.energies.min()), max(edges[-1], drawn.energies.max())
         ax.hist(drawn.energies, bins=np.linspace(low, high, 40).tolist(), alpha=0.6, label=f"{name}, mean {drawn.mean:.2f}")

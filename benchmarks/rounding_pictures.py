@@ -54,4 +54,4 @@ def house_parts(n: int, side: int, rng: np.random.Generator, n_levels: int = GRE
 
 def relaxed_picture(energy: Energy, source: str) -> FractionalLabeling:
     """A fractional solution of an inpainting energy."""
-    return relax(energy, source, **({"temperature": TEMPERATURE} if source == "trws" else {}))  # type: ignore[arg-type]
+    return relax(energy, source, **({"temperature": TEMPERATURE} if source == "trws" else {}))
