@@ -135,9 +135,8 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
     def _solver(self, problem: Any, method: Solver | None = None) -> Solver:
         """Where labels of a sample know of each other, steps between remembered sets gain more than the best point of a block.
 
-        Measured under margin, slack and beta rescaling to a gap of 1 %: on yeast and emotions as many passes for small C and up
-        to nine times fewer for large, in up to four times less time. On bibtex passes are fewer too, but cost more: between half
-        of the time and half as much again. To 0.1 % on yeast, slack rescaling takes 73 passes, and without memory more than 400.
+        Most of all for large C and small gaps. With many labels and small C passes are fewer too, but cost more, so that they may
+        take longer together.
         """
         found = super()._solver(problem, method)
         apart = len(self.pairs_) == 0 and type(problem.surrogate) is Margin
