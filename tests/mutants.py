@@ -355,7 +355,12 @@ MUTANTS = (
     Mutant("cpp/structures/maxflow.hpp", "if (steps_left_ < 0) plant();", "", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "if (!solved_ && forward >= 0", "if (forward >= 0", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "found |= is_free(layout_.head(i, s)) & leads_away<sink>(i, s);", "", "test_flow.py"),
+    Mutant("cpp/structures/maxflow.hpp", "!sinks_wait & leads_away<false>(i, s) :", "false :", "test_flow.py"),
     Mutant("cpp/structures/flow_network.hpp", "found |= !(x[k] >= 0);", "", "test_flow.py -k refused"),
+    # Arcs that are laid out with their capacities, or without.
+    Mutant("cpp/structures/flow_network.hpp", "if (waits_) lay_out(nullptr, nullptr);", "", "test_flow.py"),
+    Mutant("cpp/structures/flow_layouts.hpp", "(backward ? backward[e] : Real{0})", "Real{0}", "test_flow.py"),
+    Mutant("cpp/structures/flow_layouts.hpp", "loop |= a == b;", "", "test_graphcut.py"),
     # Levels behind an arc that is full, and the other side, where no flow of a forced node belongs.
     Mutant("cpp/structures/maxflow.hpp", "closed_ = std::min(closed_, distance_[at(i)]);", "", "test_flow.py -k other_side"),
     Mutant(
@@ -369,15 +374,15 @@ MUTANTS = (
     # An orphan that nobody adopts: who might reach it does not come.
     Mutant(
         "cpp/structures/maxflow.hpp",
-        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) {",
-        "if (parent_[at(j)] == layout_.back(i, s)) {",
+        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)].slot == layout_.back(i, s)) {",
+        "if (parent_[at(j)].slot == layout_.back(i, s)) {",
         "test_graphcut.py -k random_graphs",
     ),
     # The same when a node changes trees between two solves.
     Mutant(
         "cpp/structures/maxflow.hpp",
-        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
-        "if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
+        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)].slot == layout_.back(i, s)) make_orphan(j);",
+        "if (parent_[at(j)].slot == layout_.back(i, s)) make_orphan(j);",
         "test_flow.py -k changed_capacities",
     ),
     # Distances with a negative weight, a share of what is known that is too large, a forest with cycles.
