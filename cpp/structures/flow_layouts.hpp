@@ -71,7 +71,7 @@ class ArcLists {
     // With capacities that are not negative; null: nothing.
     void lay_out(const Real* forward, const Real* backward) {
         lay_out(waiting_.data(), forward, backward);
-        waiting_ = {};
+        std::vector<NodeIndex>().swap(waiting_);  // gives its memory back
     }
 
     NodeIndex n_nodes() const { return n_nodes_; }
@@ -100,7 +100,7 @@ class ArcLists {
     void clear() {
         std::for_each(arcs_.get(), arcs_.get() + n_arcs(), [](Arc& a) { a.residual = 0; });
     }
-    std::size_t n_bytes() const { return static_cast<std::size_t>(n_arcs()) * sizeof(Arc) + (first_.capacity() + static_cast<std::size_t>(n_edges_)) * sizeof(Slot); }
+    std::size_t n_bytes() const { return static_cast<std::size_t>(n_arcs()) * sizeof(Arc) + (first_.capacity() + static_cast<std::size_t>(n_edges_)) * sizeof(Slot) + waiting_.capacity() * sizeof(NodeIndex); }
 
   private:
     struct Arc {
