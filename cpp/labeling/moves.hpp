@@ -231,6 +231,7 @@ class Moves {
             change.add(energy_.clique_cost(c, [&](NodeIndex i) { return chosen(i); }) - energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
         if (!(change.value() < -least)) return 0;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) labels[i] = chosen(i);
+        if (costs_around_) around_.moved(changed_.data());
         return change.value();
     }
 
@@ -259,9 +260,9 @@ class Moves {
             flow.clear();
             if (costs_around_) {
                 network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
-                    const CostsAround::Costs costs = around_.read(e);
-                    const unsigned first = is_free(a), second = is_free(b);
-                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * (t_a & first) + (t_b & second)]; });
+                    if (e % CostsAround::kBlock == 0) around_.read(e);
+                    const CostsAround::Costs costs = around_.of(e);
+                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * t_a + t_b]; });
                 });
                 around_.done();
             } else {
@@ -328,6 +329,7 @@ class Moves {
         flow.begin_with_capacities(a, slot, forward, backward);
     }
 
+    // Asks for costs of t = 1 only at ends that are free.
     // `cost(t_a, t_b)` = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
     // turned around, which makes shorter paths: both directions have the same capacity.
     template <class Flow, class Cost>
