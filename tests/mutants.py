@@ -402,7 +402,8 @@ MUTANTS = (
     # Expansions: the smallest of equally good ones; costs of labels that have changed since.
     Mutant("cpp/labeling/moves.hpp", "flow.complete_sinks();", "", "test_moves.py -k largest"),
     Mutant("cpp/labeling/moves.hpp", "if (largest && value < 0) {", "if (false) {", "test_moves.py -k largest"),
-    Mutant("cpp/labeling/tables.hpp", "if (since_[b] > seen_of_label_) at[1]", "if (false) at[1]", "test_moves.py -k follow"),
+    Mutant("cpp/labeling/tables.hpp", "if (!is_old(first)) return;", "if (seen_of_label_ > 0) return;", "test_moves.py -k again"),
+    Mutant("cpp/labeling/tables.hpp", "now_.swap(next_);", "", "test_moves.py -k again"),
     Mutant("cpp/labeling/tables.hpp", "kRounding = 2 *", "kRounding = 1e3 *", "test_moves.py -k facts"),
     # Roundings: one side of a kink only; a label that is absent drawn; too few windows. Steps without clipping.
     Mutant("cpp/labeling/roundings.hpp", "if (!gradient || !done.tied) return;", "return;", "test_fractional.py -k kink"),
