@@ -290,7 +290,7 @@ void bind_label_sets(nb::module_& m) {
     nb::class_<PySetPlane>(m, "SetPlane")
         .def(nb::init<std::shared_ptr<PyLabelGraph>, const Values&, const Values&, const InputVector<std::uint8_t>&>(), "graph"_a, "scores"_a.noconvert(),
              "pairs"_a.noconvert(), "truth"_a.noconvert())
-        .def("point", &PySetPlane::point, "set"_a)
+        .def("point", &PySetPlane::point, "labels"_a)
         .def("ask", &PySetPlane::ask, "a"_a, "b"_a);
     nb::class_<PySetSearch>(m, "SetSearch")
         .def(nb::init<std::shared_ptr<PyLabelGraph>, const std::string&, double, double, bool, bool>(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a,

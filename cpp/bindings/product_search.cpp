@@ -59,9 +59,9 @@ class Plane {
   private:
     static nb::handle item(nb::handle of, Py_ssize_t k) {
         // A borrowed reference, of a tuple that stays as long as it is looked at.
-        PyObject* found = PyTuple_GetItem(of.ptr(), k);
-        if (!found) throw nb::python_error();
-        return found;
+        if (!PyTuple_Check(of.ptr()) || PyTuple_Size(of.ptr()) <= k)
+            throw nb::type_error("ask must return an Answer, and what it found and what is known must be Candidates");
+        return PyTuple_GetItem(of.ptr(), k);
     }
     static double number(nb::handle of) {
         const double found = PyFloat_AsDouble(of.ptr());

@@ -49,11 +49,12 @@ class PlaneHull {
     const PlanePoint& operator[](std::size_t k) const { return corners_[k]; }
 
     void add(const std::vector<PlanePoint>& points) {
-        std::vector<PlanePoint> all = std::move(corners_);
-        all.insert(all.end(), points.begin(), points.end());
-        std::stable_sort(all.begin(), all.end(), [](const PlanePoint& p, const PlanePoint& q) { return p.g < q.g || (p.g == q.g && p.h < q.h); });
+        all_.swap(corners_);
         corners_.clear();
-        for (const PlanePoint& point : all) {
+        // Into a short list that is in order, after its equals.
+        for (const PlanePoint& point : points)
+            all_.insert(std::upper_bound(all_.begin(), all_.end(), point, [](const PlanePoint& p, const PlanePoint& q) { return p.g < q.g || (p.g == q.g && p.h < q.h); }), point);
+        for (const PlanePoint& point : all_) {
             while (!corners_.empty() && corners_.back().h <= point.h) corners_.pop_back();
             while (corners_.size() > 1 && !turns(corners_[corners_.size() - 2], corners_.back(), point)) corners_.pop_back();
             corners_.push_back(point);
@@ -66,7 +67,7 @@ class PlaneHull {
         const double first = (middle.h - left.h) * (right.g - left.g), second = (right.h - left.h) * (middle.g - left.g);
         return first - second > 1e-12 * (std::abs(first) + std::abs(second));
     }
-    std::vector<PlanePoint> corners_;
+    std::vector<PlanePoint> corners_, all_;
 };
 
 // What no single output is worth more than, where only some losses are possible: by all lines that were asked.

@@ -15,7 +15,7 @@ from maxmargin.surrogates.slack_searches import binary_search, bisecting, sarawa
 from maxmargin.surrogates.smooth import LogLoss, ProbLoss
 
 __all__ = [
-    "SURROGATES", "Answer", "BetaScaling", "Candidate", "GeneralizedScaling", "LabelSetOracle", "LambdaOracle", "LogLoss", "Margin", "MicroF1",
-    "PointOracle", "ProbLoss", "Sample", "SearchResult", "Slack", "Step", "Surrogate", "angular", "binary_search", "bisecting",
-    "hull_search", "make_surrogate", "recover", "sarawagi",
+    "SURROGATES", "Answer", "BetaScaling", "Candidate", "GeneralizedScaling", "LabelSetOracle", "LambdaOracle", "LogLoss",
+    "Margin", "MicroF1", "PointOracle", "ProbLoss", "Sample", "SearchResult", "Slack", "Step", "Surrogate", "angular",
+    "binary_search", "bisecting", "hull_search", "make_surrogate", "recover", "sarawagi",
 ]  # fmt: skip

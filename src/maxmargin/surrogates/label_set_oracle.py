@@ -40,7 +40,7 @@ class LabelSetOracle(LambdaOracle):
 
     def __init__(self, structure: LabelSetStructure, x: Any, weights: Floats, truth: Any) -> None:
         if structure.relaxed:
-            raise TypeError("outputs of RelaxedLabelSets may have halves of labels, and this oracle knows sets; use LabelSetStructure")
+            raise TypeError("RelaxedLabelSets may have halves of labels, and this oracle knows sets only; use LabelSetStructure")
         self.structure, self.weights = structure, np.asarray(weights, dtype=np.float64)
         if self.weights.shape != (structure.n_weights,):
             raise ValueError(f"weights has shape {self.weights.shape}, but the structure has {structure.n_weights} weights")
@@ -54,6 +54,7 @@ class LabelSetOracle(LambdaOracle):
         # Searches come to the same few sets again and again.
         self._met: dict[bytes, Candidate] = {}
         self.truth = self.candidate(self.label_set)
+        self._turned = (1 - self.label_set).tobytes()
 
     def candidate(self, labels: Any) -> Candidate:
         """A set as a point."""
@@ -66,7 +67,8 @@ class LabelSetOracle(LambdaOracle):
 
     def opposite(self) -> Candidate:
         """The set that is wrong in every label: it has the largest loss, and there is no need to ask for it."""
-        return self.candidate(1 - self.label_set)
+        key = self._turned
+        return self._met.get(key) or self._meet(*self._plane.point(key), key)
 
     def ask(self, a: float, b: float) -> Answer:
         """By the compiled decoder."""
