@@ -324,6 +324,24 @@ MUTANTS = (
     Mutant(
         "cpp/blocks/set_blocks.hpp", "if (proving_ && hinge > average) find_slot(i);", "", "test_label_set_blocks.py -k inside"
     ),
+    Mutant(
+        "cpp/surrogates/product_search.hpp",
+        "if (old) find_best();",
+        "if (false) find_best();",
+        "test_product_search.py -k compiled_hull",
+    ),
+    Mutant(
+        "cpp/surrogates/product_search.hpp",
+        "low == 0 ? 0.5 * lambda",
+        "low == 0 ? 0.25 * lambda",
+        "test_product_search.py -k bisecting",
+    ),
+    Mutant(
+        "cpp/bindings/label_sets.cpp",
+        "a * h + b * g : b * g) + excess",
+        "a * h + b * g : b * g)",
+        "test_product_search.py -k may_be_missed",
+    ),
     Mutant("cpp/blocks/set_search.hpp", "h + p.g + excess;", "h + p.g;", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/set_search.hpp", "b * p.g + excess});", "b * p.g});", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/closed_set_search.hpp", "!surrogate_.hull_only) list();", "false) list();", "test_closed_set_blocks.py"),
