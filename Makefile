@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
-.PHONY: demo test lint bench sanitize mutants clean
+.PHONY: demo test test-all minimum lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
@@ -15,6 +15,22 @@ demo: $(VENV)/.plot
 ROOM := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto $(ROOM)
+
+# What takes too long for every day: the tests once more with the lowest versions that pyproject.toml allows, in an environment of
+# their own.
+test-all: test minimum
+
+MINIMUM := $(VENV)-minimum
+minimum: $(MINIMUM)/.test
+	$(MINIMUM)/bin/python -m pytest -n auto -p no:cacheprovider tests src/maxmargin
+
+$(MINIMUM)/.test: $(SOURCES) tests/minimum_versions.py
+	$(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/pip install --quiet --upgrade pip 'scikit-build-core>=0.11' 'nanobind>=2.4' cmake ninja
+	$(PYTHON) tests/minimum_versions.py > $(MINIMUM)/lowest.txt
+	$(MINIMUM)/bin/pip install --quiet --no-build-isolation --constraint $(MINIMUM)/lowest.txt --editable '.[test]' \
+	  --config-settings=build-dir=build/minimum
+	@touch $@
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -89,4 +105,4 @@ $(VENV)/.tools:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(MINIMUM) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
 import maxmargin

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 
 import maxmargin
 from maxmargin import metrics

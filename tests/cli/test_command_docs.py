@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 
 from maxmargin.cli import main
 

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 
 from maxmargin import RankingSVM, load_model, metrics
 from maxmargin.cli import main

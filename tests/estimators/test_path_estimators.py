@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+from scikit_learn_versions import needs_1_9
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -428,6 +429,7 @@ def test_scores_that_are_no_numbers():
         path.select(X, y, scoring=lambda *_: np.nan)
 
 
+@needs_1_9
 def test_scoring_by_name():
     _, X, y, _ = CASES["ranking"]
     found = trace("ranking").select(X, y > 0, scoring="roc_auc")

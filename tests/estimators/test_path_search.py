@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+from scikit_learn_versions import needs_1_9
 from sklearn import config_context
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
@@ -125,6 +126,7 @@ def test_interruption_of_a_path_ends_the_search(monkeypatch):
         PathSearchCV(MulticlassSVM(), epsilon=0.1).fit(X, y)
 
 
+@needs_1_9
 def test_scoring():
     _, X, y, params = CASES["queries"]
     X, qid = X.toarray(), params["qid"]

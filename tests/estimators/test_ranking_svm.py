@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scikit_learn_versions import needs_1_9
 from scipy import sparse
 from sklearn import config_context
 from sklearn.datasets import make_classification
@@ -253,6 +254,7 @@ def test_score_with_weights(queries):
         RankingSVM().fit(X, y, qid, sample_weight=(qid == qid[0]).astype(float))
 
 
+@needs_1_9
 def test_queries_in_a_search(queries):
     """With metadata routing, a search over a pipeline scores query by query."""
     X, y, qid = queries
@@ -368,6 +370,7 @@ def test_sparse_equals_dense_and_labels_may_be_coded_freely(data):
         np.testing.assert_array_equal(RankingSVM(C=10, tol=1e-6).fit(X, labels).coef_, dense.coef_)
 
 
+@needs_1_9
 def test_works_inside_scikit_learn(data):
     X, y = data
     search = GridSearchCV(

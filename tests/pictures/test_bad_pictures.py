@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 
 import maxmargin.cli.pictures as commands
 from maxmargin.cli import main

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 
 from maxmargin.cli import main
 from maxmargin.labeling import Cliques, Energy, Metric, PnPotts, minimize

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 from registration_cases import blobs, smooth_field, warped
 
 import maxmargin.cli.registration as command
