@@ -94,6 +94,6 @@ def test_bad_input():
         metrics.precision([1, 0], [1.0, 2.0], k=0)
     with pytest.raises(ValueError, match="gains='log'"):
         metrics.ndcg([1, 0], [1.0, 2.0], gains="log")
-    for name in ("ap@3", "foo", "p", "ndcg@0", "ndcg@x"):
+    for name in ("auc@3", "foo", "p", "ndcg@0", "ndcg@x", "ap(p=0.5)", "rbp@3", "recall", "rprec@2"):
         with pytest.raises(ValueError, match="is unknown; choose from"):
             metrics.evaluate([1, 0], [1.0, 2.0], metrics=[name])

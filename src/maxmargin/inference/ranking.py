@@ -141,11 +141,16 @@ def most_violating_ranking(
 _FEW_PAIRS = 2**13
 
 
+def _compiled(loss: RankingLoss) -> str | None:
+    name = loss.native_name()
+    return name if name in ("ap", "ndcg", "auc", "mrr") else None
+
+
 def _solve_list(
     values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float
 ) -> tuple[float, float, Reals, Int32s, Ints]:
     """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
-    name = loss.native_name()
+    name = _compiled(loss)
     if name is not None and loss_scale >= 0 and how != "table":
         return _core.solve_list(values, truth, name, how, loss_scale)[:5]
     loss = checked_loss(loss)
@@ -162,7 +167,7 @@ def _solve_list(
         if how == "table":
             loss.refuse_too_many(n_pos, n_neg)
     delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale)
-    if loss.native_name() is None and n_pos > 0 and n_neg > 0:
+    if _compiled(loss) is None and n_pos > 0 and n_neg > 0:
         if name is not None:
             delta = loss.value(above, n_neg)
         elif how == "table":
@@ -265,7 +270,7 @@ def solve_lists(
     :class:`~maxmargin.losses.checked.CheckedLoss`, which remembers what was proved of the loss.
     """
     n_lists = len(offsets) - 1
-    name = loss.native_name()
+    name = _compiled(loss)
     if name is not None:
         if loss_scale < 0 and n_lists:
             n_pos = np.diff(np.concatenate(([0], np.cumsum(truth, dtype=np.int64)))[offsets])
