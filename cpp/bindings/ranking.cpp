@@ -1,17 +1,14 @@
 // Python face of the ranking kernels: arrays in, arrays out, interpreter lock released.
 #include <nanobind/stl/string.h>
 
+#include <optional>
+
 #include "bindings/arrays.hpp"
 #include "ranking/list.hpp"
 
 using namespace maxmargin::ranking;
 
 namespace {
-
-BuiltIn loss_by_name(const std::string& name) {
-    return chosen<BuiltIn>(name, "built-in loss", {{"ap", &make_search<AveragePrecision>}, {"ndcg", &make_search<Ndcg>},
-                                                   {"auc", &make_search<Auc>}, {"mrr", &make_search<ReciprocalRank>}});
-}
 
 Method method_by_name(const std::string& name) {
     return chosen<Method>(name, "method", {{"auto", Method::automatic}, {"buckets", Method::buckets}, {"quicksort", Method::quicksort},
@@ -79,14 +76,15 @@ template <class T>
 nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, const nb::object& loss, const std::string& method, double loss_scale) {
     const auto n = static_cast<std::int64_t>(scores.size());
     const Method how = method_by_name(method);
-    const BuiltIn built_in = nb::isinstance<nb::str>(loss) ? loss_by_name(nb::cast<std::string>(loss)) : nullptr;
+    std::optional<BuiltIn> built_in;
+    if (nb::isinstance<nb::str>(loss)) built_in.emplace(nb::cast<std::string>(loss), n);
     const auto gradient = zeros<T>({scores.size()});
     ListSolver<T> solver;
     Summary summary;
     {
         nb::gil_scoped_release unlocked;
         const auto make = [&](const double* p, std::int64_t n_pos, std::int64_t n_neg, double scale) -> std::unique_ptr<Search> {
-            if (built_in) return built_in(p, n_pos, n_neg, scale);
+            if (built_in) return (*built_in)(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
         };
         summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data);
@@ -97,7 +95,7 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
 
 template <class T>
 nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, InputVector<std::int64_t> offsets, const std::string& loss_name, double loss_scale, int n_threads) {
-    const BuiltIn make = loss_by_name(loss_name);
+    const BuiltIn make(loss_name, static_cast<std::int64_t>(scores.size()));
     const std::size_t n_lists = offsets.size() - 1;
     const auto gradient = zeros<T>({scores.size()});
     const auto loss = zeros<double>({n_lists}), hinge = zeros<double>({n_lists});
