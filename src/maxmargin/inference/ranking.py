@@ -3,8 +3,8 @@
 For scores ``s`` the structured hinge of a rank loss is ``J = max over rankings R of delta(R) + F(R) - F(R*)``, with
 ``F(R)`` the mean over (positive, negative) pairs of the score difference, signed by their order in R (thesis chapter 3).
 For QS-suitable losses, in long lists with few positives, it is found in less time than sorting the scores takes; see
-``cpp/ranking/buckets.hpp`` for how. Losses with a cut-off leave little to decide and are as quick, ``cpp/ranking/cutoff.hpp``. For
-all others a dynamic program over the places of the positives finds it, ``cpp/ranking/table.hpp``.
+``cpp/ranking/buckets.hpp`` for how. Losses with a cut-off leave little to decide and are as quick, ``cpp/ranking/cutoff.hpp``.
+For all others a dynamic program over the places of the positives finds it, ``cpp/ranking/table.hpp``.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def most_violating_ranking(
     relevant : array of shape (n,)
         Booleans (or zeros and ones): the positives.
     loss : str or RankingLoss
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, ``"rbp"``, with cut-offs ``"ndcg@10"``, ``"ap@10"``, ``"mrr@10"``, ``"p@5"`` and
-        ``"recall@20"``, or a loss object.
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, ``"rbp"``, with cut-offs ``"ndcg@10"``, ``"ap@10"``, ``"mrr@10"``,
+        ``"p@5"`` and ``"recall@20"``, or a loss object.
     method : {"auto", "quicksort", "sort", "greedy", "table", "exhaustive"}
         All are exact. ``"auto"`` is the fastest; the others are for comparison. Published for QS-suitable losses, and refused
         for others: quicksort-flavoured divide and conquer, a full sort with monotone search, the O(PN) scan. For any loss: the
@@ -161,16 +161,16 @@ def _solve_list(
             why = "with a loss that counts negatively" if loss_scale < 0 else f"for loss={loss!r}, which is not QS-suitable"
             raise ValueError(f"method={how!r} does not find the maximum {why}; use 'auto' or 'table'")
         if loss_scale == 0:
-            name = "auc"  # no loss has a say
+            name, how = "auc", "auto"  # no loss has a say
         elif how == "auto" and (loss_scale < 0 or n_pos * n_neg <= _FEW_PAIRS or not loss.is_suitable(n_pos, n_neg)):
             how = "table"
         if how == "table":
             loss.refuse_too_many(n_pos, n_neg)
     delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale)
-    if loss.native_name() is None and n_pos > 0 and n_neg > 0:
-        if name is not None:
+    if n_pos > 0 and n_neg > 0:
+        if name != loss.native_name():
             delta = loss.value(above, n_neg)
-        elif how == "table":
+        elif name is None and how == "table":
             loss.check_value(above, n_neg, delta)
     return delta, hinge, gradient, positives, above
 
