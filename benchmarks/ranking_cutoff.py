@@ -106,8 +106,8 @@ def main():
     introduction = (
         "Linear models, NDCG@10 with exponential gains, the mean over test queries with a relevant document. Five folds as in "
         '[ranking_quality](ranking_quality.md); C or the penalty is chosen on validation. "Hinge" and "direct" are the '
-        "first two rows, trained for exactly this metric; their lead over each of the others is paired by query, with its standard "
-        "error. Seconds are of the processor, for one fit."
+        "first two rows, trained for exactly this metric; their lead over each of the others is paired by query, with its "
+        "standard error. Seconds are of the processor, for one fit."
     )
     path = Path(__file__).parent / "results" / "ranking_cutoff.md"
     for name in parser.parse_args().only or tables:

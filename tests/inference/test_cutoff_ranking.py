@@ -36,10 +36,10 @@ def check_answer(found, scores, relevant, name, scale):
     """What was found is a ranking, and has this loss and this hinge."""
     order = found.ranking()
     assert found.loss == pytest.approx(loss_by_definition(name, relevant[order]), abs=1e-12)
-    reached = scale * found.loss + found.gradient.astype(float) @ (scores.astype(float) - scores.astype(float).mean())
-    assert found.hinge == pytest.approx(
-        reached, rel=1e-9, abs=(1e-6 if scores.dtype == np.float32 else 1e-10) * max(1, np.ptp(scores))
-    )
+    values = scores.astype(float)
+    reached = scale * found.loss + found.gradient.astype(float) @ (values - values.mean())
+    rounding = (1e-6 if scores.dtype == np.float32 else 1e-10) * max(1.0, float(np.ptp(values)))
+    assert found.hinge == pytest.approx(reached, rel=1e-9, abs=rounding)
 
 
 @settings(max_examples=250, deadline=None)

@@ -135,8 +135,8 @@ class CheckedLoss(RankingLoss):
             raise ValueError(
                 f"loss={self!r} asks for {n_pos * n_neg:.2g} pairs, all of {n_pos} positives and {n_neg} negatives, which would "
                 f"take minutes; up to {MAX_PAIRS:.2g} are looked at. Use shorter lists, a smaller cut-off if there is one, a "
-                "built-in loss without or a Discounted one with a convex discount, or write proved_suitable = True into the class "
-                "of a loss that is proved to be QS-suitable"
+                "built-in loss without or a Discounted one with a convex discount, or write proved_suitable = True into the "
+                "class of a loss that is proved to be QS-suitable"
             )
 
 
