@@ -73,7 +73,8 @@ class PythonSearch final : public Search {
 };
 
 template <class T>
-nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, const nb::object& loss, const std::string& method, double loss_scale) {
+nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, const nb::object& loss, const std::string& method, double loss_scale,
+                     int n_threads) {
     const auto n = static_cast<std::int64_t>(scores.size());
     const Method how = method_by_name(method);
     std::optional<BuiltIn> built_in;
@@ -87,7 +88,7 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
             if (built_in) return (*built_in)(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
         };
-        summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data);
+        summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data, 0, n_threads);
     }
     return nb::make_tuple(summary.loss, summary.hinge, gradient.array, array_of(solver.positives()), array_of(solver.negatives_above()),
                           summary.searches);
@@ -110,8 +111,8 @@ nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
 }  // namespace
 
 void bind_ranking(nb::module_& m) {
-    m.def("solve_list", &solve_list<double>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "loss"_a, "method"_a, "loss_scale"_a);
-    m.def("solve_list", &solve_list<float>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "loss"_a, "method"_a, "loss_scale"_a);
+    m.def("solve_list", &solve_list<double>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "loss"_a, "method"_a, "loss_scale"_a, "n_threads"_a = 1);
+    m.def("solve_list", &solve_list<float>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "loss"_a, "method"_a, "loss_scale"_a, "n_threads"_a = 1);
     m.def("solve_lists", &solve_many<double>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "offsets"_a.noconvert(), "loss"_a, "loss_scale"_a, "n_threads"_a);
     m.def("solve_lists", &solve_many<float>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "offsets"_a.noconvert(), "loss"_a, "loss_scale"_a, "n_threads"_a);
 }

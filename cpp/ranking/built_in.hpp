@@ -34,7 +34,8 @@ class BuiltIn {
         if (fine && kind_ == Kind::rbp) {
             persistence_ = rest.rfind("(p=", 0) == 0 ? std::strtod(rest.c_str() + 3, nullptr) : 0;
             fine = persistence_ > 0 && persistence_ < 1;
-            for (std::int64_t k = 0; fine && k < std::min(longest, Rbp::kTable); ++k) powers_.push_back(std::pow(persistence_, static_cast<double>(k)));
+            for (std::int64_t k = 0; fine && k < std::min(longest, Rbp::kTable); ++k)
+                powers_.push_back(std::pow(persistence_, static_cast<double>(k)));
         } else if (fine && !rest.empty()) {
             at_ = std::strtoll(rest.c_str() + 1, nullptr, 10);
             fine = rest[0] == '@' && at_ >= 1 && kind_ != Kind::auc;

@@ -39,7 +39,8 @@ class Worth {
         best_.resize(known + 1, 0.0);
         for (std::size_t p = 1; p <= known; ++p) {
             const auto place = static_cast<std::int64_t>(p);
-            place_[p] = what == Counted::ndcg ? ndcg.discount(place) : what == Counted::ap || what == Counted::mrr ? 1 / static_cast<double>(place) : 1;
+            if (what == Counted::ndcg) place_[p] = ndcg.discount(place);
+            else place_[p] = what == Counted::ap || what == Counted::mrr ? 1 / static_cast<double>(place) : 1;
             best_[p] = best_[p - 1] + place_[p];
         }
     }
@@ -168,7 +169,8 @@ class CutoffSearch final : public Search {
         constexpr double always = 0x1p1000;  // far above all scores that can be added up, and still a number
         for (std::size_t q = 0; q < count; ++q) {
             const Query& query = queries[q];
-            if (query.j <= static_cast<std::int64_t>(ranks_.size())) scores[q] = ranks_[static_cast<std::size_t>(query.j - 1)] > query.lo ? always : -always;
+            const bool decided = query.j <= static_cast<std::int64_t>(ranks_.size());
+            if (decided) scores[q] = ranks_[static_cast<std::size_t>(query.j - 1)] > query.lo ? always : -always;
             else scores[q] = query.lo <= within_ ? always : positive(query.lo);
         }
     }

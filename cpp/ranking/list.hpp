@@ -42,7 +42,8 @@ class ListSolver {
     // above each are left in `positives()` and `negatives_above()`. Messages number the samples from `first` on.
     template <class MakeSearch>
     Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
-                  std::int64_t first = 0) {
+                  std::int64_t first = 0, int n_threads = 1) {
+        n_threads_ = n_threads;
         find_positives(relevant, n);
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
@@ -135,7 +136,7 @@ class ListSolver {
                 negatives_.push_back({static_cast<double>(scores[i]), static_cast<std::int32_t>(i)});
             }
             if (!std::isfinite(unfit)) return false;
-            if (method == Method::table) summary.loss = by_table(*search, negatives_, placement);
+            if (method == Method::table) summary.loss = by_table(*search, negatives_, placement, n_threads_);
             else if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
             else if (method == Method::quicksort) summary.searches = by_quicksort(*search, negatives_, placement);
             else by_greedy(*search, negatives_, placement);
@@ -158,6 +159,7 @@ class ListSolver {
     std::vector<double> positive_scores_, best_, beyond_;
     std::vector<Scored> sorted_, negatives_, spare_;
     std::vector<std::int64_t> above_;
+    int n_threads_ = 1;  // of a single list; only the table uses them
 };
 
 // Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads.

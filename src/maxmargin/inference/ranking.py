@@ -133,7 +133,7 @@ def most_violating_ranking(
     if method == "exhaustive":
         check_both_classes(truth)
         return ViolatingRanking(*solve_exhaustively(values, truth, checked_loss(loss), loss_scale))
-    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale)
+    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale, thread_count(None))
     if len(positives) in (0, len(values)):
         check_both_classes(truth)  # raises; the kernel has counted the positives already
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
@@ -144,9 +144,11 @@ _FEW_PAIRS = 2**13
 
 
 def _solve_list(
-    values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float
+    values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float, n_threads: int
 ) -> tuple[float, float, Reals, Int32s, Ints]:
-    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
+    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive. Threads are for the table of
+    a built-in loss.
+    """
     name = loss.native_name()
     cut = loss.at is not None and loss.at < len(values)
     if name is not None and (how == "auto" if cut else loss_scale >= 0 and how != "table"):
@@ -166,7 +168,7 @@ def _solve_list(
             how = "table"
         if how == "table":
             loss.refuse_too_many(n_pos, n_neg)
-    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale)
+    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale, n_threads)
     if n_pos > 0 and n_neg > 0:
         if name != loss.native_name():
             delta = loss.value(above, n_neg)
@@ -271,7 +273,8 @@ def solve_lists(
     """
     n_lists = len(offsets) - 1
     name = loss.native_name()
-    if name is not None:
+    # The table of one long list is shared out among threads too.
+    if name is not None and not (n_lists == 1 and loss_scale < 0 and loss.at is None):
         _refuse_too_many(loss, truth, offsets, loss_scale)
         threads = max(1, min(n_threads, n_lists, len(values) // _SAMPLES_PER_THREAD))
         return _core.solve_lists(values, truth, offsets, name, loss_scale, threads)
@@ -279,7 +282,7 @@ def solve_lists(
     delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)
     for k, (begin, end) in enumerate(pairwise(offsets)):
         part = slice(begin, end)
-        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], loss, "auto", loss_scale)
+        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], loss, "auto", loss_scale, n_threads)
     return delta, hinge, gradient
 
 
