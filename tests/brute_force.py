@@ -11,6 +11,10 @@ def loss_by_definition(name, is_positive):
     is_positive = np.asarray(is_positive, dtype=bool)
     positions = np.flatnonzero(is_positive) + 1
     n_pos, n_neg = len(positions), int((~is_positive).sum())
+    if "@" in name or "(" in name:
+        # What the ranking lacks to the best one, positives first.
+        ideal = np.arange(len(is_positive)) < n_pos
+        return _metric_at(name, ideal) - _metric_at(name, is_positive)
     if name == "ap":
         return 1 - np.mean([np.mean(is_positive[:p]) for p in positions])
     if name == "ndcg":
@@ -23,8 +27,26 @@ def loss_by_definition(name, is_positive):
     raise KeyError(name)
 
 
-def largest_hinge(name, scores, relevant):
-    """max over all rankings of delta + F - F*, from the pairwise definition of F, without rounding."""
+def _metric_at(name, is_positive):
+    """NDCG, AP, RR, precision or recall of the first places of a ranking, or RBP."""
+    if name.startswith("rbp"):
+        p = float(name[6:-1])
+        return sum((1 - p) * p**place for place in np.flatnonzero(is_positive))
+    plain, _, cut = name.partition("@")
+    n_pos, k = int(is_positive.sum()), int(cut)
+    first = is_positive[:k]
+    places = np.flatnonzero(first) + 1
+    if plain == "ndcg":
+        return sum(1 / np.log2(1 + p) for p in places) / sum(1 / np.log2(1 + p) for p in range(1, min(n_pos, k) + 1))
+    if plain == "ap":
+        return sum(np.mean(first[:p]) for p in places) / min(n_pos, k)
+    if plain == "mrr":
+        return 1 / places[0] if len(places) else 0.0
+    return first.sum() / {"p": k, "recall": n_pos}[plain]
+
+
+def largest_hinge(name, scores, relevant, scale=1):
+    """max over all rankings of scale * delta + F - F*, from the pairwise definition of F, without rounding."""
     exact = [Fraction(float(s)) for s in scores]
     positives = sorted((s for s, r in zip(exact, relevant, strict=True) if r), reverse=True)
     negatives = sorted((s for s, r in zip(exact, relevant, strict=True) if not r), reverse=True)
@@ -37,7 +59,7 @@ def largest_hinge(name, scores, relevant):
         pairs = [(i, j) for i in range(n_pos) for j in range(n_neg)]
         # A pair counts +1 where the positive stands above the negative.
         value = sum((positives[i] - negatives[j]) * (1 if where_pos[i] < where_neg[j] else -1) for i, j in pairs)
-        hinge = Fraction(loss_by_definition(name, is_positive)) + (value - truth) / (n_pos * n_neg)
+        hinge = Fraction(scale) * Fraction(float(loss_by_definition(name, is_positive))) + (value - truth) / (n_pos * n_neg)
         best = hinge if best is None else max(best, hinge)
     return float(best)
 

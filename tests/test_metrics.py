@@ -28,7 +28,11 @@ def test_equal_to_trec_eval(seed, tied):
     scores = rng.normal(size=700) + 0.3 * relevance
     if tied:
         scores = scores.round(0)
-    names = {"map": "map", "mrr": "recip_rank", "ndcg": "ndcg", "ndcg@5": "ndcg_cut_5", "ndcg@10": "ndcg_cut_10", "p@5": "P_5"}
+    names = {
+        "map": "map", "mrr": "recip_rank", "ndcg": "ndcg", "ndcg@5": "ndcg_cut_5", "ndcg@10": "ndcg_cut_10", "p@5": "P_5",
+        "recall@5": "recall_5", "R@1000": "recall_1000", "success@1": "success_1", "success@5": "success_5", "Rprec": "Rprec",
+        "ap@5": "map_cut_5", "AP@10": "map_cut_10",
+    }  # fmt: skip
     expected = trec(relevance, scores, qid, names.values())
     found, queries = metrics.per_query(relevance, scores, qid=qid, metrics=names)
     assert 3 in queries
@@ -40,6 +44,36 @@ def test_equal_to_trec_eval(seed, tied):
             assert value == pytest.approx(expected[str(query)][theirs], abs=1e-12)
     means = metrics.evaluate(relevance, scores, qid=qid, metrics=["map"])
     assert means["map"] == pytest.approx(np.mean([v["map"] for v in expected.values()]), abs=1e-12)
+
+
+def test_metrics_from_their_definitions():
+    """Those that trec_eval lacks, place by place."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n = int(rng.integers(1, 30))
+        grades, scores, k = rng.integers(0, 5, n), rng.permutation(n).astype(float), int(rng.integers(1, 35))
+        ranked = grades[np.argsort(-scores)]
+        places = np.flatnonzero(ranked > 0) + 1
+        found = metrics.evaluate(grades, scores, metrics=[f"rr@{k}", "rbp", "rbp(p=0.5)", f"err@{k}", "err", f"err(max=6)@{k}"])
+        assert found[f"rr@{k}"] == pytest.approx(1 / places[0] if len(places) and places[0] <= k else 0.0)
+        assert found["rbp"] == pytest.approx(sum(0.2 * 0.8 ** (p - 1) for p in places))
+        assert found["rbp(p=0.5)"] == pytest.approx(sum(0.5**p for p in places))
+        for name, end, highest in ((f"err@{k}", k, 4), ("err", n, 4), (f"err(max=6)@{k}", k, 6)):
+            looking, expected = 1.0, 0.0
+            for place, grade in enumerate(ranked[:end], 1):
+                stops = (2.0**grade - 1) / 2**highest
+                expected += looking * stops / place
+                looking *= 1 - stops
+            assert found[name] == pytest.approx(expected, abs=1e-14)
+
+
+def test_samples_that_were_not_retrieved_are_not_found():
+    names = ["ap", "ap@2", "rr", "rr@9", "recall@5", "rprec", "success@9", "rbp", "err", "p@2"]
+    retrieved = np.array([True, False, True])
+    found = metrics.evaluate([0, 1, 0], [3.0, 2.0, 1.0], metrics=names, retrieved=retrieved)
+    assert set(found.values()) == {0.0}
+    found = metrics.evaluate([1, 1, 0], [3.0, 2.0, 1.0], metrics=names, retrieved=retrieved)
+    assert found["recall@5"] == found["rprec"] == found["ap"] == 0.5 and found["rbp"] == pytest.approx(0.2)
 
 
 def test_equal_to_scikit_learn():
@@ -94,6 +128,20 @@ def test_bad_input():
         metrics.precision([1, 0], [1.0, 2.0], k=0)
     with pytest.raises(ValueError, match="gains='log'"):
         metrics.ndcg([1, 0], [1.0, 2.0], gains="log")
-    for name in ("ap@3", "foo", "p", "ndcg@0", "ndcg@x"):
+    for name in ("auc@3", "foo", "p", "ndcg@0", "ndcg@x", "ap(p=0.5)", "rbp@3", "recall", "rprec@2", "ndcg@-1"):
         with pytest.raises(ValueError, match="is unknown; choose from"):
             metrics.evaluate([1, 0], [1.0, 2.0], metrics=[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rbp(p=1)", "persistence p=1 of rbp must be between 0 and 1"),
+        ("rbp(p=much)", "'much' in the name of a metric is not a number"),
+        ("err(max=0)", "the highest grade max=0 of err must be at least 1"),
+        ("err(max=2)", r"relevance has the grade 5, but err knows grades up to 2; use err\(max=5\)"),
+    ],
+)
+def test_bad_parameters_of_metrics(name, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.evaluate([5, 0], [1.0, 2.0], metrics=[name])

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "buckets.hpp"
+#include "built_in.hpp"
 #include "classic.hpp"
+#include "cutoff.hpp"
 #include "numeric/threads.hpp"
 #include "placement.hpp"
 #include "search.hpp"
@@ -19,19 +21,13 @@
 
 namespace maxmargin::ranking {
 
-// All but `table` need a QS-suitable loss that is not subtracted.
+// All but `table` need a QS-suitable loss that is not subtracted, or one that decides about the first places itself.
 enum class Method { automatic, buckets, quicksort, sort, greedy, table };
 
 struct Summary {
     double loss = 0, hinge = 0;
     std::int64_t searches = 0;
 };
-
-template <class Loss>
-std::unique_ptr<Search> make_search(const double* positives, std::int64_t n_pos, std::int64_t n_neg, double scale) {
-    return std::make_unique<LossSearch<Loss>>(positives, n_pos, n_neg, scale);
-}
-using BuiltIn = decltype(&make_search<Auc>);
 
 // Below this many negatives a sort is quicker than setting up buckets.
 inline constexpr std::int64_t kShortList = 192;
@@ -46,7 +42,8 @@ class ListSolver {
     // above each are left in `positives()` and `negatives_above()`. Messages number the samples from `first` on.
     template <class MakeSearch>
     Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
-                  std::int64_t first = 0) {
+                  std::int64_t first = 0, int n_threads = 1) {
+        n_threads_ = n_threads;
         find_positives(relevant, n);
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
@@ -110,7 +107,15 @@ class ListSolver {
         }
         const std::unique_ptr<Search> search = make(positive_scores_.data(), n_pos, n_neg, loss_scale);
         Placement<T> placement(gradient, n_pos, n_neg, positive_scores_.back());
-        if (method == Method::automatic && loss_scale < 0) method = Method::table;
+        const std::int64_t first_places = method == Method::table ? 0 : search->negatives_needed();
+        if (first_places > 0) {
+            best_negatives(scores, n, positives_, first_places, best_);
+            beyond_.clear();
+            if (const std::int64_t rows = search->positives_needed()) sums_beyond(scores, n, positives_, positive_scores_.data(), rows, best_, beyond_);
+            search->decide(best_, beyond_);
+        } else if (method == Method::automatic && loss_scale < 0) {
+            method = Method::table;
+        }
         if (method == Method::automatic) method = n_neg < kShortList || n_pos > kManyPositives ? Method::sort : Method::buckets;
         if (method == Method::buckets) {
             BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement);
@@ -131,7 +136,7 @@ class ListSolver {
                 negatives_.push_back({static_cast<double>(scores[i]), static_cast<std::int32_t>(i)});
             }
             if (!std::isfinite(unfit)) return false;
-            if (method == Method::table) summary.loss = by_table(*search, negatives_, placement);
+            if (method == Method::table) summary.loss = by_table(*search, negatives_, placement, n_threads_);
             else if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
             else if (method == Method::quicksort) summary.searches = by_quicksort(*search, negatives_, placement);
             else by_greedy(*search, negatives_, placement);
@@ -151,14 +156,15 @@ class ListSolver {
     }
 
     std::vector<std::int32_t> positives_, ordered_, ranks_;
-    std::vector<double> positive_scores_;
+    std::vector<double> positive_scores_, best_, beyond_;
     std::vector<Scored> sorted_, negatives_, spare_;
     std::vector<std::int64_t> above_;
+    int n_threads_ = 1;  // of a single list; only the table uses them
 };
 
 // Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads.
 template <class T>
-void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, BuiltIn make,
+void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, const BuiltIn& make,
                  double loss_scale, int n_threads, T* gradient, double* loss, double* hinge) {
     const std::int64_t chunk = std::max<std::int64_t>(1, n_lists / (8 * n_threads));
     share_out(n_threads, static_cast<std::size_t>((n_lists + chunk - 1) / chunk), [&](std::size_t k) {

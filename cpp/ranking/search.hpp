@@ -43,6 +43,11 @@ class Search {
     virtual void steps(std::int64_t first_i, std::int64_t last_i, std::int64_t first_j, std::int64_t last_j, double* out) const = 0;
     // The plain procedure: every rank, each step computed from its definition.
     virtual std::int32_t scan(std::int64_t j, double s) const { return rank(j, s, 1, static_cast<std::int32_t>(n_pos_ + 1)); }
+    // A loss with a cut-off answers only once it has seen the best negatives, `negatives_needed` of them in descending order, and
+    // if it is subtracted, for the first `positives_needed` positives, by how much others that are scored above them exceed them.
+    virtual std::int64_t negatives_needed() const { return 0; }
+    virtual std::int64_t positives_needed() const { return 0; }
+    virtual void decide(const std::vector<double>& /* best */, const std::vector<double>& /* beyond */) {}
     // True where a query is dear and batches are cheap: then trees are searched level by level.
     virtual bool prefers_batches() const { return false; }
 
@@ -178,6 +183,37 @@ struct ReciprocalRank {
     }
 };
 
+// Rank-biased precision: the discount (1 - p) p^(place - 1) falls and is convex.
+struct Rbp {
+    static constexpr bool concave_up_to_j = false;
+    static constexpr std::int64_t kTable = 1024;
+    double persistence, factor;  // PN/2 (1 - p)^2
+    const std::vector<double>& powers;  // p^0, p^1, ...; lives longer
+    Rbp(std::int64_t n_pos, std::int64_t n_neg, double p, const std::vector<double>& powers_of_p)
+        : persistence(p), factor(0.5 * static_cast<double>(n_pos) * static_cast<double>(n_neg) * (1 - p) * (1 - p)), powers(powers_of_p) {}
+    double power(std::int64_t k) const {
+        return k < static_cast<std::int64_t>(powers.size()) ? powers[static_cast<std::size_t>(k)] : std::pow(persistence, static_cast<double>(k));
+    }
+    double step(std::int32_t i, std::int64_t j) const { return -factor * power(i + j - 2); }
+    double loss(const std::int64_t* above, std::int64_t n_pos) const {
+        const double rate = std::log(persistence);
+        double total = 0;
+        for (std::int64_t i = 0; i < n_pos; ++i) {
+            const double here = power(i);
+            if (here == 0) break;
+            if (above[i] > 0) total -= here * std::expm1(static_cast<double>(above[i]) * rate);
+        }
+        return (1 - persistence) * total;
+    }
+};
+
+// What precision and recall are where the first places hold the whole list.
+struct Nothing {
+    static constexpr bool concave_up_to_j = false;
+    static double step(std::int32_t, std::int64_t) { return 0; }
+    static double loss(const std::int64_t*, std::int64_t) { return 0; }
+};
+
 // A loss that keeps tables also knows how to do without; the classic procedures are timed as they were published.
 template <class Loss>
 double plain_step(const Loss& loss, std::int32_t i, std::int64_t j) {
@@ -191,8 +227,8 @@ inline double plain_step(const Ndcg& loss, std::int32_t i, std::int64_t j) {
 template <class Loss>
 class LossSearch final : public Search {
   public:
-    LossSearch(const double* positives, std::int64_t n_pos, std::int64_t n_neg, double loss_scale)
-        : Search(positives, n_pos, n_neg, loss_scale), loss_(n_pos, n_neg) {}
+    LossSearch(const double* positives, std::int64_t n_pos, std::int64_t n_neg, double loss_scale, const Loss& loss)
+        : Search(positives, n_pos, n_neg, loss_scale), loss_(loss) {}
 
     void solve(Query* queries, std::size_t count) const override {
         for (std::size_t q = 0; q < count; ++q) answer(queries[q]);

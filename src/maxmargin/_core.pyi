@@ -314,7 +314,7 @@ class BinaryComponents:
     ) -> bool: ...
 
 def solve_list(
-    scores: Reals, relevant: Bytes, loss: object, method: str, loss_scale: float
+    scores: Reals, relevant: Bytes, loss: object, method: str, loss_scale: float, n_threads: int = 1
 ) -> tuple[float, float, Reals, Int32s, Ints, int]: ...
 def solve_lists(
     scores: Reals, relevant: Bytes, offsets: Ints, loss: str, loss_scale: float, n_threads: int

@@ -8,7 +8,9 @@ in ``trec_eval``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -199,7 +201,12 @@ def evaluate(
     gains: Gains = "linear",
     retrieved: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Several metrics by name: ``map`` (or ``ap``), ``mrr``, ``ndcg``, ``ndcg@K``, ``p@K``, ``auc``.
+    """Several metrics by name, as ``trec_eval`` and ``ir_measures`` define them.
+
+    ``ap`` (``map``), ``mrr`` (``rr``), ``ndcg`` and ``err``, also with a cut-off, ``ndcg@10``; ``p@K``, ``recall@K`` and
+    ``success@K``; ``rprec``, precision at the number of relevant samples; ``rbp``, rank-biased precision with persistence 0.8, or
+    ``rbp(p=0.9)``; ``auc``. ``ap@K`` is divided by the number of all relevant samples. Grades of ``err`` go up to 4, as in
+    ``gdeval``, or to 2 in ``err(max=2)``.
 
     ``retrieved`` as in :func:`per_query`.
 
@@ -241,34 +248,106 @@ def per_query(
     return {name: metric(lists) for name, metric in wanted.items()}, ids
 
 
+_FORM = re.compile(r"(?P<plain>[a-z_]+)(\((?P<key>p|max)=(?P<value>[^)]*)\))?(@(?P<k>[0-9]{1,18}))?")
+# Names of evaluation tools and losses, and what they are called here.
+_OTHER_NAMES = {
+    "map": "ap", "average_precision": "ap", "rr": "mrr", "recip_rank": "mrr", "reciprocal_rank": "mrr", "precision": "p",
+    "r": "recall", "r_precision": "rprec", "rank_biased_precision": "rbp", "roc_auc": "auc",
+}  # fmt: skip
+_KNOWN = "ap[@K], mrr[@K], ndcg[@K], p@K, recall@K, success@K, rprec, rbp, rbp(p=0.9), err[@K], err(max=2)[@K], auc"
+
+
 def metric_named(name: str, gains: Gains) -> Callable[[RankedLists], Floats]:
     """The metric of every query, by a name that :func:`evaluate` takes."""
-    plain, at, cut = name.lower().partition("@")
-    k = int(cut) if cut.isdigit() and int(cut) > 0 else None
-    if not at or k is not None:
-        if plain == "ndcg":
-            return lambda lists: _ndcg(lists, k, gains)
-        if plain in ("p", "precision") and k is not None:
-            return lambda lists: _precision(lists, k)
-        if plain in _WHOLE_LIST and not at:
-            return _WHOLE_LIST[plain]
-    known = ", ".join([*_WHOLE_LIST, "ndcg", "ndcg@K", "p@K"])
-    raise ValueError(f"metric {name!r} is unknown; choose from {known}")
+    parts = _FORM.fullmatch(name.lower())
+    found = None if parts is None else _metric_of(parts, gains)
+    if found is None:
+        raise ValueError(f"metric {name!r} is unknown; choose from {_KNOWN}, K a whole number of first places, at least 1")
+    return found
 
 
-def _average_precision(lists: RankedLists) -> Floats:
+def _metric_of(parts: re.Match[str], gains: Gains) -> Callable[[RankedLists], Floats] | None:
+    plain, key = _OTHER_NAMES.get(parts["plain"], parts["plain"]), parts["key"]
+    k = None if parts["k"] is None else int(parts["k"])
+    if k == 0 or (key is not None and (plain, key) not in (("rbp", "p"), ("err", "max"))):
+        return None
+    if plain == "rbp" and k is None:
+        return partial(_rank_biased_precision, persistence=0.8 if key is None else _number(parts["value"]))
+    if plain == "err":
+        return partial(_expected_reciprocal_rank, k=k, highest=4.0 if key is None else _number(parts["value"]))
+    if plain == "ndcg":
+        return partial(_ndcg, k=k, gains=gains)
+    if plain in _ALL_OR_FIRST:
+        return partial(_ALL_OR_FIRST[plain], k=k)
+    if plain in _FIRST and k is not None:
+        return partial(_FIRST[plain], k=k)
+    return _WHOLE_LIST.get(plain) if k is None else None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} in the name of a metric is not a number; write rbp(p=0.8) or err(max=4), say") from None
+
+
+def _average_precision(lists: RankedLists, k: int | None = None) -> Floats:
+    _check_k(k)
     precision_here = lists.seen(lists.relevant) / lists.position
-    return ratio(lists.per_query(precision_here * lists.relevant), lists.per_query(lists.relevant))
+    counted = lists.relevant & (lists.position <= _places(k))
+    return ratio(lists.per_query(precision_here * counted), lists.per_query(lists.relevant))
 
 
-def _reciprocal_rank(lists: RankedLists) -> Floats:
-    first = lists.relevant & (lists.seen(lists.relevant) == 1)
+def _reciprocal_rank(lists: RankedLists, k: int | None = None) -> Floats:
+    _check_k(k)
+    first = lists.relevant & (lists.seen(lists.relevant) == 1) & (lists.position <= _places(k))
     return lists.per_query(first / lists.position)
 
 
-def _precision(lists: RankedLists, k: int) -> Floats:
+def _hits(lists: RankedLists, k: int) -> Floats:
     _check_k(k)
-    return lists.per_query(lists.relevant & (lists.position <= k)) / k
+    return lists.per_query(lists.relevant & (lists.position <= k))
+
+
+def _precision(lists: RankedLists, k: int) -> Floats:
+    return _hits(lists, k) / k
+
+
+def _recall(lists: RankedLists, k: int) -> Floats:
+    return ratio(_hits(lists, k), lists.per_query(lists.relevant))
+
+
+def _success(lists: RankedLists, k: int) -> Floats:
+    return np.asarray(_hits(lists, k) > 0, dtype=np.float64)
+
+
+def _r_precision(lists: RankedLists) -> Floats:
+    total = lists.per_query(lists.relevant)
+    return ratio(lists.per_query(lists.relevant & (lists.position <= total[lists.query])), total)
+
+
+def _rank_biased_precision(lists: RankedLists, persistence: float) -> Floats:
+    if not 0 < persistence < 1:
+        raise ValueError(f"persistence p={persistence:g} of rbp must be between 0 and 1, 0.8 say")
+    return (1 - persistence) * lists.per_query(np.where(lists.relevant, persistence ** (lists.position - 1), 0.0))
+
+
+def _expected_reciprocal_rank(lists: RankedLists, k: int | None, highest: float) -> Floats:
+    _check_k(k)
+    if not highest >= 1 or not np.isfinite(highest):
+        raise ValueError(f"the highest grade max={highest:g} of err must be at least 1")
+    largest = lists.grades.max(initial=0.0)
+    if largest > highest:
+        raise ValueError(f"relevance has the grade {largest:g}, but err knows grades up to {highest:g}; use err(max={largest:g})")
+    # Whoever looks at a sample stops there with this probability, which is never 1.
+    stops = np.where(lists.position <= _places(k), (np.exp2(np.maximum(lists.grades, 0.0)) - 1) / np.exp2(highest), 0.0)
+    onward = np.log1p(-stops)
+    return lists.per_query(stops * np.exp(lists.seen(onward) - onward) / lists.position)
+
+
+def _places(k: int | None) -> float:
+    # What was not retrieved stands at no position, which is infinite.
+    return np.finfo(np.float64).max if k is None else k
 
 
 def _auc(lists: RankedLists) -> Floats:
@@ -301,12 +380,9 @@ def ideal_gain(lists: RankedLists, gain: Floats, k: int | None) -> Floats:
     return lists.per_query(gain[np.lexsort((-gain, lists.query))] * discounts(lists.place, k))
 
 
-_WHOLE_LIST: dict[str, Callable[[RankedLists], Floats]] = {
-    "ap": _average_precision,
-    "map": _average_precision,
-    "mrr": _reciprocal_rank,
-    "auc": _auc,
-}
+_WHOLE_LIST: dict[str, Callable[[RankedLists], Floats]] = {"auc": _auc, "rprec": _r_precision}
+_ALL_OR_FIRST: dict[str, Callable[..., Floats]] = {"ap": _average_precision, "mrr": _reciprocal_rank}
+_FIRST: dict[str, Callable[..., Floats]] = {"p": _precision, "recall": _recall, "success": _success}
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:

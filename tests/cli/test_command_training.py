@@ -225,7 +225,7 @@ def test_wrong_usage(run):
         (["train", "train.letor"], "Missing option '--model'"),
         (["train", "none.letor", "--model", "m"], "does not exist"),
         (["train", "train.letor", "--model", "m", "--C", -1], "--C"),
-        (["train", "train.letor", "--model", "m", "--loss", "mape"], "'mape' is not one of 'ap'"),
+        (["train", "train.letor", "--model", "m", "--loss", "mape"], "loss='mape' is unknown; choose one of 'ap[@K]'"),
         (["train", "train.letor", "--model", "m", "--features", "a"], "--features is for tables"),
         (["train", "train.csv", "--model", "m", "--zero-based"], "are for svmlight files, but train.csv is a table"),
         (["cv", "train.letor", "--C", "1,two"], "'1,two' must be numbers separated by commas, such as 0.1,1,10"),
@@ -301,7 +301,7 @@ def test_files_are_kept_apart(run, tmp_path):
 
 def test_words_of_the_command(run):
     message = run("train", "train.letor", "--grades", "linear", "--model", "m", code=1).stderr
-    assert "train.letor: --grades linear are the gains of NDCG; use them with --loss ndcg, or pass --grades mean" in message
+    assert "train.letor: --grades linear are the gains of NDCG, and AveragePrecision() knows none; use them with" in message
     run("train", "train.letor", "--model", "m")
     message = run("predict", "m", "test.letor", "--format", "trec", "--tag", "my tag", code=2).stderr
     assert "'--tag': 'my tag' must be one word" in message and "test.letor" not in message

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import LatentRankingSVM, RankingSVM, _core, losses, metrics, most_violating_ranking
 from maxmargin.cuts import Tangent
-from maxmargin.losses import ranking_loss
+from maxmargin.losses import NDCG, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning, OneSlackCuttingPlane
 
@@ -430,32 +430,40 @@ def test_features_far_below_the_loss(scale):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), gains=st.sampled_from(["linear", "exponential"]), lowest=st.sampled_from([-1, 0, 1]))
-def test_graded_ndcg_is_a_sum_over_thresholds(seed, gains, lowest):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    gains=st.sampled_from(["linear", "exponential"]),
+    lowest=st.sampled_from([-1, 0, 1]),
+    at=st.sampled_from([None, 1, 2, 5, 15, 99]),
+)
+def test_graded_ndcg_is_a_sum_over_thresholds(seed, gains, lowest, at):
     rng = np.random.default_rng(seed)
     y, scores = rng.integers(lowest, lowest + 4, 40).astype(float), rng.normal(size=40)
     offsets = np.array([0, 7, 8, 25, 40])
     qid = np.repeat(np.arange(4), np.diff(offsets))
     thresholds = np.unique(y)[:-1]
-    shares = gain_shares(y, offsets, thresholds, gains)
-    graded = metrics.per_query(y, scores, qid=qid, metrics=["ndcg"], gains=gains)[0]["ndcg"]
+    shares = gain_shares(y, offsets, thresholds, gains, at)
+    name = "ndcg" if at is None else f"ndcg@{at}"
+    graded = metrics.per_query(y, scores, qid=qid, metrics=[name], gains=gains)[0][name]
     for q, (begin, end) in enumerate(itertools.pairwise(offsets)):
         rows = slice(begin, end)
-        binary = [metrics.ndcg(y[rows] > t, scores[rows]) if (y[rows] > t).any() else 1.0 for t in thresholds]
+        binary = [metrics.ndcg(y[rows] > t, scores[rows], k=at) if (y[rows] > t).any() else 1.0 for t in thresholds]
         if (y[rows] > 0).any():
             assert shares[:, q] @ (1 - np.array(binary)) == pytest.approx(1 - graded[q], abs=1e-12)
-    model = RankingProblem(scores[:, None], y > thresholds[:, None], ranking_loss("ndcg"), offsets, shares=shares)
+    model = RankingProblem(scores[:, None], y > thresholds[:, None], ranking_loss(name), offsets, shares=shares)
     bound = model.n_blocks * model.mean_cut(np.ones(1)).hinge(np.ones(1))
     useful = np.maximum.reduceat(y, offsets[:-1]) > 0
     assert bound >= np.sum(1 - graded[useful]) - 1e-9
 
 
+@pytest.mark.parametrize("at", [None, 3])
 @pytest.mark.parametrize("gains", ["linear", "exponential"])
-def test_training_for_graded_ndcg(queries, gains):
+def test_training_for_graded_ndcg(queries, gains, at):
     X, y, qid = queries
-    model = RankingSVM("ndcg", C=10, grades=gains, tol=1e-5).fit(X, y, qid)
-    assert model.certified_ and model.score(X, y, qid) == metrics.ndcg(y, model.predict(X), qid=qid, gains=gains)
-    with pytest.raises(ValueError, match="are the gains of NDCG"):
-        RankingSVM("ap", grades=gains).fit(X, y, qid)
+    model = RankingSVM(NDCG(at=at), C=10, grades=gains, tol=1e-5).fit(X, y, qid)
+    assert model.certified_ and model.score(X, y, qid) == metrics.ndcg(y, model.predict(X), qid=qid, gains=gains, k=at)
+    for loss in ("ap", "p@5", "ap@5", NDCG(lambda p: 1 / p)):
+        with pytest.raises(ValueError, match=r"are the gains of NDCG, and .* knows none; use them with"):
+            RankingSVM(loss, grades=gains).fit(X, y, qid)
     with pytest.raises(ValueError, match="grades='quadratic' must be"):
         RankingSVM("ndcg", grades="quadratic").fit(X, y, qid)

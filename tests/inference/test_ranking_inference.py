@@ -471,7 +471,7 @@ def test_non_finite_scores_are_found_wherever_they_are(where, value, n, shift):
         ([1.0, np.nan], [0, 1], {}, ValueError, r"scores\[1\] is NaN or infinite"),
         ([1.0, np.inf], [0, 1], {"method": "exhaustive"}, ValueError, r"scores\[1\] is NaN or infinite"),
         ([1.0, 2.0], [0, 1], {"method": "fast"}, ValueError, "method='fast' is unknown"),
-        ([1.0, 2.0], [0, 1], {"loss": "map@10"}, ValueError, "loss='map@10' is unknown"),
+        ([1.0, 2.0], [0, 1], {"loss": "mapp@10"}, ValueError, "loss='mapp@10' is unknown"),
         ([1.0, 2.0], [0, 1], {"loss": losses.NDCG}, TypeError, r"pass an object, NDCG\(\)"),
         ([1.0, 2.0], [0, 1], {"loss": 3}, TypeError, "loss must be a name or a RankingLoss"),
         (np.arange(100.0), np.arange(100) < 50, {"method": "exhaustive"}, ValueError, "method='exhaustive' would enumerate"),

@@ -18,7 +18,10 @@ class UserNDCG(RankingLoss):
         return (1 / np.log2(1 + i + j) - 1 / np.log2(i + j)) / np.sum(1 / np.log2(np.arange(2, n_pos + 2)))
 
 
-@pytest.mark.parametrize("name", ["ap", "ndcg", "auc", "mrr"])
+CUT = [f"{kind}@{k}" for kind in ("ap", "ndcg", "mrr", "p", "recall") for k in (1, 3, 12)]
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg", "auc", "mrr", *CUT, "rbp(p=0.8)", "rbp(p=0.05)"])
 def test_value_equals_definition_for_all_patterns(name):
     loss = ranking_loss(name)
     for n_pos in range(1, 6):
@@ -39,6 +42,7 @@ def test_value_equals_definition_for_all_patterns(name):
         losses.NDCG(),
         losses.AUC(),
         losses.ReciprocalRank(),
+        losses.RankBiasedPrecision(),
         losses.Discounted(lambda p: 0.7**p),
         losses.Discounted(lambda p: 1 / p),
         UserNDCG(),
@@ -261,3 +265,74 @@ def test_names_and_representations():
     assert "discount=" in repr(losses.NDCG(lambda p: 1 / p))
     assert losses.NDCG(lambda p: 1 / p).native_name() is None and losses.NDCG().native_name() == "ndcg"
     assert UserNDCG().native_name() is None
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_losses_of_first_places_are_not_suitable(name):
+    loss = ranking_loss(name)
+    checked = checked_loss(loss)
+    assert not checked.is_suitable(20, 30) and not checked.is_suitable(1, loss.at)
+    assert loss.at == 1 or checked.is_suitable(1, loss.at - 1)
+    # For k = 1 differences only rise with j, but jump at the place after the first.
+    assert check_qs_suitable(loss).failed == (("C2",) if loss.at > 1 else ())
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "native"),
+    [
+        ("NDCG@10", losses.NDCG(at=10), "ndcg@10"),
+        ("map@3", losses.AveragePrecision(at=3), "ap@3"),
+        ("rr@10", losses.ReciprocalRank(at=10), "mrr@10"),
+        ("precision@5", losses.Precision(5), "p@5"),
+        ("recall@20", losses.Recall(at=np.int64(20)), "recall@20"),
+        ("rbp", losses.RankBiasedPrecision(), "rbp(p=0.8)"),
+        ("rbp(p=0.95)", losses.RankBiasedPrecision(persistence=0.95), "rbp(p=0.95)"),
+    ],
+)
+def test_names(name, loss, native):
+    assert repr(ranking_loss(name)) == repr(loss) and loss.native_name() == ranking_loss(name).native_name() == native
+    assert repr(ranking_loss(native)) == repr(loss)
+
+    class Other(type(loss)):
+        pass
+
+    assert Other(**vars(loss)).native_name() is None
+
+
+def test_a_discount_of_ones_own_with_a_cut_off():
+    own, built_in = losses.NDCG(lambda p: 1 / np.log2(1 + p), at=4), losses.NDCG(at=4)
+    assert own.native_name() is None and "at=4" in repr(own)
+    rng = np.random.default_rng(0)
+    scores, relevant = rng.normal(size=60), np.arange(60) % 4 == 0
+    ours, theirs = (mm.most_violating_ranking(scores, relevant, loss) for loss in (own, built_in))
+    assert ours.hinge == pytest.approx(theirs.hinge, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: losses.NDCG(at=0), "at=0 must be a whole number of first places that count, at least 1, or None for all"),
+        (lambda: losses.NDCG(at=2.0), "at=2.0 must be a whole number"),
+        (lambda: losses.AveragePrecision(at=True), "at=True must be a whole number"),
+        (lambda: losses.ReciprocalRank(at=-3), "at=-3 must be a whole number"),
+        (lambda: losses.Precision(None), "at=None must be a whole number of first places that count, at least 1$"),
+        (lambda: losses.Recall("5"), "at='5' must be"),
+        (lambda: losses.RankBiasedPrecision(1.0), "persistence=1.0 must be a number between 0 and 1"),
+        (lambda: losses.RankBiasedPrecision(np.nan), "persistence=nan must be"),
+        (lambda: losses.RankBiasedPrecision("0.8"), "persistence='0.8' must be"),
+        (
+            lambda: ranking_loss("ndcg@0"),
+            "loss='ndcg@0' must have a whole number of first places, at least 1, behind the @; write 'ndcg@10'",
+        ),
+        (lambda: ranking_loss("ap@-1"), "loss='ap@-1' must have"),
+        (lambda: ranking_loss("ap@"), "loss='ap@' must have"),
+        (lambda: ranking_loss("p"), "loss='p' needs the number of first places that count; write 'p@10'"),
+        (lambda: ranking_loss("auc@5"), "loss='auc@5' has a cut-off, and auc looks at all places; write 'auc'"),
+        (lambda: ranking_loss("rbp(p=1.5)"), r"loss='rbp\(p=1.5\)' has no persistence between 0 and 1"),
+        (lambda: ranking_loss("rbp(p=x)"), "has no persistence"),
+        (lambda: ranking_loss("ap(p=0.5)"), r"loss='ap\(p=0.5\)' is unknown; choose one of 'ap\[@K\]', 'auc'"),
+    ],
+)
+def test_bad_cut_offs(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

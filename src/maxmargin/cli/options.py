@@ -73,27 +73,26 @@ else:
 
 
 class Loss(_Word):
-    """A loss, by any of its names; the first of them is handed on. Who they are is asked when it matters."""
+    """A loss, by any of its names; the first of them is handed on, with its cut-off. Who they are is asked when it matters."""
 
     name = "loss"
 
-    def names(self) -> list[tuple[str, ...]]:
-        """Of every loss."""
-        from maxmargin.losses.ranking import NAMED
-
-        return [*(kind.names for kind in NAMED), ("accuracy",)]
-
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """What --help shows."""
-        return f"[{'|'.join(names[0] for names in self.names())}]"
+        from maxmargin.losses.ranking import loss_names
+
+        return f"[{'|'.join([*loss_names(), 'accuracy'])}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The first name."""
-        found = next((names[0] for names in self.names() if str(value).lower() in names), None)
-        if found is None:
-            known = ", ".join(repr(name) for names in self.names() for name in names)
-            self.fail(f"{value!r} is not one of {known}.", param, ctx)
-        return found
+        from maxmargin.losses.ranking import ranking_loss
+
+        if str(value).lower() == "accuracy":
+            return "accuracy"
+        try:
+            return ranking_loss(str(value)).native_name()
+        except ValueError as error:
+            self.fail(f"{error}".replace(", or pass a RankingLoss object", ", or 'accuracy'"), param, ctx)
 
 
 class DataOptions(NamedTuple):

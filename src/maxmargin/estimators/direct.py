@@ -74,7 +74,8 @@ class DirectLossMinimizer(LinearRanker):
     epsilon : float, default=1.0
         First perturbation (see Notes). A large one looks far, a small one sees only samples that are close in score.
     sign : {1, -1}, default=1
-        Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and PN bits per query.
+        Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and PN bits per query,
+        unless the loss has a cut-off.
     start : {"hinge", "zeros"} or array of shape (d,), default="hinge"
         Where descent begins: the weights of a :class:`maxmargin.RankingSVM`, zeros (from which the first step leads to the
         difference of the class means), or these weights.

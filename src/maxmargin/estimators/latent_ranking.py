@@ -20,8 +20,8 @@ from maxmargin._validation import check_choice
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
-from maxmargin.estimators.linear_ranker import loss_of_ranking, relevant_labels
-from maxmargin.losses import AUC, RankingLoss, ranking_loss
+from maxmargin.estimators.linear_ranker import loss_of_ranking, relevant_labels, trained_metric
+from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.bags import Bags
 from maxmargin.problems.latent_ranking import ImputedBags, JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.solvers import OneSlackCuttingPlane
@@ -40,7 +40,7 @@ class LatentRankingSVM(LatentEstimator):
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or a QS-suitable object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
+        ``"ap"``, ``"ndcg"``, ``"ndcg@10"`` and so on, or an object of :mod:`maxmargin.losses`. For ``"latent_svm"`` it
         is only the metric of :meth:`score`.
     C : float, default=1.0
         Weight of the hinge, as in :class:`maxmargin.RankingSVM`. The latent SVM has the mean over the bags.
@@ -253,16 +253,17 @@ class LatentRankingSVM(LatentEstimator):
         return self._scored(X, offsets)[1]
 
     def score(self, X: Any, y: ArrayLike, offsets: ArrayLike | None = None) -> float:
-        """The metric of ``loss`` (1 - loss of the ranking: AP, NDCG, AUC or MRR) on new bags."""
+        """The metric that was trained for on new bags: AP, NDCG, AUC, MRR, precision, recall, RBP; 1 - loss for other losses."""
         scores = self.decision_function(X, offsets)
         relevant = check_labels(y, len(scores)) > self.relevance_threshold_
         if relevant.all() or not relevant.any():
             raise ValueError("y must contain relevant and irrelevant bags, but holds only one class; score a larger set")
         loss = ranking_loss(self.loss)
-        # The metric counts half of a tied pair, the loss all of it; other losses have no such difference.
-        if type(loss) is AUC:
-            return metrics.auc(relevant, scores)
-        return 1.0 - loss_of_ranking(loss, relevant, scores)
+        # The metric need not be 1 - loss: AUC counts half of a tied pair, precision may not reach 1.
+        name = trained_metric(loss)
+        if name is None:
+            return 1.0 - loss_of_ranking(loss, relevant, scores)
+        return metrics.evaluate(relevant, scores, metrics=[name])[name]
 
     def report(
         self,

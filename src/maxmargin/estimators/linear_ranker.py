@@ -17,7 +17,7 @@ from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator
-from maxmargin.losses import AUC, AveragePrecision, RankingLoss, ReciprocalRank, ranking_loss
+from maxmargin.losses import NDCG, AveragePrecision, RankingLoss, ranking_loss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
 from maxmargin.problems.weighted import check_weights
@@ -115,10 +115,10 @@ class LinearRanker(Estimator):
         relevant = y > self.relevance_thresholds_[:, None]
         shares, grades = None, self._grades
         if grades in get_args(metrics.Gains):
-            if loss.native_name() != "ndcg":
-                remedy = ("use them with ", Setting("loss", "ndcg"), ", or pass ", Setting("grades", True))
-                raise _unfit(grades, " are the gains of NDCG", *remedy)
-            shares = gain_shares(y, offsets, self.relevance_thresholds_, grades)
+            if not has_gains(loss):
+                remedy = ("use them with ", Setting("loss", "ndcg"), " (or ndcg@10), or pass ", Setting("grades", True))
+                raise _unfit(grades, f" are the gains of NDCG, and {loss!r} knows none", *remedy)
+            shares = gain_shares(y, offsets, self.relevance_thresholds_, grades, loss.at)
         model = RankingProblem(X, relevant, loss, offsets, weights, shares)
         model.n_jobs = thread_count(self.n_jobs)
         if model.n_blocks == 0:
@@ -153,7 +153,8 @@ class LinearRanker(Estimator):
         return self.decision_function(X)
 
     def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """The metric that was trained for on new data: AP, NDCG, AUC or MRR, 1 - loss for other losses, AP for the baseline.
+        """The metric that was trained for on new data: AP, NDCG, AUC, MRR, precision, recall, RBP, each at its cut-off if it has
+        one; 1 - loss for other losses, AP for the baseline.
 
         The mean over the queries, weighted by ``sample_weight`` as in :meth:`fit`, and over the grades if ``grades=True``. A
         query without relevant samples counts as 0; so does one without irrelevant ones for AUC.
@@ -163,7 +164,8 @@ class LinearRanker(Estimator):
         _, offsets, order = query_offsets(qid, len(labels))
         weights = check_list_weights(sample_weight, offsets, order)
         if self._grades in get_args(metrics.Gains):
-            values = [metrics.per_query(labels, scores, qid=qid, metrics=["ndcg"], gains=self._grades)[0]["ndcg"]]
+            name = trained_metric(ranking_loss(self.loss)) or "ndcg"
+            values = [metrics.per_query(labels, scores, qid=qid, metrics=[name], gains=self._grades)[0][name]]
         else:
             values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
         return float(np.mean([np.average(value, weights=weights) for value in values]))
@@ -172,9 +174,7 @@ class LinearRanker(Estimator):
         """Of every query."""
         baseline = isinstance(self.loss, str) and self.loss == "accuracy"
         loss = AveragePrecision() if baseline else ranking_loss(self.loss)
-        # By exact type, like inference: a subclass may mean something else.
-        known = {AveragePrecision: "ap", AUC: "auc", ReciprocalRank: "mrr"}
-        name = "ndcg" if loss.native_name() == "ndcg" else known.get(type(loss))
+        name = trained_metric(loss)
         if name is not None:
             return metrics.per_query(relevant, scores, qid=qid, metrics=[name])[0][name]
         _, offsets, order = query_offsets(qid, len(scores))
@@ -198,6 +198,20 @@ class LinearRanker(Estimator):
 
 def _unfit(grades: Any, why: str, *remedy: str | Setting) -> ArgumentError:
     return ArgumentError("grades", [Setting("grades", grades), why], remedy)
+
+
+def has_gains(loss: RankingLoss) -> bool:
+    """Whether grades can be gains: NDCG with the usual discount."""
+    return isinstance(loss, NDCG) and loss.native_name() is not None
+
+
+def trained_metric(loss: RankingLoss) -> str | None:
+    """Name of the metric that the loss is about, as :mod:`maxmargin.metrics` knows it; None if it has none there.
+
+    AP with a cut-off is divided by the number of positives that the first places can hold, by evaluation tools by all positives:
+    what was trained for is 1 - loss.
+    """
+    return None if isinstance(loss, AveragePrecision) and loss.at is not None else loss.native_name()
 
 
 def check_list_weights(sample_weight: ArrayLike | None, offsets: Ints, order: NDArray[np.intp] | None) -> Floats | None:

@@ -33,8 +33,10 @@ class RankingSVM(LinearRanker):
     Parameters
     ----------
     loss : str or RankingLoss, default="ap"
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.losses`; or ``"accuracy"`` for the baseline,
-        an ordinary SVM: ``C`` times the sum over the samples of ``max(0, 1 - y (x . w + b))``, with ``b`` in the regulariser.
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, ``"rbp"``; of the first places alone ``"ndcg@10"``, ``"ap@10"``, ``"mrr@10"``,
+        ``"p@5"``, ``"recall@20"``; or an object of :mod:`maxmargin.losses`. A list that is not longer than the cut-off has none.
+        Or ``"accuracy"`` for the baseline, an ordinary SVM: ``C`` times the sum over the samples of
+        ``max(0, 1 - y (x . w + b))``, with ``b`` in the regulariser.
     C : float, default=1.0
         Weight of the hinges against the regulariser. The hinge is that of a whole list (not a sum over samples), so
         useful values are larger than for a classifier: 10 to 1e4 are common.
@@ -43,8 +45,8 @@ class RankingSVM(LinearRanker):
         zero or less, greater than the smallest (so 0/1, -1/+1, 1/2 and grades all work).
     grades : bool or {"linear", "exponential"}, default=False
         Use all grades. With True the hinge of a query is the mean of those for "label > g", over all grades g that leave it with
-        relevant and irrelevant samples, and bounds the mean of these losses. For ``loss="ndcg"`` the name of gains weighs the
-        grades so that the hinge bounds 1 - NDCG with these gains exactly. All of this stays certified.
+        relevant and irrelevant samples, and bounds the mean of these losses. For ``loss="ndcg"`` and ``"ndcg@10"`` the name of
+        gains weighs the grades so that the hinge bounds 1 - NDCG with these gains exactly. All of this stays certified.
     surrogate : str or Surrogate, default="margin"
         Which bound of the loss is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, or an object of
         :mod:`maxmargin.surrogates`. All but the first are searched in Python, list by list, on the convex hull of all rankings;

@@ -20,7 +20,8 @@ def direct_losses(
 ) -> tuple[Floats, Floats]:
     """Direct losses, shape (q,), and their gradients, shape (n,), of lists as in :func:`maxmargin.inference.ranking.solve_lists`.
 
-    ``sign=1`` takes time as two inferences do; ``sign=-1`` takes O(PN) time and PN bits per list.
+    ``sign=1`` takes time as two inferences do; ``sign=-1`` takes O(PN) time and PN bits per list, unless the loss
+    has a cut-off.
     """
     # Differences of nearly equal numbers follow: not in single precision.
     values = values.astype(np.float64, copy=False)

@@ -3,8 +3,8 @@
 For scores ``s`` the structured hinge of a rank loss is ``J = max over rankings R of delta(R) + F(R) - F(R*)``, with
 ``F(R)`` the mean over (positive, negative) pairs of the score difference, signed by their order in R (thesis chapter 3).
 For QS-suitable losses, in long lists with few positives, it is found in less time than sorting the scores takes; see
-``cpp/ranking/buckets.hpp`` for how. For all others a dynamic program over the places of the positives finds it,
-``cpp/ranking/table.hpp``.
+``cpp/ranking/buckets.hpp`` for how. Losses with a cut-off leave little to decide and are as quick, ``cpp/ranking/cutoff.hpp``.
+For all others a dynamic program over the places of the positives finds it, ``cpp/ranking/table.hpp``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from maxmargin._types import Bytes, Floats, Int32s, Ints, Reals
 from maxmargin._validation import check_both_classes, check_relevant, check_scores, thread_count
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
-from maxmargin.losses.checked import checked_loss
+from maxmargin.losses.checked import MAX_PAIRS, checked_loss
 from maxmargin.queries import query_offsets
 
 T = TypeVar("T", bound=np.generic)
@@ -95,19 +95,21 @@ def most_violating_ranking(
     relevant : array of shape (n,)
         Booleans (or zeros and ones): the positives.
     loss : str or RankingLoss
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object.
+        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"``, ``"rbp"``, with cut-offs ``"ndcg@10"``, ``"ap@10"``, ``"mrr@10"``,
+        ``"p@5"`` and ``"recall@20"``, or a loss object.
     method : {"auto", "quicksort", "sort", "greedy", "table", "exhaustive"}
         All are exact. ``"auto"`` is the fastest; the others are for comparison. Published for QS-suitable losses, and refused
         for others: quicksort-flavoured divide and conquer, a full sort with monotone search, the O(PN) scan. For any loss: the
         O(PN) dynamic program, and the enumeration of all rankings (short lists only).
     loss_scale : float
         The loss counts so many times in the maximum: the hinge is that of ``loss_scale * delta + F(R) - F(R*)``. With 0 the
-        answer is the ranking by score; negative scales take O(PN) time.
+        answer is the ranking by score; negative scales take O(PN) time, unless the loss has a cut-off.
 
     Notes
     -----
     Where several places of a negative are equally good it takes the lowest; tied negatives are interchangeable.
-    ``"auto"`` takes O(N + P log N) time unless nearly all scores coincide without being equal. A loss written in Python that is
+    ``"auto"`` takes O(N + P log N) time unless nearly all scores coincide without being equal, and for a built-in loss with a
+    cut-off k O(k^2) more. A loss written in Python that is
     not a :class:`~maxmargin.losses.Discounted` one first has its O(PN) differences looked at; if they fall anywhere, or the
     list is short, the dynamic program finds the ranking, in O(PN) time and PN bits.
 
@@ -131,7 +133,7 @@ def most_violating_ranking(
     if method == "exhaustive":
         check_both_classes(truth)
         return ViolatingRanking(*solve_exhaustively(values, truth, checked_loss(loss), loss_scale))
-    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale)
+    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale, thread_count(None))
     if len(positives) in (0, len(values)):
         check_both_classes(truth)  # raises; the kernel has counted the positives already
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
@@ -142,11 +144,16 @@ _FEW_PAIRS = 2**13
 
 
 def _solve_list(
-    values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float
+    values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float, n_threads: int
 ) -> tuple[float, float, Reals, Int32s, Ints]:
-    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
+    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive. Threads are for the table of
+    a built-in loss.
+    """
     name = loss.native_name()
-    if name is not None and loss_scale >= 0 and how != "table":
+    cut = loss.at is not None and loss.at < len(values)
+    if name is not None and (how == "auto" if cut else loss_scale >= 0 and how != "table"):
+        if cut:
+            _refuse_too_many(loss, truth, np.array([0, len(truth)]), loss_scale)
         return _core.solve_list(values, truth, name, how, loss_scale)[:5]
     loss = checked_loss(loss)
     n_pos = int(np.count_nonzero(truth))
@@ -156,16 +163,16 @@ def _solve_list(
             why = "with a loss that counts negatively" if loss_scale < 0 else f"for loss={loss!r}, which is not QS-suitable"
             raise ValueError(f"method={how!r} does not find the maximum {why}; use 'auto' or 'table'")
         if loss_scale == 0:
-            name = "auc"  # no loss has a say
+            name, how = "auc", "auto"  # no loss has a say
         elif how == "auto" and (loss_scale < 0 or n_pos * n_neg <= _FEW_PAIRS or not loss.is_suitable(n_pos, n_neg)):
             how = "table"
         if how == "table":
             loss.refuse_too_many(n_pos, n_neg)
-    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale)
-    if loss.native_name() is None and n_pos > 0 and n_neg > 0:
-        if name is not None:
+    delta, hinge, gradient, positives, above, _ = _core.solve_list(values, truth, name or loss, how, loss_scale, n_threads)
+    if n_pos > 0 and n_neg > 0:
+        if name != loss.native_name():
             delta = loss.value(above, n_neg)
-        elif how == "table":
+        elif name is None and how == "table":
             loss.check_value(above, n_neg, delta)
     return delta, hinge, gradient, positives, above
 
@@ -266,20 +273,34 @@ def solve_lists(
     """
     n_lists = len(offsets) - 1
     name = loss.native_name()
-    if name is not None:
-        if loss_scale < 0 and n_lists:
-            n_pos = np.diff(np.concatenate(([0], np.cumsum(truth, dtype=np.int64)))[offsets])
-            n_neg = np.diff(offsets) - n_pos
-            most = int(np.argmax(n_pos * n_neg))
-            checked_loss(loss).refuse_too_many(int(n_pos[most]), int(n_neg[most]))
+    # The table of one long list is shared out among threads too.
+    if name is not None and not (n_lists == 1 and loss_scale < 0 and loss.at is None):
+        _refuse_too_many(loss, truth, offsets, loss_scale)
         threads = max(1, min(n_threads, n_lists, len(values) // _SAMPLES_PER_THREAD))
         return _core.solve_lists(values, truth, offsets, name, loss_scale, threads)
     loss = checked_loss(loss)
     delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)
     for k, (begin, end) in enumerate(pairwise(offsets)):
         part = slice(begin, end)
-        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], loss, "auto", loss_scale)
+        delta[k], hinge[k], gradient[part], *_ = _solve_list(values[part], truth[part], loss, "auto", loss_scale, n_threads)
     return delta, hinge, gradient
+
+
+def _refuse_too_many(loss: RankingLoss, truth: Bytes, offsets: Ints, loss_scale: float) -> None:
+    """Complain about lists for which a built-in loss would look at too many pairs: all of them if it is subtracted, those that
+    can be in the first places if it has a cut-off.
+    """
+    if len(offsets) < 2 or not (loss_scale < 0 or (loss.at is not None and loss.at**2 > MAX_PAIRS)):
+        return
+    n_pos = np.diff(np.concatenate(([0], np.cumsum(truth, dtype=np.int64)))[offsets])
+    sizes = np.diff(offsets)
+    n_neg = sizes - n_pos
+    if loss.at is not None:
+        cut = loss.at < sizes
+        # A list that is not longer has no cut-off, and a loss that is added then needs no pairs.
+        n_pos, n_neg = (np.where(cut, np.minimum(n, loss.at), n if loss_scale < 0 else 0) for n in (n_pos, n_neg))
+    most = int(np.argmax(n_pos * n_neg))
+    checked_loss(loss).refuse_too_many(int(n_pos[most]), int(n_neg[most]))
 
 
 def in_input_order(values: NDArray[T], order: NDArray[np.intp] | None) -> NDArray[T]:

@@ -33,6 +33,7 @@ class CheckedLoss(RankingLoss):
 
     def __init__(self, loss: RankingLoss) -> None:
         self.loss = loss
+        self.at = loss.at
         self.rounding = 1e-10
         self._suitable: dict[tuple[int, int], bool] = {}
 
@@ -89,7 +90,7 @@ class CheckedLoss(RankingLoss):
         """Whether the loss is proved to be QS-suitable for lists of this size, by all its differences or by its author."""
         size = (n_pos, n_neg)
         if self.native_name() is not None:
-            return True
+            return self.loss.at is None or self.loss.at >= n_pos + n_neg
         if size not in self._suitable:
             # A few rankings with not too many inverted pairs.
             for seed in range(3):
@@ -133,8 +134,9 @@ class CheckedLoss(RankingLoss):
         if n_pos * n_neg > MAX_PAIRS:
             raise ValueError(
                 f"loss={self!r} asks for {n_pos * n_neg:.2g} pairs, all of {n_pos} positives and {n_neg} negatives, which would "
-                f"take minutes; up to {MAX_PAIRS:.2g} are looked at. Use shorter lists, a built-in loss or a Discounted one with "
-                "a convex discount, or write proved_suitable = True into the class of a loss that is proved to be QS-suitable"
+                f"take minutes; up to {MAX_PAIRS:.2g} are looked at. Use shorter lists, a smaller cut-off if there is one, a "
+                "built-in loss without or a Discounted one with a convex discount, or write proved_suitable = True into the "
+                "class of a loss that is proved to be QS-suitable"
             )
 
 

@@ -104,7 +104,7 @@ class RankingHinge(ListwiseLoss):
     Parameters
     ----------
     loss : str or RankingLoss
-        ``"ap"``, ``"ndcg"``, ``"auc"``, ``"mrr"`` or a loss object; see :func:`maxmargin.most_violating_ranking`.
+        ``"ap"``, ``"ndcg@10"`` or another name, or a loss object; see :func:`maxmargin.most_violating_ranking`.
     reduction : {"mean", "sum", "none"}
         The mean is that of the queries with a positive and a negative.
 

@@ -82,7 +82,7 @@ class ImputedBags(OneBlockLatentProblem):
 
 
 class LatentRankingProblem(ImputedBags):
-    """Latent AP-SVM, for any QS-suitable loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
+    """Latent AP-SVM, for any rank loss: ``max over rankings of loss - 2/(PN) (sum a_i M_i - sum b_j M_j)``.
 
     ``a_i`` negatives stand above positive i, and ``b_j`` positives below negative j. The hinge bounds the loss of the ranking
     by best candidates, the one that is used afterwards. Imputation fixes the candidates of the positives; those of the
@@ -93,7 +93,7 @@ class LatentRankingProblem(ImputedBags):
     bags, relevant
         As for :class:`ImputedBags`.
     loss : RankingLoss
-        QS-suitable; if it is found not to be, ``exact`` is False.
+        Any; those that are not QS-suitable take time proportional to the number of pairs, unless they are built in.
     """
 
     def __init__(self, bags: Bags, relevant: Booleans, loss: RankingLoss) -> None:

@@ -27,7 +27,7 @@ class RankingProblem(ArrayProblem):
     relevant : bool array of shape (n,) or (levels, n)
         The positives; with several rows, a block for every list and row that has both positives and negatives.
     loss : RankingLoss
-        Any; those that are not QS-suitable take time proportional to the number of pairs.
+        Any; those that are not QS-suitable take time proportional to the number of pairs, unless they are built in.
     offsets : int array of shape (q + 1,), optional
         List k has the rows ``offsets[k]:offsets[k + 1]``; one list by default.
     list_weights : array of shape (q,), optional
@@ -117,12 +117,14 @@ class RankingProblem(ArrayProblem):
         return weighted_rows(coefficients, self.X)
 
 
-def gain_shares(grades: Floats, offsets: Ints, thresholds: Floats, gains: Literal["linear", "exponential"]) -> Floats:
+def gain_shares(
+    grades: Floats, offsets: Ints, thresholds: Floats, gains: Literal["linear", "exponential"], at: int | None = None
+) -> Floats:
     """Parts of the NDCG of graded lists that "grade > threshold" has, shape (thresholds, q).
 
     A gain is a sum of steps from one grade to the next, and the ideal order is ideal for every threshold at once. So 1 - NDCG
     with these gains *is* the sum over the thresholds of their binary 1 - NDCG, each times its step and its ideal DCG over the
-    ideal DCG of all.
+    ideal DCG of all. Where only the first ``at`` places count, so do the first ``at`` of every ideal order.
     """
     levels = np.unique(grades)
     with np.errstate(over="ignore"):
@@ -131,7 +133,10 @@ def gain_shares(grades: Floats, offsets: Ints, thresholds: Floats, gains: Litera
     if not gain[-1] < 1e300:
         raise ValueError(f"the gain of the grade {levels[-1]:g} is too large a number with {gains!r} gains; use smaller grades")
     sizes = np.diff(offsets)
-    ideal = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, sizes.max(initial=1) + 2)))])
+    discounts = 1.0 / np.log2(np.arange(2, sizes.max(initial=1) + 2))
+    if at is not None:
+        discounts[at:] = 0.0
+    ideal = np.concatenate([[0.0], np.cumsum(discounts)])
     relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
     parts = np.diff(gain)[:, None] * ideal[relevant]
     total = parts.sum(axis=0) + gain[0] * ideal[sizes]
