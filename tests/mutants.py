@@ -97,6 +97,7 @@ MUTANTS = (
         "-i / (position * position)",
         "test_losses.py -k value_equals",
     ),
+    Mutant("src/maxmargin/problems/ranking.py", "discounts[at:] = 0.0", "pass", "test_ranking_svm.py -k graded_ndcg"),
     Mutant("src/maxmargin/structures/forest.py", "truth] -= costs", "truth] -= 0 * costs", "test_structures.py -k decoding"),
     Mutant("src/maxmargin/problems/audit.py", "_ROUNDING = 1e-7", "_ROUNDING = 0.0", "test_audit.py -k rounding"),
     Mutant(
@@ -184,10 +185,7 @@ MUTANTS = (
         "test_learned_rounding.py -k never_worse",
     ),
     Mutant(
-        "src/maxmargin/nn/learned_rounding.py",
-        "copy.deepcopy(network)",
-        "network",
-        "test_learned_rounding.py -k never_worse",
+        "src/maxmargin/nn/learned_rounding.py", "copy.deepcopy(network)", "network", "test_learned_rounding.py -k never_worse"
     ),
     Mutant(
         "src/maxmargin/nn/expected_energy.py",
@@ -362,7 +360,17 @@ MUTANTS = (
         "test_cutting_plane.py -k simplex",
     ),
     Mutant("cpp/ranking/table.hpp", "value > leader", "value >= leader", "test_ranking_inference.py -k ties"),
-    Mutant("cpp/ranking/table.hpp", "total.add(part), done", "done", "test_ranking_inference.py -k table"),
+    Mutant("cpp/ranking/table.hpp", "total_.add(part_), done_", "done_", "test_ranking_inference.py -k table"),
+    # How many positives are within the first places, and what those that are not have to give up.
+    Mutant(
+        "cpp/ranking/cutoff.hpp", "improved = value > leader;", "improved = value >= leader;", "test_cutoff_ranking.py -k ties"
+    ),
+    Mutant(
+        "cpp/ranking/cutoff.hpp", "if (value > leader) leader", "if (value >= leader) leader", "test_cutoff_ranking.py -k ties"
+    ),
+    Mutant("cpp/ranking/cutoff.hpp", "if (fewer > m + 1)", "if (fewer < 0)", "test_cutoff_ranking.py -k enumeration"),
+    Mutant("cpp/ranking/cutoff.hpp", "beyond.empty() ? 0.0 :", "true ? 0.0 :", "test_cutoff_ranking.py -k enumeration"),
+    Mutant("cpp/ranking/cutoff.hpp", "static_cast<double>(threshold));", "0.0);", "test_cutoff_ranking.py -k lowest"),
     Mutant(
         "cpp/ranking/buckets.hpp",
         "kept < n_neg_ && search_.rank(kept + 1, floor, 1, last_) != last_",

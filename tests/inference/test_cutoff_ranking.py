@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import maxmargin as mm
-from maxmargin import losses
+from maxmargin import _core, losses
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import check_qs_suitable, ranking_loss
 from maxmargin.losses.checked import MAX_PAIRS
@@ -180,6 +180,18 @@ def test_numbers_that_are_none(n, value, scale):
         for relevant in (np.arange(n) % 2 == 0, np.arange(n) % 2 == 1):
             with pytest.raises(ValueError, match=rf"scores\[{where}\] is NaN or infinite"):
                 mm.most_violating_ranking(scores, relevant, "ndcg@5", loss_scale=scale)
+
+
+def test_threads_share_a_table():
+    rng = np.random.default_rng(2)
+    relevant = (rng.permutation(9000) < 700).astype(np.uint8)
+    scores = rng.normal(size=9000).round(2) + relevant
+    alone, *others = (_core.solve_list(scores, relevant, "ap", "table", -1.0, threads) for threads in (1, 2, 5))
+    for other in others:
+        np.testing.assert_array_equal(other[2], alone[2])
+        assert other[:2] == alone[:2]
+    loss, hinge, gradient = solve_lists(scores, relevant, np.array([0, 9000]), ranking_loss("ap"), -1.0, 2)
+    assert (loss[0], hinge[0]) == alone[:2] and np.array_equal(gradient, alone[2])
 
 
 def test_methods_for_other_losses_are_refused():

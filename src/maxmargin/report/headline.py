@@ -25,7 +25,8 @@ def reported_metric(model: Any) -> tuple[str, str]:
         return "ap", ""
     if native in _TITLES:
         return native, f", trained for {_TITLES[native]}"
-    return "ap", f", trained for {text(type(found).__name__)}"
+    # Losses with parameters are known by their names; pages have no column for them.
+    return "ap", f", trained for {text(native or type(found).__name__)}"
 
 
 def metric_titles(several: bool) -> dict[str, str]:
