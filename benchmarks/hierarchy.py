@@ -366,15 +366,18 @@ def set_speed(repeats: int) -> list[str]:
     tree, X, Y = label_sets(rng, 400, 30)
     genes, G, S = funcat_data("cellcycle")
     cases = [
-        (f"{len(tree)} nodes", tree, X, Y, 1e-2),
-        ("400 genes", genes, G[0][:400], S[0][:400], 1e-2),
-        ("all genes", genes, G[0], S[0], 1e-2),
-        ("all genes, lambda 1e-4", genes, G[0], S[0], 1e-4),
+        (f"{len(tree)} nodes", tree, X, Y, 1e-2, 1.0),
+        ("400 genes", genes, G[0][:400], S[0][:400], 1e-2, 1.0),
+        ("all genes", genes, G[0], S[0], 1e-2, 1.0),
+        ("all genes, lambda 1e-4", genes, G[0], S[0], 1e-4, 1.0),
+        # The root is never wrong.
+        ("all genes, loss at most 1", genes, G[0], S[0], 1e-2, len(genes) - 1.0),
     ]
     spent: dict[str, list[str]] = {name: [] for name in [*SURROGATES, "slack, searches in Python"]}
-    for name, hierarchy, A, B, lam in cases:
+    for name, hierarchy, A, B, lam, unit in cases:
         ends = np.arange(len(hierarchy)) > 0 if hierarchy is genes else None
         structure = HierarchySetStructure(hierarchy, A.shape[1], NodeWeights().of(hierarchy), ends, "hamming")
+        structure.per_node /= unit
         solver = BCFW(steps="exact", max_passes=10, check_every=5, tol=1e-9)
         problems = {own: HierarchySetProblem(structure, A, B.astype(bool), None, psi) for own, psi in SURROGATES.items()}
         for problem in problems.values():
@@ -400,11 +403,14 @@ def set_speed(repeats: int) -> list[str]:
             print(name, own, spent[own][-2:], flush=True)
     text = (
         "Sets of labels, Hamming loss over nodes: ten passes of exact block steps with two checks of the gap, microseconds of "
-        "processor time per sample and pass, and the ratio to margin rescaling. 400 samples of 30 features in a complete "
+        f"processor time per sample and pass, the least of {repeats} runs in turns, and the ratio to margin rescaling. 400 "
+        "samples of 30 features in a complete "
         f"binary tree of 15 nodes; 400 and all {len(G[0])} genes of {G[0].shape[1]} features in the catalogue of {len(genes)} "
-        "functions. Lambda is 1e-2 unless the column says otherwise. The same lambda is another problem for every surrogate; "
-        "where one is soon near its optimum, most visits end without a step. The last row is the general way that graphs still "
-        "go, on 40 samples of the small tree."
+        "functions. Lambda is 1e-2 unless the column says otherwise. The same lambda is another problem for every surrogate: "
+        "with all genes and losses of up to 499 margin rescaling is soon at its optimum, and most of its visits end without a "
+        "step, while slack rescaling, which multiplies margins by losses, is far from its own after ten passes. Where losses are "
+        "divided by the largest one, as in the last column, margin rescaling has steps to make too. The last row is the general "
+        "way that graphs still go, on 40 samples of the small tree."
     )
     header = ["surrogate"] + [cell for name, *_ in cases for cell in (name, "ratio")]
     rows = [[own, *row] for own, row in spent.items()]
@@ -550,7 +556,7 @@ def main() -> None:
         "imclef": lambda: imclef(options.limit),
         "funcat": lambda: funcat(options.limit),
         "slack": lambda: slack(options.seeds, options.limit),
-        "set_speed": lambda: set_speed(2),
+        "set_speed": lambda: set_speed(5),
     }
     for part in options.parts:
         update_report(Path(__file__).parent / "results" / "hierarchy.md", "Hierarchies of labels", "", runs[part]())

@@ -58,8 +58,10 @@ class ClosedSetSearch {
         return {a, b};
     }
 
-    // With few questions or, if what was found is to be proved, as many as it takes.
-    Violator find(bool prove) {
+    // With few questions or, if what was found is to be proved, as many as it takes. What is not proved may miss a part of what it is
+    // above `floor`.
+    Violator find(bool prove, double floor = 0) {
+        floor_ = floor;
         found_ = {};
         found_.size = truth_size_;
         found_.bound = std::numeric_limits<double>::infinity();
@@ -169,7 +171,7 @@ class ClosedSetSearch {
             const Point p = take();
             lines_.push_back({a, b, a * p.h + b * p.g});
             return surrogates::Vertex{p.h, p.g, n_known + n_pool_};
-        }, prove);
+        }, prove, floor_, surrogates::kEnough);
         if (!prove) return;
         found_.bound = std::max(found_.value, hull.bound);
         if (is_open() && tree_->has_whole_losses() && tree_->most_loss() <= kMostLosses) found_.bound = std::max(found_.value, bound_of_whole_losses());
@@ -230,7 +232,7 @@ class ClosedSetSearch {
     surrogates::UpperHull hull_;
     const double* scores_ = nullptr;
     const std::uint8_t* truth_ = nullptr;
-    double truth_size_ = 0, scale_ = 0;
+    double truth_size_ = 0, scale_ = 0, floor_ = 0;
     Violator found_;
     std::size_t from_ = 0, n_pool_ = 0, queries_ = 0;
     std::vector<Point> known_, pool_points_;

@@ -154,7 +154,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         target_slot_ = 0;
         if (!std::isfinite(average)) return {0, average, 0};
         const double count = data_.counts(i);
-        const auto found = seek(i, score_.data(), pair_scores(), proving_);
+        const auto found = seek(i, score_.data(), pair_scores(), proving_, average / count);
         const double hinge = target_slot_ == kNone ? count * (target_.cut.a * found.h + target_.cut.b) : hinges_[target_slot_];
         // A proof may find what the short searches of steps, along the hull alone, do not.
         if (proving_ && hinge > average) find_slot(i);
@@ -345,12 +345,12 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
     }
 
     // The most violating cut at some scores, at which the known ones have the margins in margins_; it becomes the target.
-    typename Search::Violator seek(std::size_t i, const double* scores, const double* pairs, bool prove) {
+    typename Search::Violator seek(std::size_t i, const double* scores, const double* pairs, bool prove, double floor) {
         const std::uint8_t* truth = data_.truth(i);
         const auto& point = points_[i];
         search_.begin(scores, pairs, truth);
         for (std::size_t c = 1; c < point.size(); ++c) search_.suggest(margins_[c], point[c].g, point[c].size);
-        const auto found = search_.find(prove);
+        const auto found = search_.find(prove, floor);
         if (found.id == Search::kTruth) {
             target_slot_ = 0;
             return found;
@@ -433,7 +433,9 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         // The cuts in use are suggestions there too, at the margins that they would have.
         margins_at(i, moved_score_.data(), moved_pair_.data(), moved_margins_);
         std::swap(moved_margins_, margins_);
-        seek(i, moved_score_.data(), moved_pair_.data(), false);
+        double average = 0;
+        for (std::size_t c = 0; c < known; ++c) average += mass_[c] * now_[c];
+        seek(i, moved_score_.data(), moved_pair_.data(), false, average / data_.counts(i));
         std::swap(moved_margins_, margins_);
         if (target_slot_ != kNone) return false;
         find_slot(i);

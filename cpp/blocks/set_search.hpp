@@ -95,8 +95,10 @@ class SetSearch {
         return {a, b};
     }
 
-    // With few questions or, if what was found is to be proved, as many as it takes.
-    Violator find(bool prove) {
+    // With few questions or, if what was found is to be proved, as many as it takes. What is not proved may miss a part of what it is
+    // above `floor`.
+    Violator find(bool prove, double floor = 0) {
+        floor_ = floor;
         found_ = {};
         found_.size = truth_size_;
         found_.bound = std::numeric_limits<double>::infinity();
@@ -239,7 +241,7 @@ class SetSearch {
             const Point p = take();
             lines_.push_back({a, b, a * p.h + b * p.g + excess});
             return surrogates::Vertex{p.h, p.g, n_known + n_pool_};
-        });
+        }, prove, floor_, surrogates::kEnough);
         if (!prove) return;
         const std::size_t parts = surrogate_.relaxed ? 2 : 1;
         double bound = 0;
@@ -260,7 +262,7 @@ class SetSearch {
     surrogates::UpperHull hull_;
     const double *scores_ = nullptr, *pairs_ = nullptr;
     const std::uint8_t* truth_ = nullptr;
-    double own_ = 0, truth_size_ = 0, scale_ = 0;
+    double own_ = 0, truth_size_ = 0, scale_ = 0, floor_ = 0;
     bool separate_ = false;
     Violator found_;
     std::size_t from_ = 0, n_pool_ = 0, queries_ = 0;
