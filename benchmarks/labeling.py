@@ -125,6 +125,12 @@ def timed(task, repeats):
     return best
 
 
+def different_tables(energy, metric):
+    """Steps are cut off at a limit of the edge's own."""
+    limits = np.random.default_rng(0).integers(3, 8, len(energy.edges)) * metric.scale
+    return np.minimum(Metric("linear", scale=metric.scale).table(energy.n_labels), limits[:, None, None])
+
+
 def compare_expansion(name, kind, unary, weights, metric, repeats):
     """One row, or none if the tables would not fit."""
     energy = Energy.grid(unary, metric, weights=None if kind == "weights 1" else weights)
@@ -133,10 +139,7 @@ def compare_expansion(name, kind, unary, weights, metric, repeats):
             return None
         tables = np.broadcast_to(energy.table, (len(energy.edges), *energy.table.shape))
         if kind != OWN_TABLES[0]:
-            # Steps are cut off at a limit of the edge's own.
-            limits = np.random.default_rng(0).integers(3, 8, len(energy.edges)) * metric.scale
-            steps = Metric("linear", scale=metric.scale).table(len(energy.table))
-            tables = np.minimum(steps, limits[:, None, None])
+            tables = different_tables(energy, metric)
         energy = Energy(energy.unary, energy.edges, tables, weights=energy.weights)
     seconds, found = timed(lambda: minimize(energy, "expansion"), repeats)
     row = [f"{name}, {kind}", f"{seconds:.2f} s", f"{found.n_cuts}", f"{found.energy:,.0f}"]
@@ -181,6 +184,33 @@ def expansions(folder, repeats):
         "the weights by gradient; *tables that differ* are cut off at 3 to 7 steps, at random."
     )
     return "\n\n".join(["## Alpha-expansion", text, markdown(header, [row for row in rows if row])])
+
+
+def own_tables(folder, repeats):
+    """Expansions with one table and with a table for every edge, in turns, and what it takes to read all tables once."""
+    unary, weights, metric = stereo_energy(folder, "tsukuba")
+    one = Energy.grid(unary, metric, weights=weights)
+    alike = np.repeat(one.table[None], len(one.edges), axis=0)
+    # No multiple of the others.
+    alike[-1] = Metric("potts", scale=metric.scale).table(one.n_labels)
+    energies = {"one table": one}
+    for name, tables in (("tables of every edge, all alike but one", alike), (OWN_TABLES[1], different_tables(one, metric))):
+        energies[name] = Energy(one.unary, one.edges, tables, weights=one.weights)
+    tasks = {name: lambda energy=energy: minimize(energy, "expansion") for name, energy in energies.items()}
+    times = best_times({**tasks, "a bare pass over the tables": lambda: alike.sum()}, repeats)
+    cuts = {name: task().n_cuts for name, task in tasks.items()}
+    rows = []
+    for name, seconds in times.items():
+        row = [name, f"{seconds * 1e3:.0f} ms", f"{seconds / times['one table']:.2f}"]
+        per_cut = seconds / cuts[name] / (times["one table"] / cuts["one table"]) if name in cuts else None
+        rows.append(row + ([f"{cuts[name]}", f"{per_cut:.2f}"] if name in cuts else ["", ""]))
+        print(rows[-1], flush=True)
+    text = (
+        f"Alpha-expansion on tsukuba, weights by gradient, in turns. {alike.nbytes / 1e6:.0f} MB of tables; the bare pass is "
+        "numpy's sum of them, in their order. Expansions read one row of every table, again where labels have changed."
+    )
+    header = ["costs of edges", "time", "/ one table", "cuts", "per cut / one table"]
+    return "\n\n".join(["## Tables of every edge", text, markdown(header, rows)])
 
 
 @dataclass
@@ -393,7 +423,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="timings per entry; the best counts")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the stereo pairs")
-    parser.add_argument("--only", choices=["flows", "graphs", "expansion"], help="one of the tables")
+    parser.add_argument("--only", choices=["flows", "graphs", "expansion", "tables"], help="one of the tables")
     options = parser.parse_args()
     if not (HAVE_PEER and HAVE_GCO):
         print("PyMaxflow or gco is not installed, its columns stay empty: pip install 'maxmargin[peers]'")
@@ -401,6 +431,7 @@ def main() -> None:
         ("flows", lambda: flows(options.repeats)),
         ("graphs", lambda: other_flows(options.data, options.repeats)),
         ("expansion", lambda: expansions(options.data, options.repeats)),
+        ("tables", lambda: own_tables(options.data, options.repeats)),
     ):
         if options.only in (None, name):
             text = "One thread. Values and energies are compared in the same run."

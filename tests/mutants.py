@@ -324,6 +324,24 @@ MUTANTS = (
     Mutant(
         "cpp/blocks/set_blocks.hpp", "if (proving_ && hinge > average) find_slot(i);", "", "test_label_set_blocks.py -k inside"
     ),
+    Mutant(
+        "cpp/surrogates/product_search.hpp",
+        "if (old) find_best();",
+        "if (false) find_best();",
+        "test_product_search.py -k compiled_hull",
+    ),
+    Mutant(
+        "cpp/surrogates/product_search.hpp",
+        "low == 0 ? 0.5 * lambda",
+        "low == 0 ? 0.25 * lambda",
+        "test_product_search.py -k bisecting",
+    ),
+    Mutant(
+        "cpp/bindings/label_sets.cpp",
+        "a * h + b * g : b * g) + excess",
+        "a * h + b * g : b * g)",
+        "test_product_search.py -k may_be_missed",
+    ),
     Mutant("cpp/blocks/set_search.hpp", "h + p.g + excess;", "h + p.g;", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/set_search.hpp", "b * p.g + excess});", "b * p.g});", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/closed_set_search.hpp", "!surrogate_.hull_only) list();", "false) list();", "test_closed_set_blocks.py"),
@@ -355,7 +373,12 @@ MUTANTS = (
     Mutant("cpp/structures/maxflow.hpp", "if (steps_left_ < 0) plant();", "", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "if (!solved_ && forward >= 0", "if (forward >= 0", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "found |= is_free(layout_.head(i, s)) & leads_away<sink>(i, s);", "", "test_flow.py"),
+    Mutant("cpp/structures/maxflow.hpp", "!sinks_wait & leads_away<false>(i, s) :", "false :", "test_flow.py"),
     Mutant("cpp/structures/flow_network.hpp", "found |= !(x[k] >= 0);", "", "test_flow.py -k refused"),
+    # Arcs that are laid out with their capacities, or without.
+    Mutant("cpp/structures/flow_network.hpp", "if (waits_) lay_out(nullptr, nullptr);", "", "test_flow.py"),
+    Mutant("cpp/structures/flow_layouts.hpp", "(backward ? backward[e] : Real{0})", "Real{0}", "test_flow.py"),
+    Mutant("cpp/structures/flow_layouts.hpp", "loop |= a == b;", "", "test_graphcut.py"),
     # Levels behind an arc that is full, and the other side, where no flow of a forced node belongs.
     Mutant("cpp/structures/maxflow.hpp", "closed_ = std::min(closed_, distance_[at(i)]);", "", "test_flow.py -k other_side"),
     Mutant(
@@ -369,15 +392,15 @@ MUTANTS = (
     # An orphan that nobody adopts: who might reach it does not come.
     Mutant(
         "cpp/structures/maxflow.hpp",
-        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) {",
-        "if (parent_[at(j)] == layout_.back(i, s)) {",
+        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)].slot == layout_.back(i, s)) {",
+        "if (parent_[at(j)].slot == layout_.back(i, s)) {",
         "test_graphcut.py -k random_graphs",
     ),
     # The same when a node changes trees between two solves.
     Mutant(
         "cpp/structures/maxflow.hpp",
-        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
-        "if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);",
+        "if (leads_away<!sink>(i, s)) activate(j);\n            if (parent_[at(j)].slot == layout_.back(i, s)) make_orphan(j);",
+        "if (parent_[at(j)].slot == layout_.back(i, s)) make_orphan(j);",
         "test_flow.py -k changed_capacities",
     ),
     # Distances with a negative weight, a share of what is known that is too large, a forest with cycles.
@@ -397,7 +420,8 @@ MUTANTS = (
     # Expansions: the smallest of equally good ones; costs of labels that have changed since.
     Mutant("cpp/labeling/moves.hpp", "flow.complete_sinks();", "", "test_moves.py -k largest"),
     Mutant("cpp/labeling/moves.hpp", "if (largest && value < 0) {", "if (false) {", "test_moves.py -k largest"),
-    Mutant("cpp/labeling/tables.hpp", "if (since_[b] > seen_of_label_) at[1]", "if (false) at[1]", "test_moves.py -k follow"),
+    Mutant("cpp/labeling/tables.hpp", "if (!is_old(first)) return;", "if (seen_of_label_ > 0) return;", "test_moves.py -k again"),
+    Mutant("cpp/labeling/tables.hpp", "now_.swap(next_);", "", "test_moves.py -k again"),
     Mutant("cpp/labeling/tables.hpp", "kRounding = 2 *", "kRounding = 1e3 *", "test_moves.py -k facts"),
     # Roundings: one side of a kink only; a label that is absent drawn; too few windows. Steps without clipping.
     Mutant("cpp/labeling/roundings.hpp", "if (!gradient || !done.tied) return;", "return;", "test_fractional.py -k kink"),

@@ -32,7 +32,7 @@ class Flow {
 
     Flow(std::int32_t n_nodes, Edges edges) {
         nb::gil_scoped_release unlocked;
-        network_ = std::make_unique<FlowNetwork<Real>>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)));
+        network_ = std::make_unique<FlowNetwork<Real>>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)), true);
     }
     Flow(std::array<NodeIndex, 3> shape, std::vector<std::array<NodeIndex, 3>> steps) {
         nb::gil_scoped_release unlocked;
@@ -49,8 +49,8 @@ class Flow {
         check_rows("sink", sink.size(), static_cast<std::int64_t>(source.size()));
         nb::gil_scoped_release unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
+        if (!nodes) return network_->add_terminals(source.data(), sink.data());
         network_->visit([&](auto& flow) {
-            if (!nodes) return flow.add_terminals(source.data(), sink.data());
             for (std::size_t k = 0; k < source.size(); ++k) flow.add_terminals(nodes->data()[k], source.data()[k], sink.data()[k]);
         });
     }

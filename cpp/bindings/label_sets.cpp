@@ -74,9 +74,70 @@ class PyLabelGraph {
         return nb::make_tuple(labels.array, excess.array);
     }
 
+    // By how much the score of the best set, which becomes y, may be too low.
+    double best(const double* unary, const double* pairs, double* y) {
+        nb::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> alone(busy_);
+        if (decoders_.empty()) decoders_.push_back(std::make_unique<SetDecoder>(graph));
+        return decoders_.front()->best(unary, pairs, y);
+    }
+
   private:
     std::vector<std::unique_ptr<SetDecoder>> decoders_;
     std::mutex busy_;
+};
+
+// The sets of one sample as points (h, g) of margin error and loss; a set is a string of bytes, zeros and ones.
+class PySetPlane {
+  public:
+    PySetPlane(std::shared_ptr<PyLabelGraph> graph, const Values& scores, const Values& pairs, const InputVector<std::uint8_t>& truth)
+        : graph_(std::move(graph)), scores_(scores.data(), scores.data() + scores.size()), pairs_(pairs.data(), pairs.data() + pairs.size()) {
+        const std::size_t L = graph_->graph->n_labels();
+        require(scores.size() == L && truth.size() == L, "scores and truth must have one entry per label");
+        require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
+        for (std::size_t j = 0; j < L; ++j) {
+            require(truth.data()[j] <= 1, "truth must be zeros and ones");
+            truth_.push_back(truth.data()[j]);
+        }
+        own_ = graph_->graph->worth(truth_.data(), scores_.data(), pairs_.data());
+    }
+
+    nb::tuple point(const nb::bytes& set) const {
+        require(set.size() == truth_.size(), "a set needs one entry per label");
+        std::vector<double> y(truth_.size());
+        for (std::size_t j = 0; j < y.size(); ++j) {
+            const char label = set.c_str()[j];
+            require(label == 0 || label == 1, "sets must be zeros and ones");
+            y[j] = label;
+        }
+        const auto [h, g] = at(y);
+        return nb::make_tuple(h, g);
+    }
+
+    // Of the set with the largest a h + b g: h, g, the set, and an upper bound.
+    nb::tuple ask(double a, double b) const {
+        const std::size_t L = truth_.size();
+        std::vector<double> unary(L), y(L), scaled;
+        for (std::size_t j = 0; j < L; ++j) unary[j] = a * scores_[j] + b * (1 - 2 * truth_[j]);
+        if (a != 1)
+            for (const double pair : pairs_) scaled.push_back(a * pair);
+        const double excess = graph_->best(unary.data(), a == 1 ? pairs_.data() : scaled.data(), y.data());
+        const auto [h, g] = at(y);
+        std::string set(L, 0);
+        for (std::size_t j = 0; j < L; ++j) set[j] = y[j] != 0;
+        return nb::make_tuple(h, g, nb::bytes(set.data(), L), (a != 0 ? a * h + b * g : b * g) + excess);
+    }
+
+  private:
+    std::pair<double, double> at(const std::vector<double>& y) const {
+        double wrong = 0;
+        for (std::size_t j = 0; j < y.size(); ++j) wrong += y[j] != truth_[j];
+        return {graph_->graph->worth(y.data(), scores_.data(), pairs_.data()) - own_, wrong};
+    }
+
+    std::shared_ptr<PyLabelGraph> graph_;
+    std::vector<double> scores_, pairs_, truth_;
+    double own_ = 0;
 };
 
 SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only) {
@@ -225,7 +286,12 @@ void bind_label_sets(nb::module_& m) {
     nb::class_<PyLabelGraph>(m, "LabelGraph")
         .def(nb::init<std::size_t, const Pairs&>(), "n_labels"_a, "pairs"_a.noconvert())
         .def_prop_ro("is_forest", [](const PyLabelGraph& own) { return own.graph->is_forest(); })
-        .def("best", &PyLabelGraph::best, "unary"_a.noconvert(), "pairs"_a.noconvert(), "relaxed"_a, "listing"_a, "n_threads"_a);
+        .def("best", nb::overload_cast<const Matrix&, const Reals&, bool, bool, int>(&PyLabelGraph::best), "unary"_a.noconvert(), "pairs"_a.noconvert(), "relaxed"_a, "listing"_a, "n_threads"_a);
+    nb::class_<PySetPlane>(m, "SetPlane")
+        .def(nb::init<std::shared_ptr<PyLabelGraph>, const Values&, const Values&, const InputVector<std::uint8_t>&>(), "graph"_a, "scores"_a.noconvert(),
+             "pairs"_a.noconvert(), "truth"_a.noconvert())
+        .def("point", &PySetPlane::point, "labels"_a)
+        .def("ask", &PySetPlane::ask, "a"_a, "b"_a);
     nb::class_<PySetSearch>(m, "SetSearch")
         .def(nb::init<std::shared_ptr<PyLabelGraph>, const std::string&, double, double, bool, bool>(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a,
              "relaxed"_a, "hull_only"_a)

@@ -11,6 +11,7 @@ void bind_max_marginals(nanobind::module_& m);
 void bind_numeric(nanobind::module_& m);
 void bind_parsing(nanobind::module_& m);
 void bind_pictures(nanobind::module_& m);
+void bind_product_search(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_registration(nanobind::module_& m);
 void bind_relaxations(nanobind::module_& m);
@@ -33,6 +34,7 @@ NB_MODULE(_core, m) {
     bind_numeric(m);
     bind_parsing(m);
     bind_pictures(m);
+    bind_product_search(m);
     bind_ranking(m);
     bind_registration(m);
     bind_relaxations(m);

@@ -216,21 +216,20 @@ class Moves {
             change.add(energy_.unary_cost(i, chosen(i)) - energy_.unary_cost(i, labels[i]));
         }
         if (!any) return 0;
-        network_.visit([&](const auto& flow) {
-            network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto) {
-                if (!(changed_[at(a)] | changed_[at(b)])) return;
-                if (costs_around_) {
-                    const CostsAround::Costs costs = around_.of(e);
-                    change.add(costs[2u * changed_[at(a)] + changed_[at(b)]] - costs[0]);
-                } else {
-                    change.add(energy_.pair_cost(e, chosen(a), chosen(b)) - energy_.pair_cost(e, labels[a], labels[b]));
-                }
+        if (costs_around_) {
+            around_.change(changed_.data(), change);
+        } else {
+            network_.visit([&](const auto& flow) {
+                network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto) {
+                    if (changed_[at(a)] | changed_[at(b)]) change.add(energy_.pair_cost(e, chosen(a), chosen(b)) - energy_.pair_cost(e, labels[a], labels[b]));
+                });
             });
-        });
+        }
         for (std::int64_t c = 0; c < energy_.n_cliques; ++c)
             change.add(energy_.clique_cost(c, [&](NodeIndex i) { return chosen(i); }) - energy_.clique_cost(c, [&](NodeIndex i) { return labels[i]; }));
         if (!(change.value() < -least)) return 0;
         for (NodeIndex i = 0; i < energy_.n_nodes; ++i) labels[i] = chosen(i);
+        if (costs_around_) around_.moved(changed_.data());
         return change.value();
     }
 
@@ -259,14 +258,13 @@ class Moves {
             flow.clear();
             if (costs_around_) {
                 network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
-                    const CostsAround::Costs costs = around_.read(e);
-                    const unsigned first = is_free(a), second = is_free(b);
-                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * (t_a & first) + (t_b & second)]; });
+                    if (e % CostsAround::kBlock == 0) around_.read(e);
+                    const CostsAround::Costs costs = around_.of(e);
+                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * t_a + t_b]; });
                 });
                 around_.done();
             } else {
                 network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
-                    if (energy_.own_tables && e + kAhead < energy_.n_edges) fetch(e + kAhead);
                     add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return energy_.pair_cost(e, side(a, t_a), side(b, t_b)); });
                 });
             }
@@ -301,20 +299,6 @@ class Moves {
         return count;
     }
 
-    // Entries of a table that will be asked for soon; tables of every edge do not fit into caches.
-    void fetch(std::int64_t e) const {
-#if defined(__GNUC__)
-        const NodeIndex a = energy_.edges[2 * e], b = energy_.edges[2 * e + 1];
-        const auto entry = [&](Label l, Label k) {
-            if (l != k || !energy_.zero_diagonals) __builtin_prefetch(energy_.own_entry(e, l, k));
-        };
-        entry(zero_[at(a)], zero_[at(b)]);
-        entry(zero_[at(a)], one_[at(b)]);
-        entry(one_[at(a)], zero_[at(b)]);
-        entry(one_[at(a)], one_[at(b)]);
-#endif
-    }
-
     // Capacities of the arcs of edge e, less the flow to begin with, which its ends account for.
     template <class Flow>
     void add_arcs(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, double forward, double backward) {
@@ -328,6 +312,7 @@ class Moves {
         flow.begin_with_capacities(a, slot, forward, backward);
     }
 
+    // Asks for costs of t = 1 only at ends that are free.
     // `cost(t_a, t_b)` = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
     // turned around, which makes shorter paths: both directions have the same capacity.
     template <class Flow, class Cost>
@@ -409,7 +394,6 @@ class Moves {
 
     // Of the sizes of the four costs of a pair: what they may lack to be submodular.
     static constexpr double kRounding = 1e-9;
-    static constexpr std::int64_t kAhead = 12;  // edges
     // Bytes of flows to begin with; labels that do not fit begin without.
     static constexpr std::size_t kMemory = std::size_t{1} << 28;
 

@@ -7,9 +7,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
+
+#include "numeric/huge_pages.hpp"
 
 namespace maxmargin::labeling {
 
@@ -105,10 +110,13 @@ inline TableFacts look_at_tables(const double* tables, std::size_t n_edges, std:
 
 // Costs of every edge (a, b) that has labels y_a, y_b if one end, the other or both take label l: weight times d(y_a, l), d(l, y_b),
 // d(l, l). In the tables every one of them is a line of its own, far from the next. Those of the last move to l are kept side by side,
-// and only what belongs to labels that have changed since then is read again.
+// and only blocks of edges some of whose labels have changed since then are read again: all of their edges, without a look at which,
+// as the processor waits less for memory than for what it guessed wrong.
 class CostsAround {
   public:
     using Costs = std::array<double, 4>;  // at 2 * (a takes l) + (b takes l)
+    static constexpr std::int64_t kBlock = 32;  // edges
+    static constexpr std::int64_t kAhead = 4 * kBlock;
 
     struct Tables {
         const double* tables = nullptr;
@@ -120,81 +128,125 @@ class CostsAround {
     };
 
     CostsAround() = default;
-    explicit CostsAround(const Tables& tables) : tables_(tables), kept_(tables.n_labels), seen_(tables.n_labels, 0) {}
+    explicit CostsAround(const Tables& tables) : tables_(tables), seen_(tables.n_labels, 0) {}
 
-    // Before a move to a label: what the labels are now. Then `read` every edge once, then `done`.
+    // Before a move to a label: what the labels are now. Then `read` every block, by the number of its first edge, then `done`; then
+    // `moved` if the move is made.
     void begin(std::int32_t label, const std::int32_t* labels, std::size_t n_nodes) {
-        if (labels_.empty()) {
-            labels_.assign(n_nodes, -1);
-            since_.assign(n_nodes, 0);
-            now_.resize(static_cast<std::size_t>(tables_.n_edges));
-        }
-        ++time_;
-        for (std::size_t i = 0; i < n_nodes; ++i) {
-            if (labels_[i] == labels[i]) continue;
-            labels_[i] = labels[i];
-            since_[i] = time_;
-        }
+        // But for the first time, and if another start was taken, they are what moves have made them.
+        if (labels_.size() != n_nodes || !std::equal(labels_.begin(), labels_.end(), labels)) start_from(labels, n_nodes);
         label_ = label;
-        std::vector<double>& kept = kept_[static_cast<std::size_t>(label)];
-        if (kept.empty()) kept.resize(now_.size() * (tables_.zero_diagonals ? 2 : 3));
-        costs_ = kept.data();
+        costs_ = kept_.get() + static_cast<std::size_t>(label) * per_label();
         seen_of_label_ = seen_[static_cast<std::size_t>(label)];
     }
-    Costs read(std::int64_t e) {
-        if (e + kAhead < tables_.n_edges) fetch(e + kAhead);
-        const auto [a, b] = ends(e);
-        const bool zero = tables_.zero_diagonals;
-        double* at = costs_ + e * (zero ? 2 : 3);
-        const std::int32_t changed = std::max(since_[a], since_[b]);
-        if (changed > seen_of_label_) {
-            if (since_[a] > seen_of_label_) at[0] = cost_to_label(e, labels_[a]);
-            if (since_[b] > seen_of_label_) at[1] = cost(e, label_, labels_[b]);
-            if (!zero && seen_of_label_ == 0) at[2] = cost(e, label_, label_);
-            if (changed > seen_at_all_) now_[static_cast<std::size_t>(e)] = cost(e, labels_[a], labels_[b]);
-        }
-        return of(e);
+    void read(std::int64_t first) {
+        const std::int64_t end = std::min(first + kBlock, tables_.n_edges);
+        const std::int64_t soon = first + kAhead;
+        if (soon < tables_.n_edges && is_old(soon)) fetch(soon);
+        if (!is_old(first)) return;
+        if (tables_.zero_diagonals) tables_.symmetric ? read_block<true, true>(first, end) : read_block<true, false>(first, end);
+        else tables_.symmetric ? read_block<false, true>(first, end) : read_block<false, false>(first, end);
     }
-    void done() { seen_[static_cast<std::size_t>(label_)] = seen_at_all_ = time_; }
+    void done() { seen_[static_cast<std::size_t>(label_)] = time_; }
     Costs of(std::int64_t e) const {
-        const double* at = costs_ + e * (tables_.zero_diagonals ? 2 : 3);
+        const double* at = costs_ + static_cast<std::size_t>(e) * n_kept();
         return {now_[static_cast<std::size_t>(e)], at[0], at[1], tables_.zero_diagonals ? 0.0 : at[2]};
+    }
+    // Costs of all edges after the move less those before, to be added to a sum, if the nodes take the label that `takes` has ones for.
+    template <class Sum>
+    void change(const std::uint8_t* takes, Sum& sum) {
+        for (std::int64_t first = 0; first < tables_.n_edges; first += kBlock) {
+            unsigned any = 0;
+            for (std::int64_t e = first; e < std::min(first + kBlock, tables_.n_edges); ++e) {
+                const auto [a, b] = ends(e);
+                const unsigned which = 2u * takes[a] + takes[b];
+                const Costs costs = of(e);
+                next_[static_cast<std::size_t>(e)] = costs[which];
+                if (which) sum.add(costs[which] - costs[0]);
+                any |= which;
+            }
+            changes_[static_cast<std::size_t>(first / kBlock)] = any != 0;
+        }
+    }
+    // That move is made.
+    void moved(const std::uint8_t* takes) {
+        ++time_;
+        for (std::size_t i = 0; i < labels_.size(); ++i) labels_[i] = takes[i] ? label_ : labels_[i];
+        for (std::size_t k = 0; k < changes_.size(); ++k) changed_[k] = changes_[k] ? time_ : changed_[k];
+        now_.swap(next_);
     }
 
     std::size_t n_bytes() const {
-        std::size_t count = now_.capacity();
-        for (const auto& kept : kept_) count += kept.capacity();
-        return count * sizeof(double) + 2 * labels_.capacity() * sizeof(std::int32_t);
+        std::size_t count = now_.capacity() + next_.capacity();
+        for (const std::int32_t seen : seen_) count += seen > 0 ? per_label() : 0;
+        return count * sizeof(double) + (labels_.capacity() + changed_.capacity()) * sizeof(std::int32_t) + changes_.capacity();
     }
 
   private:
-    static constexpr std::int64_t kAhead = 16;  // edges
+    struct Free {
+        void operator()(double* memory) const noexcept { std::free(memory); }
+    };
 
+    std::size_t per_label() const { return static_cast<std::size_t>(tables_.n_edges) * n_kept(); }
+    std::size_t n_kept() const { return tables_.zero_diagonals ? 2 : 3; }
     std::pair<std::size_t, std::size_t> ends(std::int64_t e) const { return {static_cast<std::size_t>(tables_.edges[2 * e]), static_cast<std::size_t>(tables_.edges[2 * e + 1])}; }
     const double* entry(std::int64_t e, std::int32_t a, std::int32_t b) const {
         return tables_.tables + (static_cast<std::size_t>(e) * tables_.n_labels + static_cast<std::size_t>(a)) * tables_.n_labels + static_cast<std::size_t>(b);
     }
-    // Both costs of a label to those of the ends are in its own row, if that is possible: neighbours have similar labels.
-    double cost_to_label(std::int64_t e, std::int32_t l) const { return tables_.symmetric ? cost(e, label_, l) : cost(e, l, label_); }
-    double cost(std::int64_t e, std::int32_t a, std::int32_t b) const { return a == b && tables_.zero_diagonals ? 0.0 : tables_.weights[e] * *entry(e, a, b); }
-    void fetch(std::int64_t e) const {
+    double cost(std::int64_t e, std::int32_t a, std::int32_t b) const { return tables_.weights[e] * *entry(e, a, b); }
+
+    void start_from(const std::int32_t* labels, std::size_t n_nodes) {
+        labels_.assign(labels, labels + n_nodes);
+        if (!kept_) {
+            // Never more than the tables, and nothing until written: no zeros that all labels would have to wait for.
+            const std::size_t bytes = std::max(tables_.n_labels * per_label(), std::size_t{1}) * sizeof(double);
+            kept_.reset(static_cast<double*>(std::malloc(bytes)));
+            if (!kept_) throw std::bad_alloc();
+            use_huge_pages(kept_.get(), bytes);
+        }
+        now_.resize(static_cast<std::size_t>(tables_.n_edges));
+        next_.resize(now_.size());
+        for (std::int64_t e = 0; e < tables_.n_edges; ++e) {
+            const auto [a, b] = ends(e);
+            now_[static_cast<std::size_t>(e)] = cost(e, labels_[a], labels_[b]);
+        }
+        changed_.assign(static_cast<std::size_t>((tables_.n_edges + kBlock - 1) / kBlock), ++time_);
+        changes_.resize(changed_.size());
+    }
+    bool is_old(std::int64_t first) const { return changed_[static_cast<std::size_t>(first / kBlock)] > seen_of_label_; }
+    // In place: gcc drops calls of functions that do nothing else.
 #if defined(__GNUC__)
-        const auto [a, b] = ends(e);
-        const auto soon = [&](std::int32_t l, std::int32_t k) {
-            if (l != k || !tables_.zero_diagonals) __builtin_prefetch(entry(e, l, k));
-        };
-        if (since_[a] > seen_of_label_) tables_.symmetric ? soon(label_, labels_[a]) : soon(labels_[a], label_);
-        if (since_[b] > seen_of_label_) soon(label_, labels_[b]);
-        if (std::max(since_[a], since_[b]) > seen_at_all_) soon(labels_[a], labels_[b]);
+    [[gnu::always_inline]]
 #endif
+    void fetch(std::int64_t first) const {
+#if defined(__GNUC__)
+        for (std::int64_t e = first; e < std::min(first + kBlock, tables_.n_edges); ++e) {
+            const auto [a, b] = ends(e);
+            __builtin_prefetch(tables_.symmetric ? entry(e, label_, labels_[a]) : entry(e, labels_[a], label_), 0, 2);
+            __builtin_prefetch(entry(e, label_, labels_[b]), 0, 2);
+        }
+#endif
+    }
+    // Both costs of a label to those of the ends are in its own row, if that is possible: neighbours have similar labels.
+    template <bool zero_diagonals, bool symmetric>
+    void read_block(std::int64_t first, std::int64_t end) {
+        double* at = costs_ + static_cast<std::size_t>(first) * (zero_diagonals ? 2 : 3);
+        for (std::int64_t e = first; e < end; ++e) {
+            const auto [a, b] = ends(e);
+            *at++ = symmetric ? cost(e, label_, labels_[a]) : cost(e, labels_[a], label_);
+            *at++ = cost(e, label_, labels_[b]);
+            if (!zero_diagonals) *at++ = cost(e, label_, label_);
+        }
     }
 
     Tables tables_;
-    std::vector<std::vector<double>> kept_;  // of every label: two or three costs of every edge
-    std::vector<double> now_;                // cost of the labels of every edge
-    std::vector<std::int32_t> labels_, since_;  // of every node; when it was first seen with its label
-    std::vector<std::int32_t> seen_;            // of every label: when all edges were read for it
-    std::int32_t time_ = 0, seen_at_all_ = 0, seen_of_label_ = 0;
+    std::unique_ptr<double, Free> kept_;     // of every label: two or three costs of every edge
+    std::vector<double> now_, next_;         // cost of the labels of every edge; after the move
+    std::vector<std::int32_t> labels_;       // of every node
+    std::vector<std::int32_t> changed_;      // of every block: when a label of its edges has last changed
+    std::vector<std::uint8_t> changes_;      // of every block: whether the move changes one
+    std::vector<std::int32_t> seen_;         // of every label: when all edges were read for it
+    std::int32_t time_ = 0, seen_of_label_ = 0;
     std::int32_t label_ = 0;
     double* costs_ = nullptr;
 };

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,6 +21,7 @@ namespace maxmargin::structures {
 
 using NodeIndex = std::int32_t;
 
+// Throws for an edge that is none.
 inline void check_edge(std::int64_t e, NodeIndex a, NodeIndex b, NodeIndex n_nodes) {
     const bool inside = a >= 0 && b >= 0 && a < n_nodes && b < n_nodes;
     if (inside && a != b) return;
@@ -28,32 +30,48 @@ inline void check_edge(std::int64_t e, NodeIndex a, NodeIndex b, NodeIndex n_nod
     throw std::invalid_argument(name + " is out of range; nodes are numbered 0 to " + std::to_string(n_nodes - 1));
 }
 
+// The same for all edges: without a branch as long as there is nothing to complain about.
+inline void check_edges(const NodeIndex* edges, std::int64_t n_edges, NodeIndex n_nodes) {
+    // Negative numbers are larger than any node's without their sign.
+    std::uint32_t largest = 0;
+    bool loop = false;
+    for (std::int64_t e = 0; e < n_edges; ++e) {
+        const NodeIndex a = edges[2 * e], b = edges[2 * e + 1];
+        largest = std::max({largest, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)});
+        loop |= a == b;
+    }
+    if (n_edges == 0 || (!loop && largest < static_cast<std::uint32_t>(n_nodes))) return;
+    for (std::int64_t e = 0; e < n_edges; ++e) check_edge(e, edges[2 * e], edges[2 * e + 1], n_nodes);
+}
+
 template <class Real>
 class ArcLists {
   public:
     using Slot = std::int32_t;
+    // What a node of a tree hangs on: the slot towards the root, and the node there, lest walks to the root read arcs.
+    struct Hook {
+        Slot slot;
+        NodeIndex above;
+    };
 
-    // Edge e joins the nodes edges[2e] and edges[2e + 1]; parallel edges are welcome.
-    ArcLists(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges)
-        : n_nodes_(n_nodes), first_(static_cast<std::size_t>(n_nodes) + 1), forward_(static_cast<std::size_t>(n_edges)) {
+    // Edge e joins the nodes edges[2e] and edges[2e + 1]; parallel edges are welcome. If it `waits`, arcs are laid out by a call of
+    // lay_out, together with their first capacities: that saves half the way through memory.
+    ArcLists(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges, bool waits = false) : n_nodes_(n_nodes), n_edges_(n_edges) {
         if (n_edges > std::numeric_limits<Slot>::max() / 2)
             throw std::invalid_argument("edges has " + std::to_string(n_edges) + " rows; at most 2^30 - 1 fit into one graph");
-        std::vector<Slot> slot(static_cast<std::size_t>(n_nodes) + 1, 0);
-        for (std::int64_t e = 0; e < n_edges; ++e) {
-            check_edge(e, edges[2 * e], edges[2 * e + 1], n_nodes);
-            ++slot[static_cast<std::size_t>(edges[2 * e]) + 1];
-            ++slot[static_cast<std::size_t>(edges[2 * e + 1]) + 1];
-        }
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n_nodes); ++i) slot[i + 1] += slot[i];
-        first_ = slot;
-        arcs_.resize(2 * static_cast<std::size_t>(n_edges));
-        for (std::int64_t e = 0; e < n_edges; ++e) {
-            const NodeIndex a = edges[2 * e], b = edges[2 * e + 1];
-            const Slot there = slot[static_cast<std::size_t>(a)]++, back = slot[static_cast<std::size_t>(b)]++;
-            arc(there) = {0, b, back};
-            arc(back) = {0, a, there};
-            forward_[static_cast<std::size_t>(e)] = there;
-        }
+        check_edges(edges, n_edges, n_nodes);
+        // first_[i + 1] is where the next arc of node i goes; when all are there, it is where those of node i + 1 begin.
+        first_.assign(static_cast<std::size_t>(n_nodes) + 2, 0);
+        Slot* const next = first_.data() + 1;
+        for (std::int64_t k = 0; k < 2 * n_edges; ++k) ++next[edges[k] + 1];
+        for (NodeIndex i = 0; i < n_nodes; ++i) next[i + 1] += next[i];
+        if (waits) waiting_.assign(edges, edges + 2 * n_edges);
+        else lay_out(edges, nullptr, nullptr);
+    }
+    // With capacities that are not negative; null: nothing.
+    void lay_out(const Real* forward, const Real* backward) {
+        lay_out(waiting_.data(), forward, backward);
+        std::vector<NodeIndex>().swap(waiting_);  // gives its memory back
     }
 
     NodeIndex n_nodes() const { return n_nodes_; }
@@ -64,23 +82,25 @@ class ArcLists {
     // Nodes of similar rank should be near each other.
     static std::int64_t rank(NodeIndex i) { return i; }
 
-    std::int64_t n_edges() const { return static_cast<std::int64_t>(forward_.size()); }
+    std::int64_t n_edges() const { return n_edges_; }
     NodeIndex tail(std::int64_t e) const { return arc(arc(forward_[static_cast<std::size_t>(e)]).sister).head; }
     Slot slot(std::int64_t e) const { return forward_[static_cast<std::size_t>(e)]; }
 
-    std::int64_t n_arcs() const { return static_cast<std::int64_t>(arcs_.size()); }
+    std::int64_t n_arcs() const { return 2 * n_edges_; }
     Slot begin(NodeIndex i) const { return first_[static_cast<std::size_t>(i)]; }
     Slot end(NodeIndex i) const { return first_[static_cast<std::size_t>(i) + 1]; }
     NodeIndex head(NodeIndex, Slot s) const { return arc(s).head; }
     Slot back(NodeIndex, Slot s) const { return arc(s).sister; }
+    static Hook hook(Slot s, NodeIndex above) { return {s, above}; }
+    static NodeIndex above(NodeIndex, Hook hook) { return hook.above; }
     Real& residual(NodeIndex, Slot s) { return arc(s).residual; }
     Real residual(NodeIndex, Slot s) const { return arc(s).residual; }
     Real& reverse(NodeIndex, Slot s) { return arc(arc(s).sister).residual; }
     Real reverse(NodeIndex, Slot s) const { return arc(arc(s).sister).residual; }
     void clear() {
-        for (Arc& a : arcs_) a.residual = 0;
+        std::for_each(arcs_.get(), arcs_.get() + n_arcs(), [](Arc& a) { a.residual = 0; });
     }
-    std::size_t n_bytes() const { return arcs_.capacity() * sizeof(Arc) + (first_.capacity() + forward_.capacity()) * sizeof(Slot); }
+    std::size_t n_bytes() const { return static_cast<std::size_t>(n_arcs()) * sizeof(Arc) + (first_.capacity() + static_cast<std::size_t>(n_edges_)) * sizeof(Slot) + waiting_.capacity() * sizeof(NodeIndex); }
 
   private:
     struct Arc {
@@ -88,13 +108,39 @@ class ArcLists {
         NodeIndex head;
         Slot sister;
     };
+    void lay_out(const NodeIndex* edges, const Real* forward, const Real* backward) {
+        // Not filled with zeros first: arcs are several times as large as all the rest.
+        arcs_.reset(new Arc[2 * static_cast<std::size_t>(n_edges_)]);
+        forward_.reset(new Slot[static_cast<std::size_t>(n_edges_)]);
+        Slot* const next = first_.data() + 1;
+        for (std::int64_t e = 0; e < n_edges_; ++e) {
+            // Heads are anywhere: about the place where an arc will go is fetched in time.
+            if (e + kAhead < n_edges_) prefetch(arcs_.get() + next[edges[2 * (e + kAhead) + 1]]);
+            const NodeIndex a = edges[2 * e], b = edges[2 * e + 1];
+            const Slot there = next[a]++, back = next[b]++;
+            // Sums, as capacities that come later make them: no zero has a sign.
+            arc(there) = {Real{0} + (forward ? forward[e] : Real{0}), b, back};
+            arc(back) = {Real{0} + (backward ? backward[e] : Real{0}), a, there};
+            forward_[static_cast<std::size_t>(e)] = there;
+        }
+    }
+    static void prefetch([[maybe_unused]] const Arc* arc) {
+#if defined(__GNUC__)
+        __builtin_prefetch(arc, 1);
+#endif
+    }
+
+    static constexpr std::int64_t kAhead = 48;
+
     Arc& arc(Slot s) { return arcs_[static_cast<std::size_t>(s)]; }
     const Arc& arc(Slot s) const { return arcs_[static_cast<std::size_t>(s)]; }
 
     NodeIndex n_nodes_;
+    std::int64_t n_edges_;
     std::vector<Slot> first_;
-    std::vector<Arc> arcs_;
-    std::vector<Slot> forward_;  // edge -> its arc from tail to head
+    std::unique_ptr<Arc[]> arcs_;
+    std::unique_ptr<Slot[]> forward_;  // edge -> its arc from tail to head
+    std::vector<NodeIndex> waiting_;   // edges whose arcs are not laid out yet
 };
 
 // The distances of an edge list, if there are few of them.
@@ -130,6 +176,9 @@ template <class Real, int width>
 class Offsets {
   public:
     using Slot = std::int8_t;
+    struct Hook {
+        Slot slot;
+    };
 
     Offsets(NodeIndex n_nodes, const Distances& distances)
         : n_nodes_(n_nodes), margin_(distances.longest()), residual_(static_cast<std::size_t>(n_places()) * width, Real{0}) {
@@ -171,6 +220,8 @@ class Offsets {
     static Slot end(NodeIndex) { return width; }
     NodeIndex head(NodeIndex i, Slot s) const { return i + offset_[static_cast<std::size_t>(s)]; }
     static Slot back(NodeIndex, Slot s) { return static_cast<Slot>(s ^ 1); }
+    static Hook hook(Slot s, NodeIndex) { return {s}; }
+    NodeIndex above(NodeIndex i, Hook hook) const { return head(i, hook.slot); }
     Real& residual(NodeIndex i, Slot s) { return residual_[at(i, s)]; }
     Real residual(NodeIndex i, Slot s) const { return residual_[at(i, s)]; }
     Real& reverse(NodeIndex i, Slot s) { return residual_[at(head(i, s), back(i, s))]; }

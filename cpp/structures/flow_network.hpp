@@ -59,12 +59,18 @@ struct Grid {
 template <class Real>
 class FlowNetwork {
   public:
-    FlowNetwork(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges) : flow_(choose(n_nodes, edges, n_edges)) {}
+    // If it `waits`, lists of arcs are laid out as soon as they are needed, at best together with the capacities of all edges; until
+    // then nothing constant may be asked but for the numbers of nodes and edges and the memory.
+    FlowNetwork(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges, bool waits = false)
+        : flow_(choose(n_nodes, edges, n_edges, waits)), waits_(waits && std::holds_alternative<General>(flow_)) {}
     explicit FlowNetwork(Grid grid) : grid_(std::move(grid)), flow_(on_grid(*grid_)) {}
 
     // The flow itself, in its own type: loops over nodes and edges belong inside the call.
     template <class Use>
-    decltype(auto) visit(Use&& use) { return std::visit(std::forward<Use>(use), flow_); }
+    decltype(auto) visit(Use&& use) {
+        if (waits_) lay_out(nullptr, nullptr);
+        return std::visit(std::forward<Use>(use), flow_);
+    }
     template <class Use>
     decltype(auto) visit(Use&& use) const { return std::visit(std::forward<Use>(use), flow_); }
 
@@ -103,9 +109,18 @@ class FlowNetwork {
         }
     }
 
+    // Terminals of all nodes, for which no arcs are needed before the first solve.
+    void add_terminals(const Real* source, const Real* sink) {
+        std::visit([&](auto& flow) { flow.add_terminals(source, sink); }, flow_);
+    }
+
     // Capacities of n edges, or of the first n if `edges` is null; `backward` may be null: nothing. Returns the first edge for which
     // MaxFlow refuses.
     std::optional<std::int64_t> add_capacities(const std::int64_t* edges, std::int64_t n, const Real* forward, const Real* backward) {
+        if (waits_ && !edges && !is_negative(forward, n) && !(backward && backward != forward && is_negative(backward, n))) {
+            lay_out(forward, backward);
+            return std::nullopt;
+        }
         return visit([&](auto& flow) -> std::optional<std::int64_t> {
             using Slot = typename std::decay_t<decltype(flow)>::Slot;
             if (!edges && !flow.is_solved() && begin_with_all(flow, n, forward, backward)) return std::nullopt;
@@ -130,16 +145,21 @@ class FlowNetwork {
     }
 
   private:
+    static bool is_negative(const Real* x, std::int64_t n) {
+        bool found = false;
+        for (std::int64_t k = 0; k < n; ++k) found |= !(x[k] >= 0);
+        return found;
+    }
+    void lay_out(const Real* forward, const Real* backward) {
+        std::get<General>(flow_).lay_out(forward, backward);
+        waits_ = false;
+    }
+
     // The first n capacities before the first solve: of a grid row by row with all steps, while its arcs are in the cache. False, and
     // nothing done, if one is negative.
     template <class Flow>
     bool begin_with_all(Flow& flow, std::int64_t n, const Real* forward, const Real* backward) {
-        const auto negative = [n](const Real* x) {
-            bool found = false;
-            for (std::int64_t k = 0; k < n; ++k) found |= !(x[k] >= 0);
-            return found;
-        };
-        if (negative(forward) || (backward && backward != forward && negative(backward))) return false;
+        if (is_negative(forward, n) || (backward && backward != forward && is_negative(backward, n))) return false;
         const auto begin = [&](NodeIndex tail, auto slot, std::int64_t e) { flow.begin_with_capacities(tail, slot, forward[e], backward ? backward[e] : Real{0}); };
         const auto& layout = flow.layout();
         if (!grid_) {
@@ -168,7 +188,8 @@ class FlowNetwork {
         return refused;
     }
 
-    using Flow = std::variant<MaxFlow<Real, Offsets<Real, 4>>, MaxFlow<Real, Offsets<Real, 6>>, MaxFlow<Real, Offsets<Real, 8>>, MaxFlow<Real, ArcLists<Real>>>;
+    using General = MaxFlow<Real, ArcLists<Real>>;
+    using Flow = std::variant<MaxFlow<Real, Offsets<Real, 4>>, MaxFlow<Real, Offsets<Real, 6>>, MaxFlow<Real, Offsets<Real, 8>>, General>;
 
     template <class... Given>
     static Flow offsets(const Distances& distances, Given... given) {
@@ -176,9 +197,9 @@ class FlowNetwork {
         if (distances.n == 3) return MaxFlow<Real, Offsets<Real, 6>>(Offsets<Real, 6>(given..., distances));
         return MaxFlow<Real, Offsets<Real, 8>>(Offsets<Real, 8>(given..., distances));
     }
-    static Flow choose(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges) {
+    static Flow choose(NodeIndex n_nodes, const NodeIndex* edges, std::int64_t n_edges, bool waits) {
         if (const auto distances = Distances::of(n_nodes, edges, n_edges)) return offsets(*distances, n_nodes, edges, n_edges);
-        return MaxFlow<Real, ArcLists<Real>>(ArcLists<Real>(n_nodes, edges, n_edges));
+        return General(ArcLists<Real>(n_nodes, edges, n_edges, waits));
     }
     Flow on_grid(const Grid& grid) {
         Distances distances;
@@ -194,6 +215,7 @@ class FlowNetwork {
     std::optional<Grid> grid_;
     std::vector<int> slot_;  // of every step of the grid
     Flow flow_;
+    bool waits_ = false;
 };
 
 }  // namespace maxmargin::structures

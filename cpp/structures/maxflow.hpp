@@ -49,9 +49,12 @@ class MaxFlow {
 
     const Layout& layout() const { return layout_; }
     std::size_t n_bytes() const {
-        return layout_.n_bytes() + excess_.capacity() * sizeof(Real) + tree_.capacity() * (1 + sizeof(Slot) + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
+        return layout_.n_bytes() + excess_.capacity() * sizeof(Real) + tree_.capacity() * (1 + sizeof(typename Layout::Hook) + 3 * sizeof(Index)) + changed_.capacity() * sizeof(Index) +
                is_changed_.capacity() + next_slot_.capacity() * (sizeof(Slot) + sizeof(Index));
     }
+
+    // Of lists of arcs that wait for it, see there.
+    void lay_out(const Real* forward, const Real* backward) { layout_.lay_out(forward, backward); }
 
     // Forget all capacities and the flow.
     void clear() {
@@ -381,7 +384,7 @@ class MaxFlow {
     }
 
     bool hangs_on_closed_arc(Index i) const {
-        const Slot s = parent_[at(i)];
+        const Slot s = parent_[at(i)].slot;
         return s >= 0 && !((tree_[at(i)] == kSink ? layout_.residual(i, s) : layout_.reverse(i, s)) > 0);
     }
 
@@ -422,14 +425,32 @@ class MaxFlow {
             const bool source = excess_[i] > 0, sink = excess_[i] < 0;
             n_sources += source;
             n_sinks += sink;
-            parent_[i] = static_cast<Slot>(kFree + (kTerminal - kFree) * (source | sink));
+            parent_[i].slot = static_cast<Slot>(kFree + (kTerminal - kFree) * (source | sink));
             tree_[i] = static_cast<std::uint8_t>(kNeither + (kSource - kNeither) * source + (kSink - kNeither) * sink);
         }
         const bool sinks_wait = kFew * n_sources < n_sinks;
+        // Whichever are fewer say who has something to do: the roots, or the free nodes between them.
+        if (2 * (n_sources + n_sinks) > layout_.n_nodes()) return activate_around_free(sinks_wait);
         for (Index i = 0; i < layout_.n_places(); ++i) {
             if (is_free(i)) continue;
             if (is_in<true>(i) ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
         }
+    }
+
+    // The roots that reach a free node, in their order: the same as has_free_neighbour finds, asked from the other end.
+    void activate_around_free(bool sinks_wait) {
+        std::vector<std::uint8_t> found(excess_.size(), 0);
+        // Not from the margins, where nothing leads.
+        for (Index k = 0; k < layout_.n_nodes(); ++k) {
+            const Index i = layout_.place(k);
+            if (!is_free(i)) continue;
+            for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
+                const Index j = layout_.head(i, s);
+                found[at(j)] |= is_in<true>(j) ? !sinks_wait & leads_away<false>(i, s) : leads_away<true>(i, s);
+            }
+        }
+        for (Index i = 0; i < layout_.n_places(); ++i)
+            if (found[at(i)] && !is_free(i)) activate(i);
     }
 
     // All of them are asked, without a branch: most answers are the same, and the others hard to guess.
@@ -459,7 +480,7 @@ class MaxFlow {
             is_changed_[at(i)] = 0;
             const Real excess = excess_[at(i)];
             if (excess == 0) {
-                if (parent_[at(i)] == kTerminal) make_orphan(i);
+                if (parent_[at(i)].slot == kTerminal) make_orphan(i);
                 continue;
             }
             const bool sink = excess < 0;
@@ -468,7 +489,7 @@ class MaxFlow {
                 tree_[at(i)] = sink ? kSink : kSource;
                 activate(i);
             }
-            parent_[at(i)] = kTerminal;
+            parent_[at(i)].slot = kTerminal;
             time_of_[at(i)] = time_;
             distance_[at(i)] = 1;
         }
@@ -484,7 +505,7 @@ class MaxFlow {
             const Index j = layout_.head(i, s);
             if (!is_in<sink>(j)) continue;
             if (leads_away<!sink>(i, s)) activate(j);
-            if (parent_[at(j)] == layout_.back(i, s)) make_orphan(j);
+            if (parent_[at(j)].slot == layout_.back(i, s)) make_orphan(j);
         }
     }
 
@@ -527,6 +548,7 @@ class MaxFlow {
         return kNone;
     }
 
+    Index above(Index i) const { return layout_.above(i, parent_[at(i)]); }
     bool is_free(Index i) const { return tree_[at(i)] == kNeither; }
     template <bool sink>
     bool is_in(Index i) const { return tree_[at(i)] == (sink ? kSink : kSource); }
@@ -559,7 +581,7 @@ class MaxFlow {
                     if (is_free(i) || steps_left_ < 0) return;
                     continue;
                 }
-                parent_[at(j)] = layout_.back(i, s);
+                parent_[at(j)] = Layout::hook(layout_.back(i, s), i);
                 time_of_[at(j)] = time_of_[at(i)];
                 distance_[at(j)] = distance_[at(i)] + 1;
             }
@@ -572,28 +594,28 @@ class MaxFlow {
         const Index finish = layout_.head(start, middle);
         Real flow = layout_.residual(start, middle);
         Index i = start;
-        for (Slot s; (s = parent_[at(i)]) >= 0; i = layout_.head(i, s)) flow = std::min(flow, layout_.reverse(i, s));
+        for (Slot s; (s = parent_[at(i)].slot) >= 0; i = above(i)) flow = std::min(flow, layout_.reverse(i, s));
         flow = std::min(flow, excess_[at(i)]);
         i = finish;
-        for (Slot s; (s = parent_[at(i)]) >= 0; i = layout_.head(i, s)) flow = std::min(flow, layout_.residual(i, s));
+        for (Slot s; (s = parent_[at(i)].slot) >= 0; i = above(i)) flow = std::min(flow, layout_.residual(i, s));
         flow = std::min(flow, -excess_[at(i)]);
 
         layout_.residual(start, middle) -= flow;
         layout_.reverse(start, middle) += flow;
         i = start;
-        for (Slot s; (s = parent_[at(i)]) >= 0;) {
-            const Index above = layout_.head(i, s);
+        for (Slot s; (s = parent_[at(i)].slot) >= 0;) {
+            const Index next = above(i);
             layout_.residual(i, s) += flow;
             if ((layout_.reverse(i, s) -= flow) <= 0) make_orphan(i);
-            i = above;
+            i = next;
         }
         if ((excess_[at(i)] -= flow) <= 0) make_orphan(i);
         i = finish;
-        for (Slot s; (s = parent_[at(i)]) >= 0;) {
-            const Index above = layout_.head(i, s);
+        for (Slot s; (s = parent_[at(i)].slot) >= 0;) {
+            const Index next = above(i);
             layout_.reverse(i, s) += flow;
             if ((layout_.residual(i, s) -= flow) <= 0) make_orphan(i);
-            i = above;
+            i = next;
         }
         if ((excess_[at(i)] += flow) >= 0) make_orphan(i);
         value_.add(flow);
@@ -602,7 +624,7 @@ class MaxFlow {
     // ---- orphans ---------------------------------------------------------------------------------------------------------------
 
     void make_orphan(Index i) {
-        parent_[at(i)] = kOrphan;
+        parent_[at(i)].slot = kOrphan;
         cut_off_.push_back(i);
     }
 
@@ -621,7 +643,7 @@ class MaxFlow {
             cut_off_.pop_back();
             for (std::size_t k = 0; k < lost_.size(); ++k) {
                 // Between two solves an orphan may have become a root.
-                if (parent_[at(lost_[k])] != kOrphan) continue;
+                if (parent_[at(lost_[k])].slot != kOrphan) continue;
                 if (is_in<true>(lost_[k])) adopt<true>(lost_[k]);
                 else adopt<false>(lost_[k]);
             }
@@ -649,7 +671,7 @@ class MaxFlow {
             release<sink>(i);
             return;
         }
-        parent_[at(i)] = best;
+        parent_[at(i)] = Layout::hook(best, layout_.head(i, best));
         time_of_[at(i)] = time_;
         distance_[at(i)] = shortest + 1;
     }
@@ -657,14 +679,14 @@ class MaxFlow {
     // Nobody adopts: the node becomes free, its children orphans, and who might reach it becomes active.
     template <bool sink>
     void release(Index i) {
-        parent_[at(i)] = kFree;
+        parent_[at(i)].slot = kFree;
         tree_[at(i)] = kNeither;
         for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
             const Index j = layout_.head(i, s);
             if (!is_in<sink>(j)) continue;
             if (leads_away<!sink>(i, s)) activate(j);
-            if (parent_[at(j)] == layout_.back(i, s)) {
-                parent_[at(j)] = kOrphan;
+            if (parent_[at(j)].slot == layout_.back(i, s)) {
+                parent_[at(j)].slot = kOrphan;
                 lost_.push_back(j);
             }
         }
@@ -673,22 +695,22 @@ class MaxFlow {
     // Number of arcs to the terminal, kFar if an orphan is in between. What is learnt is written down for later walks.
     Index distance_to_terminal(Index start) {
         Index distance = 0;
-        for (Index i = start;; i = layout_.head(i, parent_[at(i)])) {
+        for (Index i = start;; i = above(i)) {
             if (time_of_[at(i)] == time_) {
                 distance += distance_[at(i)];
                 break;
             }
-            if (parent_[at(i)] == kOrphan) return kFar;
+            if (parent_[at(i)].slot == kOrphan) return kFar;
             ++distance;
             --steps_left_;
-            if (parent_[at(i)] == kTerminal) {
+            if (parent_[at(i)].slot == kTerminal) {
                 time_of_[at(i)] = time_;
                 distance_[at(i)] = 1;
                 break;
             }
         }
         Index left = distance;
-        for (Index i = start; time_of_[at(i)] != time_; i = layout_.head(i, parent_[at(i)])) {
+        for (Index i = start; time_of_[at(i)] != time_; i = above(i)) {
             time_of_[at(i)] = time_;
             distance_[at(i)] = left--;
         }
@@ -697,7 +719,7 @@ class MaxFlow {
 
     Layout layout_;
     std::vector<Real> excess_;
-    std::vector<Slot> parent_;
+    std::vector<typename Layout::Hook> parent_;
     std::vector<std::uint8_t> tree_;  // of every node
     // The number of arcs to the terminal as it was at a time, a count of augmentations.
     std::vector<Index> distance_;

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from maxmargin._types import Bytes, Floats, Int32s, Ints, Keys, Reals
@@ -91,6 +91,11 @@ class LabelGraph:
     def best(
         self, unary: Floats, pairs: Floats, relaxed: bool, listing: bool, n_threads: int
     ) -> tuple[Floats, Floats]: ...
+
+class SetPlane:
+    def __init__(self, graph: LabelGraph, scores: Floats, pairs: Floats, truth: Bytes) -> None: ...
+    def point(self, labels: bytes) -> tuple[float, float]: ...
+    def ask(self, a: float, b: float) -> tuple[float, float, bytes, float]: ...
 
 class SetSearch:
     def __init__(
@@ -367,3 +372,12 @@ def arc_keys(words: Keys, tags: Keys, offsets: Ints, heads: Int32s, for_labels: 
 def number_arcs(
     words: Keys, tags: Keys, offsets: Ints, keys: Keys | None, bits: int, for_labels: bool
 ) -> tuple[Ints, Int32s]: ...
+
+def product_hull_search(
+    ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], with_truth: bool, losses: Floats | None,
+    first: float | None, enough: float, max_calls: int,
+) -> tuple[list[Any], float, float, Any, float, float, bool, list[tuple[Any, ...]], list[Any]]: ...
+def product_bisecting(
+    ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], start: float | None, tolerance: float,
+    max_calls: int,
+) -> tuple[Any, float, float, list[tuple[Any, ...]], list[Any]]: ...

@@ -200,6 +200,80 @@ def test_capacities_before_the_first_cut_add_up(grid):
     assert np.array_equal(cut.source_side.ravel(), fresh.source_side)
 
 
+def _first_terminals_of_some(graph, forward, backward, source, sink):
+    graph.add_terminals(source, sink, nodes=np.arange(graph.n_nodes))
+    graph.add_capacities(forward, backward)
+
+
+def _first_some_edges(graph, forward, backward, source, sink):
+    graph.add_capacities(forward[::2], backward[::2], edges=np.arange(0, len(forward), 2))
+    graph.add_capacities(forward[1::2], backward[1::2], edges=np.arange(1, len(forward), 2))
+    graph.add_terminals(source, sink)
+
+
+def _first_in_one_direction(graph, forward, backward, source, sink):
+    graph.add_terminals(source, sink)
+    graph.add_capacities(forward)
+    graph.add_capacities(np.zeros_like(backward), backward)
+
+
+def _first_less_than_nothing(graph, forward, backward, source, sink):
+    graph.add_capacities(-forward, forward + backward)
+    graph.add_capacities(2 * forward, -forward)
+    graph.add_terminals(source, sink)
+
+
+def _first_a_cut(graph, forward, backward, source, sink):
+    graph.add_terminals(source, sink)
+    assert graph.solve().value == np.minimum(source, sink).sum()
+    graph.add_capacities(forward, backward)
+
+
+def _first_cleared(graph, forward, backward, source, sink):
+    graph.add_terminals(sink, source)
+    graph.clear()
+    graph.add_capacities(forward, backward)
+    graph.add_terminals(source, sink)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        _first_terminals_of_some,
+        _first_some_edges,
+        _first_in_one_direction,
+        _first_less_than_nothing,
+        _first_a_cut,
+        _first_cleared,
+    ],
+)
+def test_whatever_a_general_graph_is_given_first(fill, dtype):
+    """Arcs are laid out when they are needed, in most cases with all their capacities."""
+    rng = np.random.default_rng(3)
+    n = 40
+    edges = rng.integers(0, n, (150, 2), dtype=np.int32)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    values = [rng.integers(0, 9, size) for size in (len(edges), len(edges), n, n)]
+    graph = FlowGraph(n, edges, dtype=dtype)
+    # The graph has its own edges.
+    edges_then = edges.copy()
+    edges[:] = 0
+    fill(graph, *(array.astype(dtype) for array in values))
+    cut = graph.solve()
+    assert cut.value == scipy_value(n, edges_then, *values) == cut_value(edges_then, *values, cut.source_side)
+    # The edges are not kept beside their arcs.
+    assert 36 * len(edges) + 30 * n < graph.n_bytes < 36 * len(edges) + 45 * n
+
+
+@pytest.mark.parametrize("edge", [(7, 7), (3, 40), (-1, 3)])
+def test_a_bad_edge_after_many_good_ones_is_named(edge):
+    rng = np.random.default_rng(0)
+    good = [(a, b) for a, b in rng.integers(0, 40, (100, 2)).tolist() if a != b]
+    with pytest.raises(ValueError, match=rf"edges\[{len(good)}\] = \({edge[0]}, {edge[1]}\)"):
+        FlowGraph(40, [*good, edge, (5, 5)])
+
+
 def test_costs_of_the_other_side_keep_small_numbers():
     """Nothing large is added on the way."""
     rng = np.random.default_rng(0)

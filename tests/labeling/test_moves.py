@@ -155,6 +155,28 @@ def test_expansions_with_a_table_per_edge_follow_the_labels(seed):
 
 
 @given(seeds)
+@settings(max_examples=30, deadline=None)
+def test_expansions_read_again_what_has_changed(seed):
+    """Edges of many blocks, of which moves change some: a kernel of many moves makes those of a fresh one."""
+    rng = np.random.default_rng(seed)
+    n, n_labels = int(rng.integers(2, 400)), 4
+    edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+    # Labels depend on the place, so that a move stays in a part of the chain.
+    unary = rng.integers(0, 6, (n, n_labels)) + 3.0 * np.abs(np.arange(n)[:, None] * n_labels // n - np.arange(n_labels))
+    energy = Energy(unary, edges, own_tables(rng, n - 1, n_labels), weights=rng.integers(0, 4, n - 1))
+    moves, labels = kernel(energy), allowed_start(rng, energy)
+    for k in range(12):
+        alpha = int(rng.integers(n_labels))
+        before, fresh = energy.energy(labels), labels.copy()
+        change = moves.expand(alpha, labels, 1e-9, False)
+        assert change == kernel(energy).expand(alpha, fresh, 1e-9, False)
+        assert (labels == fresh).all()
+        assert change == pytest.approx(energy.energy(labels) - before, abs=1e-6)
+        if k == 8:
+            labels[rng.integers(n)] = rng.integers(n_labels)
+
+
+@given(seeds)
 @settings(max_examples=100, deadline=None)
 def test_facts_of_tables(seed):
     rng = np.random.default_rng(seed)

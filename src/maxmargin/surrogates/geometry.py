@@ -24,8 +24,6 @@ _STEPS, _LEFT = 60, 1e-10
 _UNDERFLOW = 1e-280
 # Parts of the size of points that are as good as zero.
 _FLAT = 1e-12
-# So many losses are few.
-_FEW = 32
 # Candidates by their g, then their h.
 _BY_LOSS = itemgetter(1, 0)
 
@@ -169,24 +167,10 @@ class Ceiling:
         self.surrogate, self.g = surrogate, losses[losses > 0]
         self.h: Floats | None = None
         self.upper = np.inf if len(self.g) else 0.0
-        # A handful of products is found sooner one by one than as arrays.
-        self._few = self.g.tolist() if surrogate.product and len(self.g) <= _FEW else None
-        self._tops = [np.inf] * len(self.g) if self._few else []
 
     def lower(self, step: Step) -> None:
         """Take note of one more line ``a h + b g <= upper``."""
         if step.a <= 0 or len(self.g) == 0:
-            return
-        if self._few is not None:
-            a, b, most, tops, best = step.a, step.b, step.upper, self._tops, 0.0
-            for k, g in enumerate(self._few):
-                line = (most - b * g) / a
-                if line < tops[k]:
-                    tops[k] = line
-                value = (1.0 + tops[k]) * g
-                if value > best:
-                    best = value
-            self.upper = best * (1.0 + ROUNDING)
             return
         line = (step.upper - step.b * self.g) / step.a
         self.h = line if self.h is None else np.minimum(self.h, line)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maxmargin import _core
 from maxmargin.surrogates.geometry import Ceiling, best_between, bound_of_line, upper_right_hull
 from maxmargin.surrogates.oracle import Banned, Candidate, LambdaOracle
-from maxmargin.surrogates.result import ROUNDING, SearchResult, Step
+from maxmargin.surrogates.result import ROUNDING, SearchResult, Step, steps_of
 
 if TYPE_CHECKING:
     from maxmargin.surrogates.base import Surrogate
@@ -30,13 +31,11 @@ class _Seen:
     """
 
     def __init__(self, surrogate: Surrogate, truth: Candidate, points: Sequence[Candidate]) -> None:
-        self.surrogate, self.product, self.truth = surrogate, surrogate.product, truth
+        self.surrogate, self.truth = surrogate, truth
         self.points = {point.key: point for point in points}
         self.orders: dict[Hashable, float] = {}
         self.values: dict[Hashable, float]
-        if self.product:
-            self.values = {key: (1.0 + point.h) * point.g for key, point in self.points.items()}
-        elif surrogate.by_numbers or len(self.points) <= 2:
+        if surrogate.by_numbers or len(self.points) <= 2:
             self.values = {key: float(surrogate.value(point.h, point.g)) for key, point in self.points.items()}
         else:
             columns = list(self.points.values())
@@ -52,7 +51,7 @@ class _Seen:
                 self.incumbent, self.top = self.points[key], value
 
     def _value(self, point: Candidate) -> float:
-        return (1.0 + point.h) * point.g if self.product else float(self.surrogate.value(point.h, point.g))
+        return float(self.surrogate.value(point.h, point.g))
 
     def _order(self, point: Candidate) -> float:
         order = self.orders.get(point.key)
@@ -97,8 +96,6 @@ class _Seen:
             corner = int(np.argmax(np.array([point.h for point in hull]) - level))
             at = float(level[corner])
         loss = hull[corner].g
-        if self.product and loss > 0:
-            return corner, max(0.0, (1.0 + at) / loss)
         if self.surrogate.by_numbers:
             lam = float(self.surrogate.tangent(at, loss))
         else:
@@ -143,6 +140,8 @@ def hull_search(
     >>> found.incumbent, found.calls, found.exact
     (Candidate(h=2.01, g=3.0, key=2, output=None), 4, True)
     """
+    if surrogate.product:
+        return _of_products(surrogate, oracle, known, first, with_truth, enough, max_calls)
     before, trace = oracle.calls, []
     seen = _Seen(surrogate, oracle.truth, (oracle.truth, *known) if with_truth else known)
     losses = oracle.losses()
@@ -193,6 +192,28 @@ def hull_search(
         corner, corners = None, hull
     edge = None if corner is None or neighbour is None else (corner, neighbour)
     return _result(surrogate, oracle, corners, edge, seen, proved, ceiling, trace, before)
+
+
+def _of_products(
+    surrogate: Surrogate,
+    oracle: LambdaOracle,
+    known: Sequence[Candidate],
+    first: float | None,
+    with_truth: bool,
+    enough: float,
+    max_calls: int,
+) -> SearchResult:
+    """The same search for slack rescaling, compiled: beside a quick decoder its own time would be most of it."""
+    before = oracle.calls
+    found, place, value, incumbent, best, upper, is_open, rows, hull = _core.product_hull_search(
+        oracle.ask, oracle.truth, known, with_truth, oracle.losses(), first, enough, max_calls
+    )
+    trace = steps_of(rows)
+    if is_open and any(step.a > 0 for step in trace):
+        most = oracle.most_loss()
+        upper = min(upper, *(bound_of_line(surrogate, step, most) for step in trace))
+    weights = (1.0,) if len(found) == 1 else (1.0 - place, place)
+    return SearchResult(tuple(found), weights, value, incumbent, best, max(upper, best), oracle.calls - before, trace, hull)
 
 
 def _above(hull: Sequence[Candidate], corner: int, lam: float) -> int | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from maxmargin.surrogates.oracle import Candidate
 
@@ -16,6 +18,15 @@ class Step(NamedTuple):
     found: Candidate | None
     upper: float
     cone: tuple[float, float] | None = None
+
+
+def steps_of(rows: Iterable[tuple[Any, ...]]) -> list[Step]:
+    """Steps from the tuples of compiled searches."""
+    return list(map(_as_step, rows))
+
+
+# Tuples as they are: the constructor would take them apart and put them together again.
+_as_step = partial(tuple.__new__, Step)
 
 
 @dataclass

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from maxmargin import _core
 from maxmargin.surrogates.oracle import Candidate, LambdaOracle
-from maxmargin.surrogates.result import SearchResult, Step
+from maxmargin.surrogates.result import SearchResult, Step, steps_of
 
 # Relative tolerance of the searches, and the most questions they ask.
 TOLERANCE, MOST_CALLS = 1e-6, 60
-# How far the weight of the loss may go from where it began.
-_RANGE = 1e12
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -92,27 +91,9 @@ def bisecting(
     >>> bisecting(PointOracle([1.0, 3.0, 2.01], [4.0, 2.0, 3.0])).incumbent.key
     2
     """
-    probing = _Probing(oracle, known)
-    low, high = 0.0, np.inf
-    at_low: Candidate | None = None
-    at_high: Candidate | None = None
-    if start is None:
-        most_h, most_g = probing.ends()
-        start = most_h / most_g if most_g > 0 and most_h > 0 else 1.0
-    lam = start
-    while probing.room(max_calls) and start / _RANGE <= lam <= start * _RANGE:
-        found, _ = probing.probe(lam)
-        if probing.closed(tolerance):
-            break
-        if lam * found.g <= 1.0 + found.h:
-            low, at_low = lam, found
-        else:
-            high, at_high = lam, found
-        same = at_low is not None and at_high is not None and at_low[:2] == at_high[:2]
-        if same or high - low <= tolerance * high < np.inf:
-            break
-        lam = 2.0 * lam if high == np.inf else 0.5 * lam if low == 0 else np.sqrt(low * high)
-    return probing.result()
+    before = oracle.calls
+    best, value, upper, rows, seen = _core.product_bisecting(oracle.ask, oracle.truth, known, start, tolerance, max_calls)
+    return SearchResult((best,), (1.0,), value, best, value, upper, oracle.calls - before, steps_of(rows), seen)
 
 
 def binary_search(
