@@ -73,6 +73,8 @@ class ListwiseLoss(torch.nn.Module):
             A scalar; with ``reduction="none"`` and two-dimensional scores, one value per query, shape (queries,).
         """
         scores = wide_enough(scores)
+        each: torch.Tensor
+        counted: torch.Tensor
         try:
             lists = as_lists(scores, relevant, mask)
         except TransformedError:
