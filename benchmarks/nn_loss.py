@@ -72,6 +72,41 @@ def sort_section(repeats):
     )
 
 
+def short_section(repeats):
+    """Lists so short that calls, not scores, take the time; a thousand calls are one measurement."""
+
+    def often(call):
+        for _ in range(1000):
+            call()
+
+    rows, overhead = [], 0.0
+    for n in (64, 256, 1024, 4096):
+        generator = torch.Generator().manual_seed(n)
+        scores = torch.randn(n, generator=generator).requires_grad_()
+        relevant = torch.rand(n, generator=generator) < 0.1
+        grades = torch.randint(0, 5, (n,), generator=generator)
+        times = best_times(
+            {
+                "sort": partial(often, partial(torch.sort, scores.detach())),
+                "forward": partial(often, partial(APLoss(), scores.detach(), relevant)),
+                "both": partial(often, partial(both_ways, APLoss(), scores, relevant)),
+                "ndcg": partial(often, partial(both_ways, NDCGLoss(at=10), scores, relevant)),
+                "graded": partial(often, partial(both_ways, NDCGLoss(at=10, gains="exponential"), scores, grades)),
+            },
+            repeats,
+        )
+        ratios = {name: seconds / times["sort"] for name, seconds in times.items()}
+        overhead = ratios["both"] if n == 256 else overhead
+        rows.append([n, f"{1e3 * times['sort']:.1f}", *(f"{ratios[name]:.1f}" for name in ("forward", "both", "ndcg", "graded"))])
+        print(rows[-1], flush=True)
+    head = ["scores", "torch.sort, us", "APLoss, forward", "APLoss, both ways", "NDCGLoss at 10", "the same with five grades"]
+    return (
+        "## Short lists, float32, one thread, as multiples of `torch.sort`\n\n"
+        + markdown(head, rows)
+        + f"\n\nLimit for 256 scores both ways, 10 times `torch.sort`: {'kept' if overhead <= 10 else 'missed'}, {overhead:.1f}."
+    )
+
+
 def pairs_section(repeats):
     rows, least = [], float("inf")
     for dtype in (torch.float32, torch.float64):
@@ -160,6 +195,7 @@ def main() -> None:
         f"torch {torch.__version__}. Processor time, the best of {options.repeats}, in turns.",
         sort_section(options.repeats),
         pairs_section(options.repeats),
+        short_section(options.repeats),
         batch_section(options.repeats),
         memory_section(),
     ]
