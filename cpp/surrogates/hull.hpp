@@ -57,7 +57,7 @@ class UpperHull {
 };
 
 // A step goes to a violating output, not to the most violating one: it may miss this part of what it is above the block's mean.
-// Measured: passes make as much progress, with a third of the questions.
+// Measured: passes make about as much progress, with a third of the questions.
 constexpr double kEnough = 0.2;
 
 struct Found {
