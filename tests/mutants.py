@@ -368,7 +368,7 @@ MUTANTS = (
     Mutant(
         "cpp/ranking/cutoff.hpp", "if (value > leader) leader", "if (value >= leader) leader", "test_cutoff_ranking.py -k ties"
     ),
-    Mutant("cpp/ranking/cutoff.hpp", "if (fewer > m + 1)", "if (fewer < 0)", "test_cutoff_ranking.py -k enumeration"),
+    Mutant("cpp/ranking/cutoff.hpp", "if (fewer > m + 1)", "if (fewer < 0)", "test_cutoff_ranking.py -k thousands"),
     Mutant("cpp/ranking/cutoff.hpp", "beyond.empty() ? 0.0 :", "true ? 0.0 :", "test_cutoff_ranking.py -k enumeration"),
     Mutant("cpp/ranking/cutoff.hpp", "static_cast<double>(threshold));", "0.0);", "test_cutoff_ranking.py -k lowest"),
     Mutant(

@@ -182,6 +182,28 @@ def test_numbers_that_are_none(n, value, scale):
                 mm.most_violating_ranking(scores, relevant, "ndcg@5", loss_scale=scale)
 
 
+def test_thousands_of_short_lists_equal_the_table():
+    """Close calls: score differences as small as what a place is worth, positives ahead, tied and not."""
+    rng = np.random.default_rng(7)
+    for _ in range(3000):
+        n_pos, n_neg = rng.integers(1, 7, 2)
+        relevant = rng.permutation(n_pos + n_neg) < n_pos
+        scores = rng.normal(size=n_pos + n_neg) / 4 + relevant * rng.choice([0.0, 0.3, 0.6])
+        scores = scores.round(1) if rng.random() < 0.4 else scores
+        name, scale = f"{rng.choice(CUT)}@{rng.integers(1, n_pos + n_neg)}", float(rng.choice([1.0, 0.3, -1.0]))
+        hinge, other = (
+            mm.most_violating_ranking(scores, relevant, name, method=how, loss_scale=scale).hinge for how in ("auto", "table")
+        )
+        assert hinge == pytest.approx(other, abs=1e-12)
+
+
+def test_ties_between_numbers_of_positives_within():
+    """To be out costs exactly what it gains; the positive stays."""
+    found = mm.most_violating_ranking([0.5, 0.0], [1, 0], "p@1")
+    assert found.loss == 0 and found.hinge == 0
+    np.testing.assert_array_equal(found.interleaving, [1, 2])
+
+
 def test_threads_share_a_table():
     rng = np.random.default_rng(2)
     relevant = (rng.permutation(9000) < 700).astype(np.uint8)
