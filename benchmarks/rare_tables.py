@@ -68,10 +68,10 @@ def mnist() -> Table:
 
 
 def rcv1() -> Table:
-    """Terms that occur in at least three of the documents."""
+    """Terms that occur in at least thirty of the documents."""
     files = [load_svmlight(datasets.find("rcv1_small", f"rcv1_small.{part}.gz"), n_features=47_300) for part in ("train", "test")]
     X, y = sparse.vstack([file.X for file in files], format="csr"), np.concatenate([file.y for file in files]) > 0
-    X = X[:, np.flatnonzero(np.asarray((X > 0).sum(axis=0)).ravel() >= 3)]
+    X = X[:, np.flatnonzero(np.asarray((X > 0).sum(axis=0)).ravel() >= 30)]
     return thinned(X, y, 64)
 
 

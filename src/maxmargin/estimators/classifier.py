@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from types import MethodType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -46,6 +47,24 @@ class _Samples(NamedTuple):
     center: Floats
     scale: Floats
     folds: list[tuple[Ints, Ints]]
+
+
+class _CalibratedMethod:
+    """A method that is there only with a calibration, and otherwise says what to do, unlike ``available_if``."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, classifier: Any, owner: type[Any]) -> Any:
+        if classifier is None:
+            return self._method
+        if classifier.calibration is None:
+            raise AttributeError(
+                f"{self._method.__name__} needs a calibration, and {owner.__name__} has calibration=None; fit with "
+                "calibration='sigmoid' or 'isotonic', or use decision_function"
+            )
+        return MethodType(self._method, classifier)
 
 
 @dataclass(eq=False, repr=False)
@@ -411,30 +430,18 @@ class RankingClassifier(ClassifierMixin, Estimator):
         which = (self.decision_function(X) > 0).astype(np.intp)
         return np.asarray(self.classes_[which])
 
-    @property
-    def predict_proba(self) -> Callable[[Any], Floats]:
-        """Probabilities of both classes, a function of X that returns the shape (n, 2)."""
-        self._needs_calibration("predict_proba")
-        return self._predict_proba
-
-    @property
-    def predict_log_proba(self) -> Callable[[Any], Floats]:
-        """Logarithms of the probabilities of both classes, a function of X that returns the shape (n, 2)."""
-        self._needs_calibration("predict_log_proba")
-        return lambda X: np.log(self._predict_proba(X))
-
-    def _needs_calibration(self, name: str) -> None:
-        if self.calibration is None:
-            raise AttributeError(
-                f"{name} needs a calibration, and RankingClassifier has calibration=None; fit with calibration='sigmoid' or "
-                "'isotonic', or use decision_function"
-            )
-
-    def _predict_proba(self, X: Any) -> Floats:
+    @_CalibratedMethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of both classes, shape (n, 2), in the order of ``classes_``."""
         scores = self.decision_function(X)
         positive = self._positive()
         found = probabilities(self.calibration_, scores if positive == 1 else -scores)
         return np.column_stack([1 - found, found] if positive == 1 else [found, 1 - found])
+
+    @_CalibratedMethod
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of the probabilities of both classes, shape (n, 2)."""
+        return np.asarray(np.log(self.predict_proba(X)))
 
     def score(self, X: Any, y: ArrayLike) -> float:
         """The metric that was trained for on new data, 1 - loss: AP by default."""
