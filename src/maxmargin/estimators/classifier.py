@@ -257,9 +257,9 @@ class RankingClassifier(ClassifierMixin, Estimator):
     def _prepare(self, X: Any, y: Any) -> _Samples:
         refuse_missing(X)
         X, y = self._check_matrix(X, y, fitting=True)
-        check_classification_targets(y)
         classes, which = np.unique(y, return_inverse=True)
         if len(classes) > 2:
+            check_classification_targets(y)
             raise ArgumentError(
                 "y",
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y has {len(classes)} "
@@ -267,7 +267,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
                 "compare it with the one to be found, y == label, or wrap the classifier in OneVsRestClassifier",
             )
         if len(classes) < 2:
-            raise ArgumentError("y", f"y holds only one class, {classes[0]!r}", "add samples of another one")
+            raise ArgumentError("y", f"y holds only one class, {classes.tolist()[0]!r}", "add samples of another one")
         self.classes_ = classes
         relevant = which == self._positive()
         folds = self._folds(relevant)
@@ -291,7 +291,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         if isinstance(self.cv, numbers.Integral):
             fewest = int(min(relevant.sum(), (~relevant).sum()))
             if fewest < 2:
-                rare = self.classes_[self._positive() if relevant.sum() < 2 else 1 - self._positive()]
+                rare = self.classes_.tolist()[self._positive() if relevant.sum() < 2 else 1 - self._positive()]
                 raise ArgumentError(
                     "y", f"y has 1 sample of class {rare!r}, but inner folds need two of each class", "add samples of it"
                 )

@@ -130,11 +130,12 @@ def choose_cutoff(aim: Aim, scores: Floats, relevant: Booleans, positive: int = 
 
 def _between(ranked: Floats, k: int) -> float:
     """A number below the first k of descending scores and not below the others."""
-    margin = max(1.0, float(ranked[0] - ranked[-1]))
+    first, last = float(ranked[0]), float(ranked[-1])
+    # As far away as scores are from each other, and in any case another number.
     if k == 0:
-        return float(ranked[0] + margin)
+        return max(first + max(1.0, first - last), float(np.nextafter(first, np.inf)))
     if k == len(ranked):
-        return float(ranked[-1] - margin)
+        return min(last - max(1.0, first - last), float(np.nextafter(last, -np.inf)))
     middle = 0.5 * float(ranked[k - 1]) + 0.5 * float(ranked[k])
     return middle if middle < ranked[k - 1] else float(ranked[k])
 
