@@ -162,8 +162,8 @@ def quality_section(everything: dict[str, Any], others: list[str]) -> str:
     )
     return (
         f"## Average precision\n\nMean test AP of {BASE}, and the mean of the paired differences to it with their standard "
-        "error over the five folds, which share rows, so that the errors are somewhat too small. Rows, features and share of positives in "
-        f"brackets; the last column counts the folds in which {OURS} took its refinement.\n\n"
+        "error over the five folds, which share rows, so that the errors are somewhat too small. Rows, features and share of "
+        f"positives in brackets; the last column counts the folds in which {OURS} took its refinement.\n\n"
         + markdown(["", BASE, *others, "refined"], rows)
         + f"\n\n{text}"
     )
@@ -188,8 +188,8 @@ def standing_section(everything: dict[str, Any], linear: list[str]) -> str:
     first = min(among_linear, key=lambda method: among_linear[method])
     return (
         f"## Ranks and time\n\nMean rank by AP, among linear models over {len(everything)} tables and among all over the "
-        f"{len(full)} for which all were run; processor seconds of tuning and fitting, as a multiple of those of {BASE} on the same "
-        "table: geometric mean over the tables, and the largest.\n\n"
+        f"{len(full)} for which all were run; processor seconds of tuning and fitting, as a multiple of those of {BASE} on the "
+        "same table: geometric mean over the tables, and the largest.\n\n"
         + markdown(["", "rank, linear", "rank, all", "time", "largest time"], rows)
         + f"\n\nThe best mean rank among the linear models is that of {first}. {OURS} takes at most {slowest:.1f} times as "
         f"long as {BASE}{', more than the five that were the aim' if slowest > 5 else ''}."
@@ -199,10 +199,10 @@ def standing_section(everything: dict[str, Any], linear: list[str]) -> str:
 def introduction() -> str:
     return (
         f"Tables of at most {MOST:,} rows with few positives (`benchmarks/rare_tables.py`); those from \"well specified\" on are "
-        f"made by seeded generators of the kind that their name says. {FOLDS} outer folds; six settings of every method in the same "
-        f"{INNER} inner folds, by mean AP: C, one a decade, for linear models on standardised features; leaves and learning rate for "
-        f"a hundred trees. {OURS} has its default settings and grid, with {INNER} inner folds. Nothing was chosen by what the test "
-        "folds say."
+        f"made by seeded generators of the kind that their name says. {FOLDS} outer folds; six settings of every method in the "
+        f"same {INNER} inner folds, by mean AP: C, one a decade, for linear models on standardised features; leaves and learning "
+        f"rate for a hundred trees. {OURS} has its default settings and grid, with {INNER} inner folds. Nothing was chosen "
+        "by what the test folds say."
     )
 
 

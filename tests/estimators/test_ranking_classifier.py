@@ -283,7 +283,7 @@ def test_calibration(ordinary):
         np.testing.assert_array_equal(model.predict_log_proba(X), np.log(found))
     bare = RankingClassifier(C=0.1, refine=False, calibration=None).fit(X, y)
     assert not hasattr(bare, "predict_proba") and not hasattr(bare, "predict_log_proba") and bare.calibration_ is None
-    with pytest.raises(AttributeError, match="predict_proba needs a calibration.*calibration=None; fit"):
+    with pytest.raises(AttributeError, match=r"predict_proba needs a calibration.*calibration=None; fit"):
         bare.predict_proba(X)
 
 

@@ -469,14 +469,14 @@ class RankingClassifier(ClassifierMixin, Estimator):
         else:
             gain = f"{self.gain_:+.4f} ± {self.gain_error_:.4f} after {self.n_steps_} steps"
             refinement = f"{'taken' if self.refined_ else 'not taken'}, gain {gain}"
-        name = self.loss if isinstance(self.loss, str) else type(self.loss).__name__
+        metric = self.loss.upper() if isinstance(self.loss, str) else f"1 - {type(self.loss).__name__}"
         cut = f"flags {found['flagged']:.2%}, precision {found['precision']:.2f}, recall {found['recall']:.2f}"
         lines = [
             ("find", f"{self.classes_[positive]!s}, not {self.classes_[1 - positive]!s}"),
-            ("metric", f"1 - {name} loss, in {folds} inner folds"),
+            ("metric", f"{metric}, in {folds} inner folds"),
             ("start", f"{self.start}, C = {self.C_:.3g} of {len(self.Cs_)} tried, {scale}"),
             ("refinement", refinement),
-            ("held out", f"metric {found['score']:.4f}"),
+            ("held out", f"{metric} {found['score']:.4f}"),
             ("predict", f"threshold {self.threshold!r}: {cut}"),
             ("probabilities", "none" if self.calibration is None else str(self.calibration)),
         ]
