@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_file_cases import refused, with_array
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.calibration import CalibratedClassifierCV
@@ -328,6 +329,22 @@ def test_same_seed_same_model_and_files(ordinary, tmp_path):
     loaded = load_model(tmp_path / "m")
     np.testing.assert_array_equal(loaded.predict_proba(X), models[0].predict_proba(X))
     assert loaded.summary() == models[0].summary()
+
+
+def test_damaged_files(ordinary, tmp_path):
+    X, y = ordinary
+    save_model(RankingClassifier(C=1.0, refine=False).fit(X, y), tmp_path / "m")
+    for name, array, message in (
+        ("calibration_", np.array([-1.0, 0.0]), "a sigmoid that falls"),
+        ("calibration_", np.array([[0.0, 1.0], [0.5, 0.2]]), "ascending probabilities"),
+        ("calibration_", np.zeros(3), r"has shape \(3,\)"),
+        ("coef_", np.zeros((1, 5)), "coef_ has shape"),
+        ("classes_", np.array([0, 1, 2]), "coef_ has 1 rows for 3 classes"),
+    ):
+        copy = tmp_path / "copy"
+        copy.write_bytes((tmp_path / "m").read_bytes())
+        with_array(copy, name, array)
+        refused(copy, message)
 
 
 def test_summary_and_report(spoilt, tmp_path):

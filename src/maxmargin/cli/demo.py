@@ -116,7 +116,7 @@ def _draw(output: Path, tables: tuple[_Table, ...], found: list[dict[str, tuple[
     for ax, table, own in zip(figure.subplots(1, len(tables)), tables, found, strict=True):
         curves = {f"{name} (AP {np.mean(own[name][1]):.3f})": (table.relevant, own[name][0]) for name in _METHODS}
         plot_precision_recall(curves, table.title, ax)
-        ax.legend(loc="upper right")
+        ax.legend(loc="best")
     save_figure(ax, output)
 
 
