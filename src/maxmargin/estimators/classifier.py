@@ -74,7 +74,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
     It does what one would do by hand. Features are standardised. A logistic regression is tuned: its C is the one with the best
     rankings of held-out samples. From there the rank loss itself is minimised by a few short steps, in every inner fold, which
     are taken only if the metric of held-out samples gains more than a standard error. On ordinary data that leaves the logistic
-    regression as it is; where far outliers or hopeless positives spoil it, it helps much. Labels come from a cut that serves a
+    regression as it is; where far outliers or hopeless positives spoil it, it can help much. Labels come from a cut that serves a
     stated aim, probabilities from a calibration, both on scores of samples that were held out.
 
     Parameters
