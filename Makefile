@@ -57,6 +57,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_training
 	$(BIN)/python -m benchmarks.ranking_quality
 	$(BIN)/python -m benchmarks.ranking_cutoff
+	$(BIN)/python -m benchmarks.rare_events
 	$(BIN)/python -m benchmarks.path
 	$(BIN)/python -m benchmarks.labeling
 	$(BIN)/python -m benchmarks.max_marginals

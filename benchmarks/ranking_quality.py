@@ -53,7 +53,7 @@ def ours(**parameters):
 
 
 def direct(C, train, _valid, _metric):
-    model = DirectLossMinimizer("ndcg", C=C, grades="exponential", max_iter=150)
+    model = DirectLossMinimizer("ndcg", C=C, grades="exponential", step=0.3, epsilon=1.0, max_iter=150)
     return model.fit(train.X, train.y, qid=train.qid).decision_function
 
 

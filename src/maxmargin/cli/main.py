@@ -41,7 +41,7 @@ from maxmargin.cli.options import (
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maxmargin")
 def main() -> None:
-    """Learn rankings by the metric you report, with a certified duality gap.
+    """Learn rankings by the metric you report.
 
     \b
     maxmargin demo                                    two minutes with real data
@@ -67,7 +67,7 @@ def main() -> None:
 @click.option("--seed", default=0, show_default=True, help="Seed of the cross-validation folds.")
 @with_exit_codes
 def demo(output: Path, seed: int) -> None:
-    """Train for AP, for NDCG and for accuracy on handwritten digits, and compare.
+    """Find rare events: the classifier for them and three other linear models, on digits and where labels are wrong.
 
     \b
     Example: maxmargin demo -o curves.svg
