@@ -1,5 +1,6 @@
-// Python face of the small quadratic problem.
+// Python face of the small quadratic problem, and of noise on scores.
 #include "bindings/arrays.hpp"
+#include "numeric/normal.hpp"
 #include "numeric/simplex_qp.hpp"
 
 using maxmargin::numeric::SimplexQP;
@@ -46,4 +47,13 @@ void bind_numeric(nb::module_& m) {
             nb::gil_scoped_release release;
             qp.solve();
         });
+    m.def("with_noise", [](const Doubles& values, double deviation, std::uint64_t seed, std::uint64_t round) {
+        const auto result = zeros<double>({values.size()});
+        {
+            nb::gil_scoped_release release;
+            maxmargin::NormalStream noise(seed, round);
+            for (std::size_t k = 0; k < values.size(); ++k) result.data[k] = values.data()[k] + deviation * noise.next();
+        }
+        return result.array;
+    }, "values"_a.noconvert(), "deviation"_a, "seed"_a, "round"_a);
 }

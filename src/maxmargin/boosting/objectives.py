@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import ArgumentError, check_choice, thread_count
 from maxmargin.boosting.datasets import Labelled, is_data_set, read_arrays, read_data_set
@@ -55,10 +56,8 @@ class RankObjective:
         threshold = self.relevance_threshold
         if threshold is not None and not (isinstance(threshold, numbers.Real) and np.isfinite(float(threshold))):
             raise ArgumentError("relevance_threshold", f"relevance_threshold={threshold!r} is no number", "pass one, or None")
-        if not isinstance(self.random_state, numbers.Integral) or self.random_state < 0:
-            raise ArgumentError(
-                "random_state", f"random_state={self.random_state!r} is no seed", "pass an integer that is 0 or more"
-            )
+        if not isinstance(self.random_state, numbers.Integral) or not 0 <= self.random_state < 2**63:
+            raise ArgumentError("random_state", f"random_state={self.random_state!r} is no seed", "pass an integer from 0 on")
         thread_count(self.n_jobs)
         self._forget()
 
@@ -112,8 +111,7 @@ class RankObjective:
 
     def _step(self, lists: GradedLists, scores: Floats, round_number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self.noise:
-            drawn = np.random.default_rng([self.random_state, round_number]).standard_normal(len(scores))
-            scores = scores + self.noise * drawn
+            scores = _core.with_noise(scores, self.noise, self.random_state, round_number)
         gradient = lists.gradient(scores, self.scale, thread_count(self.n_jobs))
         constant = self.hessian == "constant" or (self.hessian == "auto" and not lists.one_list)
         hessian = lists.curvature if constant else np.maximum(np.abs(gradient), self.floor * lists.curvature)
