@@ -47,13 +47,14 @@ void bind_numeric(nb::module_& m) {
             nb::gil_scoped_release release;
             qp.solve();
         });
-    m.def("with_noise", [](const Doubles& values, double deviation, std::uint64_t seed, std::uint64_t round) {
-        const auto result = zeros<double>({values.size()});
+    m.def("with_noise", [](const Doubles& values, double deviation, std::uint64_t seed, std::uint64_t number) {
+        // What noise was added to needs no more digits, and half the memory is twice as fast.
+        const auto result = zeros<float>({values.size()});
         {
             nb::gil_scoped_release release;
-            maxmargin::NormalStream noise(seed, round);
-            for (std::size_t k = 0; k < values.size(); ++k) result.data[k] = values.data()[k] + deviation * noise.next();
+            maxmargin::NormalStream noise(seed, number);
+            for (std::size_t k = 0; k < values.size(); ++k) result.data[k] = static_cast<float>(values.data()[k] + deviation * noise.next());
         }
         return result.array;
-    }, "values"_a.noconvert(), "deviation"_a, "seed"_a, "round"_a);
+    }, "values"_a.noconvert(), "deviation"_a, "seed"_a, "number"_a);
 }

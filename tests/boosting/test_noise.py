@@ -7,7 +7,7 @@ from maxmargin import _core
 
 
 def draw(n, seed=0, round_number=0, deviation=1.0):
-    return _core.with_noise(np.zeros(n), deviation, seed, round_number)
+    return _core.with_noise(np.zeros(n), deviation, seed, round_number).astype(float)
 
 
 def test_the_distribution_is_normal():

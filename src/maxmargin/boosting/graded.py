@@ -8,12 +8,12 @@ between which a list has no sample mark the same ones as relevant, and become on
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Floats, Ints, Reals
 from maxmargin._validation import ArgumentError
 from maxmargin.boosting.datasets import Labelled, check_labelled, list_weights
 from maxmargin.inference.ranking import solve_lists
@@ -21,6 +21,7 @@ from maxmargin.losses import NDCG, RankingLoss
 from maxmargin.losses.checked import checked_loss
 
 Gains = Literal["linear", "exponential"]
+Float32s = NDArray[np.float32]
 # Every one is a list of its own.
 _MOST_GRADES = 1000
 
@@ -91,22 +92,22 @@ class GradedLists:
         self.unit = float(positives.max() if self.one_list else sizes.mean())
         share = np.repeat(shares * self.unit, lengths)
         class_size = np.where(relevant, np.repeat(positives, lengths), np.repeat(lengths - positives, lengths))
-        self.curvature = np.bincount(rows, weights=share / class_size, minlength=n)
+        self.curvature: Float32s = np.bincount(rows, weights=share / class_size, minlength=n).astype(np.float32)
         self._rows: Ints | None = None if len(rows) == n and (rows == np.arange(n)).all() else rows
         self._relevant = relevant.view(np.uint8)
         self._begins = begins
         # Half the gradient of the hinge, whose pairs count from -1 to 1.
-        self._factors: NDArray[Any] = 0.5 * share
+        self._factors = (0.5 * share).astype(np.float32)
         self.n = n
 
-    def gradient(self, scores: Floats, scale: float, n_threads: int) -> Floats:
+    def gradient(self, scores: Reals, scale: float, n_threads: int) -> Float32s:
         """``unit / 2`` times the gradient of the sum of all hinges at ``scale * scores``, shape (n,)."""
         values = scores if self._rows is None else scores[self._rows]
         # Scores times a number and the loss over that number have the same maximum.
         slopes = solve_lists(values, self._relevant, self._begins, self._loss, 1.0 / scale, n_threads)[2]
         slopes *= self._factors
         total = slopes if self._rows is None else np.bincount(self._rows, weights=slopes, minlength=self.n)
-        return np.asarray(total, dtype=np.float64)
+        return np.asarray(total, dtype=np.float32)
 
 
 def _steps(levels: Floats, gains: Gains) -> Floats:

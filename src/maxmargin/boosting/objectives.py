@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._types import Floats
+from maxmargin._types import Floats, Reals
 from maxmargin._validation import ArgumentError, check_choice, thread_count
 from maxmargin.boosting.datasets import Labelled, is_data_set, read_arrays, read_data_set
 from maxmargin.boosting.graded import Gains, GradedLists
@@ -109,13 +109,15 @@ class RankObjective:
                 self._of_arrays = training
         return self._step(training.lists, values, training.next_round(values))
 
-    def _step(self, lists: GradedLists, scores: Floats, round_number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _step(self, lists: GradedLists, scores: Floats, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        noisy: Reals = scores
         if self.noise:
-            scores = _core.with_noise(scores, self.noise, self.random_state, round_number)
-        gradient = lists.gradient(scores, self.scale, thread_count(self.n_jobs))
-        constant = self.hessian == "constant" or (self.hessian == "auto" and not lists.one_list)
-        hessian = lists.curvature if constant else np.maximum(np.abs(gradient), self.floor * lists.curvature)
-        return gradient.astype(np.float32), hessian.astype(np.float32)
+            noisy = _core.with_noise(scores, self.noise, self.random_state, number)
+        gradient = lists.gradient(noisy, self.scale, thread_count(self.n_jobs))
+        if self.hessian == "constant" or (self.hessian == "auto" and not lists.one_list):
+            return gradient, lists.curvature.copy()
+        hessian = np.abs(gradient)
+        return gradient, np.maximum(hessian, self.floor * lists.curvature, out=hessian)
 
 
 class _Training:
