@@ -168,8 +168,9 @@ class _Blend(BaseEstimator):
             **options,
         )  # fmt: skip
         X, labels = found if isinstance(found, tuple) else (found, None)
+        form: Any = csr_matrix
         # LightGBM knows matrices, not sparse arrays.
-        X = csr_matrix(X) if issparse(X) else X
+        X = form(X) if issparse(X) else X
         return X if labels is None else (X, labels)
 
     def _pair(self, validation: Any, parts: int, words: str) -> list[Any]:
