@@ -101,6 +101,38 @@ def test_the_shares_make_the_binary_losses_one_minus_ndcg(gains):
     np.testing.assert_allclose(total, np.where(np.array(group) == 1, 0, 1 - expected))
 
 
+def cut_off_loss(name):
+    try:
+        return ranking_loss(name)
+    except ValueError:
+        pytest.skip(f"this version has no loss {name!r}")
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_the_shares_of_the_first_places(k):
+    loss = cut_off_loss(f"ndcg@{k}")
+    rng = np.random.default_rng(8)
+    grades, scores, group = rng.integers(0, 4, 40).astype(float), rng.normal(size=40), [15, 5, 20]
+    lists = GradedLists(read_arrays(grades, None, group), 40, loss, "exponential")
+    total = np.zeros(3)
+    for a, b in pairwise(lists._begins):
+        rows, relevant = lists._rows[a:b], lists._relevant[a:b]
+        query = np.searchsorted(np.cumsum(group), rows[0], side="right")
+        total[query] += 2 * lists._factors[a] / lists.unit * (1 - metrics.ndcg(relevant, scores[rows], k=k))
+    expected = metrics.per_query(grades, scores, qid=np.repeat(range(3), group), metrics=[f"ndcg@{k}"], gains="exponential")[0]
+    np.testing.assert_allclose(total, 1 - expected[f"ndcg@{k}"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["ap@3", "mrr@3", "p@2", "recall@4", "rbp"])
+def test_losses_of_the_first_places(name):
+    cut_off_loss(name)
+    rng = np.random.default_rng(9)
+    labels, scores = rng.integers(0, 2, 24).astype(float), rng.normal(size=24)
+    found = objective(name, noise=0.0)(labels, scores, None, [10, 14])[0]
+    expected, _ = reference(scores, labels, [10, 14], name)
+    np.testing.assert_allclose(found, 12 * expected, rtol=1e-5, atol=1e-6)
+
+
 def test_gradient_is_that_of_the_hinge():
     rng = np.random.default_rng(2)
     grades, scores, group = rng.integers(0, 3, 24).astype(float), rng.normal(size=24), [10, 14]
