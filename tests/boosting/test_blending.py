@@ -72,6 +72,18 @@ def test_smoothing_is_the_mean_of_five_neighbours(length):
     np.testing.assert_allclose(smoothed(curve), expected)
 
 
+def test_two_binary_models_and_two_noises():
+    X, y = rare()
+    model = BoostedRankingClassifier(**SMALL).fit(X, y)
+    own = [{"objective": "binary"}, {"objective": "binary", "max_delta_step": 1.0}]
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    own += [objective("ap", random_state=seed), objective("ap", random_state=seed + 1)]
+    same = BoostedRankingClassifier(members=own, **SMALL).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
+    scores = [booster.predict(X, raw_score=True) for booster in model.boosters_]
+    assert not np.array_equal(scores[2], scores[3])
+
+
 def test_members_of_ones_own():
     X, y = rare()
     two = [{"objective": "binary"}, {"objective": "binary", "max_delta_step": 1.0, "num_leaves": 3}]
@@ -141,7 +153,7 @@ def test_files_hold_the_model(kind, tmp_path):
 def test_time_limit_and_interruption_keep_what_there_is(monkeypatch):
     X, y = rare(400)
     model = BoostedRankingClassifier(time_limit=1e-6, **SMALL).fit(X, y)
-    assert model.status_ == "time_limit" and model.n_rounds_ == [1, 1]
+    assert model.status_ == "time_limit" and model.n_rounds_ == [1] * 4
     calls = []
     update = lgb.Booster.update
 
@@ -152,8 +164,8 @@ def test_time_limit_and_interruption_keep_what_there_is(monkeypatch):
         return update(self, *args, **more)
 
     monkeypatch.setattr(lgb.Booster, "update", interrupted)
-    model = BoostedRankingClassifier(**SMALL).fit(X, y)
-    assert model.status_ == "interrupted" and len(model.boosters_) == 1
+    model = BoostedRankingClassifier(num_leaves=7, **SMALL).fit(X, y)
+    assert model.status_ == "interrupted" and len(model.boosters_) == 2
     assert np.isfinite(model.decision_function(X)).all()
 
 

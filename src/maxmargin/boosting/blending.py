@@ -1,6 +1,6 @@
-"""Estimators that add the scores of two boosted models: one of LightGBM's own, one trained for the rank loss.
+"""Estimators that add the scores of boosted models: some trained for LightGBM's own objectives, some for the rank loss.
 
-On a single list neither of the two is better everywhere, but their sum is on most data at least as good as the better one. Each
+On a single list neither kind is better everywhere, but their sum is on most data at least as good as the better one. Each model
 is stopped where the metric is best on held-out samples, and divided by the standard deviation of its scores there.
 """
 
@@ -58,8 +58,9 @@ class _Blend(BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    # What LightGBM trains beside the rank loss.
-    _partner: ClassVar[Mapping[str, Any]] = {}
+    # What LightGBM trains beside the rank loss, and how many models of that loss, each with noise of its own.
+    _partners: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    _n_rank: ClassVar[int] = 1
 
     def _check_parameters(self) -> None:
         for name in ("n_estimators", *([] if self.patience is None else ["patience"])):
@@ -94,8 +95,8 @@ class _Blend(BaseEstimator):
             "force_row_wise": True,
             "verbose": -1,
         }
-        rank = {"objective": objective(self.loss, noise=self.noise, random_state=seed)}
-        members = [self._partner, rank] if self.members is None else self.members
+        rank = [objective(self.loss, noise=self.noise, random_state=seed + k) for k in range(self._n_rank)]
+        members = [*self._partners, *rank] if self.members is None else self.members
         found = []
         for member in members:
             own = dict(member) if isinstance(member, Mapping) else {"objective": member}
@@ -260,9 +261,10 @@ def _telling(line: StatusLine, told: str, metric: str) -> Callable[[int, float],
 class BoostedRankingClassifier(ClassifierMixin, _Blend):
     """Boosted trees for rare events: log loss and rank loss, blended.
 
-    LightGBM's ``binary`` (with steps bounded by ``max_delta_step=1``) and :func:`~maxmargin.boosting.objective` are trained on a
-    part of the samples; rounds and size of the trees are chosen on the others, for the metric. Scores are their sum, each divided
-    by its standard deviation on the held-out samples, and calibrated there as log-odds.
+    Four models are trained on a part of the samples: LightGBM's ``binary``, the same with steps bounded by ``max_delta_step=1``,
+    and two of :func:`~maxmargin.boosting.objective` with different noise. Rounds and size of the trees are chosen on the other
+    samples, for the metric. Scores are their sum, each divided by its standard deviation on the held-out samples, and calibrated
+    there as log-odds.
 
     Parameters
     ----------
@@ -271,7 +273,7 @@ class BoostedRankingClassifier(ClassifierMixin, _Blend):
     metric : str, default="ap"
         By which rounds and trees are chosen, a name that :func:`~maxmargin.boosting.evaluation` takes.
     members : list, optional
-        What to blend instead of the two: names of LightGBM's objectives, rank objectives, or mappings of parameters with an
+        What to blend instead of the four: names of LightGBM's objectives, rank objectives, or mappings of parameters with an
         ``"objective"``. One member alone is an ordinary model with early stopping.
     n_estimators : int, default=200
         Most rounds of every model.
@@ -318,10 +320,11 @@ class BoostedRankingClassifier(ClassifierMixin, _Blend):
     >>> X, y = make_classification(2000, weights=[0.95], random_state=0)
     >>> model = BoostedRankingClassifier(n_estimators=50, random_state=0, n_jobs=1).fit(X[:1500], y[:1500])
     >>> model.decision_function(X[1500:]).shape, len(model.boosters_)
-    ((500,), 2)
+    ((500,), 4)
     """
 
-    _partner: ClassVar[Mapping[str, Any]] = {"objective": "binary", "max_delta_step": 1.0}
+    _partners: ClassVar[Sequence[Mapping[str, Any]]] = ({"objective": "binary"}, {"objective": "binary", "max_delta_step": 1.0})
+    _n_rank: ClassVar[int] = 2
 
     def fit(self, X: Any, y: Any, *, validation: tuple[Any, Any] | None = None) -> Self:
         """Train.
@@ -446,7 +449,7 @@ class BoostedRanker(_Blend):
     metric : str, default="ndcg@10"
         By which rounds and trees are chosen.
     members, n_estimators, learning_rate, num_leaves, noise, patience, parameters, time_limit, random_state, n_jobs, verbose
-        As in :class:`BoostedRankingClassifier`; ``lambdarank`` is the default partner.
+        As in :class:`BoostedRankingClassifier`; by default ``lambdarank`` and one model of the rank loss are blended.
     validation_fraction : float, default=0.25
         Part of the queries that is held out, unless ``fit`` is given others.
 
@@ -469,7 +472,7 @@ class BoostedRanker(_Blend):
     _: KW_ONLY
     metric: str = "ndcg@10"
 
-    _partner: ClassVar[Mapping[str, Any]] = {"objective": "lambdarank"}
+    _partners: ClassVar[Sequence[Mapping[str, Any]]] = ({"objective": "lambdarank"},)
 
     def fit(self, X: Any, y: Any, qid: ArrayLike, *, validation: tuple[Any, Any, Any] | None = None) -> Self:
         """Train.
