@@ -98,6 +98,13 @@ MUTANTS = (
         "test_losses.py -k value_equals",
     ),
     Mutant("src/maxmargin/problems/ranking.py", "discounts[at:] = 0.0", "pass", "test_ranking_svm.py -k graded_ndcg"),
+    Mutant("src/maxmargin/boosting/graded.py", "steps[1:] * ideal[relevant]", "steps[1:]", "test_objectives.py -k shares"),
+    Mutant("src/maxmargin/boosting/graded.py", "np.add.reduceat(shares,", "np.maximum.reduceat(shares,", "test_objectives.py"),
+    Mutant("src/maxmargin/boosting/graded.py", "1.0 / scale", "scale", "test_objectives.py -k sums_over"),
+    Mutant("src/maxmargin/boosting/objectives.py", "not at_start, self._round + 1", "not at_start, 0", "test_objectives.py"),
+    Mutant("src/maxmargin/boosting/objectives.py", "at_start and self._moved", "False", "test_with_xgboost.py -k twice"),
+    Mutant("src/maxmargin/boosting/training.py", "_NEIGHBOURS = 2", "_NEIGHBOURS = 1", "test_blending.py -k smoothing"),
+    Mutant("src/maxmargin/boosting/blending.py", "raw_score=True) / spread", "raw_score=True)", "test_blending.py -k sum_of"),
     Mutant("src/maxmargin/structures/forest.py", "truth] -= costs", "truth] -= 0 * costs", "test_structures.py -k decoding"),
     Mutant("src/maxmargin/problems/audit.py", "_ROUNDING = 1e-7", "_ROUNDING = 0.0", "test_audit.py -k rounding"),
     Mutant(

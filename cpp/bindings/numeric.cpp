@@ -1,5 +1,6 @@
-// Python face of the small quadratic problem.
+// Python face of the small quadratic problem, and of noise on scores.
 #include "bindings/arrays.hpp"
+#include "numeric/normal.hpp"
 #include "numeric/simplex_qp.hpp"
 
 using maxmargin::numeric::SimplexQP;
@@ -46,4 +47,14 @@ void bind_numeric(nb::module_& m) {
             nb::gil_scoped_release release;
             qp.solve();
         });
+    m.def("with_noise", [](const Doubles& values, double deviation, std::uint64_t seed, std::uint64_t number) {
+        // What noise was added to needs no more digits, and half the memory is twice as fast.
+        const auto result = zeros<float>({values.size()});
+        {
+            nb::gil_scoped_release release;
+            maxmargin::NormalStream noise(seed, number);
+            for (std::size_t k = 0; k < values.size(); ++k) result.data[k] = static_cast<float>(values.data()[k] + deviation * noise.next());
+        }
+        return result.array;
+    }, "values"_a.noconvert(), "deviation"_a, "seed"_a, "number"_a);
 }

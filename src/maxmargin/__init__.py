@@ -20,10 +20,10 @@ _HOMES = {
     "most_violating_ranking": "inference",
     "most_violating_rankings": "inference",
 }
-# "nn" and "pictures" are not in __all__: they need torch and scikit-image, which not everybody has.
+# "boosting", "nn" and "pictures" are not in __all__: they need LightGBM, torch and scikit-image, which not everybody has.
 _MODULES = (
-    "data", "estimators", "hierarchies", "inference", "labeling", "latent", "losses", "metrics", "nn", "path", "pictures",
-    "problems", "report",
+    "boosting", "data", "estimators", "hierarchies", "inference", "labeling", "latent", "losses", "metrics", "nn", "path",
+    "pictures", "problems", "report",
     "solvers", "structures", "surrogates",
 )
 
@@ -38,6 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from maxmargin import boosting as boosting
     from maxmargin import (
         data,
         estimators,

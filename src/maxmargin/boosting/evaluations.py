@@ -1,0 +1,87 @@
+"""Ranking metrics as LightGBM and XGBoost call them, by the definitions of :mod:`maxmargin.metrics`."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin import metrics
+from maxmargin._validation import check_choice
+from maxmargin.boosting.datasets import (
+    Labelled,
+    check_labelled,
+    is_data_set,
+    list_weights,
+    of_xgboost,
+    read_arrays,
+    read_data_set,
+)
+from maxmargin.boosting.graded import Gains
+
+_NOT_PASSED: Any = object()
+
+
+@dataclass(eq=False)
+class RankEvaluation:
+    """A ranking metric as a custom metric of LightGBM and XGBoost; :func:`evaluation` makes one."""
+
+    metric: str = "ndcg@10"
+    _: KW_ONLY
+    gains: Gains = "exponential"
+
+    def __post_init__(self) -> None:
+        check_choice("gains", self.gains, get_args(Gains))
+        metrics.metric_named(self.metric, self.gains)
+        # XGBoost shows it.
+        self.__name__ = self.metric
+
+    def __call__(
+        self, y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None, group: Any = _NOT_PASSED
+    ) -> tuple[str, float, bool] | tuple[str, float] | float:
+        """The metric in the form that who asks expects.
+
+        With scores and a data set: name, value and that higher is better for LightGBM, name and value for XGBoost. With labels
+        and scores: the same three if ``group`` is passed, as LightGBM does, the value alone if not.
+        """
+        if is_data_set(y_pred):
+            value = self._value(read_data_set(y_pred), y_true)
+            return (self.metric, value) if of_xgboost(y_pred) else (self.metric, value, True)
+        if group is _NOT_PASSED:
+            return self._value(read_arrays(y_true, sample_weight, None), y_pred)
+        return self.metric, self._value(read_arrays(y_true, sample_weight, group), y_pred), True
+
+    def _value(self, data: Labelled, scores: Any) -> float:
+        values = np.asarray(scores, dtype=np.float64)
+        labels = check_labelled(data, len(values))
+        qid = None if data.offsets is None else np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
+        found = metrics.per_query(labels, values, qid=qid, metrics=[self.metric], gains=self.gains)[0][self.metric]
+        weights = list_weights(data, len(values))
+        return float(np.average(found, weights=weights))
+
+
+def evaluation(metric: str = "ndcg@10", *, gains: Gains = "exponential") -> RankEvaluation:
+    """A ranking metric for early stopping and logs of LightGBM and XGBoost, for queries or for one list.
+
+    Parameters
+    ----------
+    metric : str, default="ndcg@10"
+        A name that :func:`maxmargin.metrics.evaluate` takes: ``"ap"``, ``"ndcg@10"``, ``"p@5"``, ``"auc"`` ...
+    gains : {"exponential", "linear"}
+        Of NDCG.
+
+    Returns
+    -------
+    RankEvaluation
+        A callable that can be copied and pickled: ``feval=`` of ``lightgbm.train``, ``custom_metric=`` of ``xgboost.train`` (with
+        ``maximize=True`` where it stops early), ``eval_metric=`` in the scikit-learn interfaces. As everywhere in this library,
+        ties are put in the least favourable order, and a query without relevant rows counts 0 (1 in LightGBM).
+
+    Examples
+    --------
+    >>> evaluation("ap")([1, 0, 0, 1], [4.0, 3.0, 2.0, 1.0])
+    0.75
+    """
+    return RankEvaluation(metric, gains=gains)

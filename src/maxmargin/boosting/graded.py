@@ -1,0 +1,145 @@
+"""Graded lists as a sum of binary ones, prepared once for all rounds of boosting.
+
+For every threshold t the samples with a larger grade are relevant. 1 - NDCG of a graded list *is* the sum over the thresholds of
+the binary 1 - NDCG, each times the step of the gain there and its ideal DCG over that of all grades, also if only the first k
+places count: the ideal order is ideal for every threshold at once. The sum of the binary hinges therefore bounds it. Thresholds
+between which a list has no sample mark the same ones as relevant, and become one block.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin._types import Floats, Ints, Reals
+from maxmargin._validation import ArgumentError
+from maxmargin.boosting.datasets import Labelled, check_labelled, list_weights
+from maxmargin.inference.ranking import solve_lists
+from maxmargin.losses import NDCG, RankingLoss
+from maxmargin.losses.checked import checked_loss
+
+Gains = Literal["linear", "exponential"]
+Float32s = NDArray[np.float32]
+# Every one is a list of its own.
+_MOST_GRADES = 1000
+
+
+class GradedLists:
+    """The blocks "list k, relevant above t" of labelled rows, and the gradient of their hinges.
+
+    Parameters
+    ----------
+    data : Labelled
+        Labels, queries and weights.
+    n : int
+        Number of scores.
+    loss : RankingLoss
+        With :class:`~maxmargin.losses.NDCG` grades have gains, with all others samples are relevant above a threshold.
+    gains : {"linear", "exponential"}
+        Those of NDCG.
+    threshold : float, optional
+        Labels above it are relevant; then NDCG has no grades either. By default 0, or the smallest label if that is larger.
+
+    Attributes
+    ----------
+    unit : float
+        Gradients and Hessians are multiples of it: the mean length of a query, or the number of positives of a single list. So a
+        row, or a positive, has a Hessian of about 1, as the limits of both libraries expect.
+    curvature : array of shape (n,)
+        For every sample ``unit`` times the weight of its blocks over the size of its class there.
+    """
+
+    def __init__(self, data: Labelled, n: int, loss: RankingLoss, gains: Gains, threshold: float | None = None) -> None:
+        labels = check_labelled(data, n)
+        self.one_list = data.offsets is None
+        self.offsets = np.array([0, n], dtype=np.int64) if data.offsets is None else data.offsets
+        self._loss = checked_loss(loss)
+        weights = list_weights(data, n)
+        sizes = np.diff(self.offsets)
+        levels, codes = np.unique(labels, return_inverse=True)
+        if isinstance(loss, NDCG) and threshold is None:
+            if len(levels) > _MOST_GRADES:
+                problem = f"every distinct label is a grade of NDCG, and there are {len(levels)}"
+                raise ArgumentError("label", problem, "round labels to a few grades, or set relevance_threshold")
+            steps = _steps(levels, gains)
+        else:
+            # One step, at the threshold.
+            at = max(0.0, float(levels[0])) if threshold is None else threshold
+            codes, steps = (labels > at).astype(np.int64), np.array([0.0, 1.0])
+        blocks, shares = _blocks(codes, self.offsets, steps, loss)
+        if not len(blocks):
+            kind = f"from {levels[0]:g} to {levels[-1]:g}" if len(levels) > 1 else f"all {levels[0]:g}"
+            where = "" if self.one_list else " of the same query"
+            raise ArgumentError(
+                "label",
+                f"labels must tell relevant and irrelevant rows{where} apart, but they are {kind}; data sets without labels may "
+                "look like this too",
+                "mark relevant rows by 1 and the others by 0, check label and group, or set relevance_threshold",
+            )
+        if weights is not None:
+            shares = shares * weights[blocks[:, 0]]
+        if not shares.any():
+            raise ArgumentError("weight", "every query with relevant and irrelevant rows has weight 0", "let one of them count")
+        which, above = blocks.T
+        lengths = sizes[which]
+        # Rows of the blocks, one behind the other; the first of a list is where its offset says.
+        begins = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(begins[-1]) + np.repeat(self.offsets[which] - begins[:-1], lengths)
+        relevant = codes[rows] > np.repeat(above, lengths)
+        positives = np.add.reduceat(relevant, begins[:-1], dtype=np.int64)
+        self.unit = float(positives.max() if self.one_list else sizes.mean())
+        share = np.repeat(shares * self.unit, lengths)
+        class_size = np.where(relevant, np.repeat(positives, lengths), np.repeat(lengths - positives, lengths))
+        self.curvature: Float32s = np.bincount(rows, weights=share / class_size, minlength=n).astype(np.float32)
+        self._rows: Ints | None = None if len(rows) == n and (rows == np.arange(n)).all() else rows
+        self._relevant = relevant.view(np.uint8)
+        self._begins = begins
+        # Half the gradient of the hinge, whose pairs count from -1 to 1.
+        self._factors = (0.5 * share).astype(np.float32)
+        self.n = n
+
+    def gradient(self, scores: Reals, scale: float, n_threads: int) -> Float32s:
+        """``unit / 2`` times the gradient of the sum of all hinges at ``scale * scores``, shape (n,)."""
+        values = scores if self._rows is None else scores[self._rows]
+        # Scores times a number and the loss over that number have the same maximum.
+        slopes = solve_lists(values, self._relevant, self._begins, self._loss, 1.0 / scale, n_threads)[2]
+        slopes *= self._factors
+        total = slopes if self._rows is None else np.bincount(self._rows, weights=slopes, minlength=self.n)
+        return np.asarray(total, dtype=np.float32)
+
+
+def _steps(levels: Floats, gains: Gains) -> Floats:
+    """What the gain of every grade has more than that of the one before."""
+    with np.errstate(over="ignore"):
+        gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
+    if not gain[-1] < 1e300:
+        raise ArgumentError(
+            "label", f"the gain of the grade {levels[-1]:g} is too large a number with {gains!r} gains", "use smaller grades"
+        )
+    return np.diff(gain, prepend=0.0)
+
+
+def _blocks(codes: Ints, offsets: Ints, steps: Floats, loss: RankingLoss) -> tuple[Ints, Floats]:
+    """Lists and thresholds with relevant and irrelevant samples, shape (blocks, 2), and the weight of each in its list."""
+    sizes = np.diff(offsets)
+    counts = np.bincount(np.repeat(np.arange(len(sizes)), sizes) * len(steps) + codes, minlength=len(sizes) * len(steps))
+    # How many samples of a list are above grade t, and what that threshold is worth: shape (q, levels - 1).
+    relevant = counts.reshape(len(sizes), -1)[:, :0:-1].cumsum(axis=1)[:, ::-1]
+    if isinstance(loss, NDCG):
+        places = np.arange(1.0, sizes.max(initial=1) + 1)
+        counted = places <= (getattr(loss, "at", None) or np.inf)
+        ideal = np.concatenate([[0.0], np.cumsum(np.where(counted, loss.discount(places), 0.0))])
+    else:
+        ideal = np.ones(sizes.max(initial=1) + 1)
+    parts = np.where(relevant > 0, steps[1:] * ideal[relevant], 0.0)
+    total = parts.sum(axis=1) + steps[0] * ideal[sizes]
+    parts /= np.where(total > 0, total, 1.0)[:, None]
+    mixed = (relevant > 0) & (relevant < sizes[:, None]) & (parts > 0)
+    blocks, shares = np.argwhere(mixed), parts[mixed]
+    # Sets of relevant samples are nested: as many means the same.
+    numbers = relevant[mixed]
+    new = np.ones(len(blocks), dtype=bool)
+    new[1:] = (numbers[1:] != numbers[:-1]) | (blocks[1:, 0] != blocks[:-1, 0])
+    return blocks[new], np.add.reduceat(shares, np.flatnonzero(new)) if len(blocks) else shares
