@@ -83,7 +83,7 @@ class FeatureNames:
         matrix: Any = sparse.csr_array((data, columns, begin), shape=(len(begin) - 1, len(self) + constant))
         # Rows are made so.
         matrix.has_sorted_indices = matrix.has_canonical_format = True
-        return matrix, offsets
+        return matrix, offsets.astype(np.int64)
 
 
 def are_named(rows: Any) -> bool:
