@@ -126,9 +126,9 @@ def hierarchies() -> dict[str, Callable[[], Task]]:
 
     def images() -> Task:
         data = load_hierarchical(find("hier_imclef07a", "ImCLEF07A_Train.arff.gz"))
-        X, y = np.asarray(data.X), np.array([labels[0] if isinstance(labels, list | tuple) else labels for labels in data.y])
-        X, y = thinned(X, y, 800)
-        return Task(standard(X), y, None, {"hierarchy": data.hierarchy})
+        deepest = np.array([max(own, key=lambda path: path.count("/")) for own in data.label_sets])
+        X, y = thinned(np.asarray(data.X), deepest, 800)
+        return Task(standard(X), y, None, {"hierarchy": data.edges})
 
     def synthetic() -> Task:
         rng = np.random.default_rng(0)
