@@ -80,7 +80,9 @@ class FeatureNames:
         """
         values, columns, begin, offsets = self._vocabulary.encode(blocks, growing, constant)
         data: NDArray[Any] = np.ones(len(columns), dtype=np.bool_) if values is None else values
-        matrix: Any = sparse.csr_array((data, columns, begin), shape=(len(begin) - 1, len(self) + constant))
+        # scipy has one type for both, and would copy the columns into that of 64 bits.
+        starts: NDArray[Any] = begin.astype(np.int32) if len(columns) <= np.iinfo(np.int32).max else begin
+        matrix: Any = sparse.csr_array((data, columns, starts), shape=(len(starts) - 1, len(self) + constant))
         # Rows are made so.
         matrix.has_sorted_indices = matrix.has_canonical_format = True
         return matrix, offsets.astype(np.int64)
