@@ -1,7 +1,7 @@
 """`ChainSVM()` as it comes beside CRFsuite: quality, time and memory from dictionaries to tags. ``python -m benchmarks.tagging``.
 
 Every run is a process of its own, which makes the lists of dictionaries, notes what memory they take, trains and predicts.
-``--only chunks tags letters`` makes these sections anew.
+``--only chunks tags letters`` makes these sections anew, ``--models perceptron`` these rows of them.
 """
 
 from __future__ import annotations
@@ -141,35 +141,47 @@ def work(name: str, model: str) -> dict[str, float]:
     }  # fmt: skip
 
 
-def section(name: str) -> str:
+def kept_rows(path: Path, name: str) -> dict[str, list[str]]:
+    """Rows of a section that was written before, by their first cells."""
+    text = path.read_text().partition(f"## {TITLES[name]}\n")[2].partition("\n## ")[0] if path.exists() else ""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {cells[0]: cells for cells in lines[2:]}
+
+
+def section(name: str, path: Path, wanted: list[str]) -> str:
     models = [*MODELS, *(["ChainSVM(), before"] if name == "letters" else [])]
     if find_spec("pycrfsuite") is None:
         print("python-crfsuite is not installed: no rows of CRFsuite")
         models = [model for model in models if "CRF" not in model]
     rows: dict[str, dict[str, float]] = {}
-    for model in models:
+    for model in [model for model in models if not wanted or any(word in model for word in wanted)]:
         command = [sys.executable, "-m", "benchmarks.tagging", "--worker", name, model]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         rows[model] = json.loads(found.splitlines()[-1])
         print(name, model, rows[model], flush=True)
     peer = rows.get(PERCEPTRON)
-    table = [
-        [
+    made = {
+        model: [
             model, f"{row['score']:.2f}", f"{row['fit']:.1f}", f"{row['fit'] / peer['fit']:.2f}" if peer else "",
             f"{row['memory']:.0f}", f"{row['predict']:.2f}", f"{row['single']:.2f}", f"{row['file']:.1f}",
         ]
         for model, row in rows.items()
-    ]  # fmt: skip
+    }  # fmt: skip
+    table = {**(kept_rows(path, name) if wanted else {}), **made}
     metric = "chunk F1, %" if name == "chunks" else "tags right, %"
     header = ["model", metric, "fit, s", "fit / perceptron", "memory, MB", "predict, s", "one sequence, ms", "file, MB"]
     own = next(iter(rows.values()))
     sizes = f"{own['sentences']:,.0f} sequences of training, {own['tokens']:,.0f} positions; the lists take {own['held']:,.0f} MB"
-    return "\n\n".join([f"## {TITLES[name]}", f"{sizes} with the interpreter.", markdown(header, table)])
+    text = f"{sizes} with the interpreter."
+    if wanted:
+        text += f" The last run made {' and '.join(made)}; other rows are of an earlier one."
+    return "\n\n".join([f"## {TITLES[name]}", text, markdown(header, [table[model] for model in models if model in table])])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=TITLES, default=list(TITLES))
+    parser.add_argument("--models", nargs="*", default=[], help="parts of the names of models whose rows are made")
     parser.add_argument("--worker", nargs=2, metavar=("DATA", "MODEL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -177,14 +189,15 @@ def main() -> None:
         return
     introduction = (
         "From lists of dictionaries to tags, every model in a process of its own, processor seconds. *Fit* begins with the "
-        "dictionaries; *memory* is what training adds to the process at its peak, the lists not counted. `ChainSVM()` has no "
+        "dictionaries; *memory* is what training adds to the process at its peak, the lists not counted, and 0 where reading the "
+        "data took more. `ChainSVM()` has no "
         "argument; the surrogate `log` is another objective with its own usual C. CRFsuite has the passes (10) and the c2 (0.3, "
         "at most 100 iterations) that were best on held-out sentences of CoNLL-2000; its own default of 100 passes takes ten "
         "times as long. *Before* are the defaults of earlier versions: C = 1, losses over lengths, tol = 0.001."
     )
     path = Path(__file__).parent / "results" / "tagging.md"
     for name in options.only:
-        update_report(path, "Sequences out of the box", introduction, [section(name)])
+        update_report(path, "Sequences out of the box", introduction, [section(name, path, options.models)])
 
 
 if __name__ == "__main__":

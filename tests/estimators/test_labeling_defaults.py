@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from maxmargin import ChainSVM, PathSearchCV, TreeSVM, load_model, regularization_path, save_model
+from maxmargin.storage import SavedFileError, read_archive, write_archive
 from maxmargin.structures import Tree
 
 RNG = np.random.default_rng(0)
@@ -143,6 +144,20 @@ def test_weights_are_kept_once_and_without_zeros(tmp_path):
     for other in (pickle.loads(data), load_model(tmp_path / "m")):
         np.testing.assert_array_equal(other.coef_, model.coef_)
         same(other, model, X)
+    # What is said of the shape is believed as far as there are numbers for it, and places are inside.
+    content, arrays, _ = read_archive(tmp_path / "m", "model")
+    for change, message in (
+        (lambda c, a: c["fitted"]["coef_"].update(shape=[10**6, 10**6]), "coef_ is not a matrix of 1000000 x 1000000"),
+        (lambda c, a: a["coef_.places"].__setitem__(-1, 2**30), "the places of coef_ do not rise"),
+        (lambda c, a: a["coef_.places"].__setitem__(0, -1), "the places of coef_ do not rise"),
+        (lambda c, a: a["coef_.places"].__setitem__(3, a["coef_.places"][2]), "the places of coef_ do not rise"),
+        (lambda c, a: a.update({"coef_.values": a["coef_.values"][1:]}), "coef_ is not a matrix of"),
+    ):
+        spoilt, own = copy.deepcopy(content), copy.deepcopy(arrays)
+        change(spoilt, own)
+        write_archive(tmp_path / "spoilt", "model", spoilt, own)
+        with pytest.raises(SavedFileError, match=message):
+            load_model(tmp_path / "spoilt")
 
 
 def test_threads_change_nothing():
