@@ -75,6 +75,8 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.parsing_bilstm
 	$(BIN)/python -m benchmarks.chunking
 	$(BIN)/python -m benchmarks.boosting
+	$(BIN)/python -m benchmarks.tagging
+	$(BIN)/python -m benchmarks.defaults
 
 # Kernels, engine and readers with address and undefined-behaviour sanitizers; a fault ends the run. The extension of this build
 # lies in a copy of the package, so that nothing else uses it.

@@ -14,6 +14,7 @@ TESTS = (
     "test_many_rankings.py",
     "test_reader_fuzz.py",
     "test_svmlight_reader.py",
+    "test_named_features.py",
     "test_tree.py",
     "test_graphcut.py",
     "test_flow.py",

@@ -13,9 +13,7 @@
 #include <utility>
 #include <vector>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
+#include "numeric/huge_pages.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -62,14 +60,7 @@ Output<T> zeros(std::initializer_list<std::size_t> shape) {
     bytes = std::max(bytes, sizeof(T));
     void* memory = std::calloc(bytes, 1);
     if (!memory) throw std::bad_alloc();
-#ifdef __linux__
-    constexpr std::size_t huge = std::size_t{1} << 21;
-    if (bytes >= 16 * huge) {
-        const auto from = (reinterpret_cast<std::uintptr_t>(memory) + huge - 1) / huge * huge;
-        const auto to = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / huge * huge;
-        if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
-    }
-#endif
+    maxmargin::prefer_huge_pages(memory, bytes);
     nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
     return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, shape, owner)};
 }

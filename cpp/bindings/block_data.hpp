@@ -16,27 +16,27 @@ using maxmargin::surrogates::Kind;
 
 // Rows of X, with the arrays that hold them.
 struct Features {
-    Reals values;
+    std::optional<Reals> values;  // none: sparse rows of ones
     std::optional<Int32s> columns;
     std::optional<Int64s> begin;
     Rows rows;
 
-    Features(Reals values_, std::optional<Int32s> columns_, std::optional<Int64s> begin_, std::size_t n_columns)
+    Features(std::optional<Reals> values_, std::optional<Int32s> columns_, std::optional<Int64s> begin_, std::size_t n_columns)
         : values(std::move(values_)), columns(std::move(columns_)), begin(std::move(begin_)) {
         require(columns.has_value() == begin.has_value(), "sparse rows need both columns and begin");
         if (!columns) {
-            require(values.ndim() == 2 && values.shape(1) == n_columns, "dense values must be a matrix with n_columns columns");
-            rows = {values.data(), nullptr, nullptr, values.shape(0), n_columns};
+            require(values && values->ndim() == 2 && values->shape(1) == n_columns, "dense values must be a matrix with n_columns columns");
+            rows = {values->data(), nullptr, nullptr, values->shape(0), n_columns};
             return;
         }
-        require(begin->size() >= 1 && columns->size() == values.size(), "values and columns must be of equal size");
+        require(begin->size() >= 1 && (!values || columns->size() == values->size()), "values and columns must be of equal size");
         const std::int64_t* b = begin->data();
-        bool fine = b[0] == 0 && b[begin->size() - 1] == static_cast<std::int64_t>(values.size());
+        bool fine = b[0] == 0 && b[begin->size() - 1] == static_cast<std::int64_t>(columns->size());
         for (std::size_t r = 1; r < begin->size() && fine; ++r) fine = b[r - 1] <= b[r];
         require(fine, "begin must rise from 0 to the number of values");
         for (std::size_t e = 0; e < columns->size(); ++e)
             require(columns->data()[e] >= 0 && static_cast<std::size_t>(columns->data()[e]) < n_columns, "columns out of range");
-        rows = {values.data(), columns->data(), b, begin->size() - 1, n_columns};
+        rows = {values ? values->data() : nullptr, columns->data(), b, begin->size() - 1, n_columns};
     }
 };
 

@@ -307,9 +307,18 @@ struct PyEngine {
     }
 
     nb::ndarray<nb::numpy, double> weights() const {
-        const auto weights = zeros<double>({engine->blocks().n_weights()});
-        engine->blocks().export_weights(weights.data);
-        return weights.array;
+        // In small pages, of which those that hold zeros only are never made.
+        const std::size_t size = engine->blocks().n_weights();
+        void* memory = std::calloc(std::max<std::size_t>(size, 1), sizeof(double));
+        if (!memory) throw std::bad_alloc();
+        nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
+        engine->blocks().export_weights(static_cast<double*>(memory));
+        return {memory, {size}, owner};
+    }
+    // Into an array that is there already.
+    void write_weights(nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) const {
+        require(out.size() == engine->blocks().n_weights(), "out must have one entry per weight");
+        engine->blocks().export_weights(out.data());
     }
 };
 
@@ -319,7 +328,7 @@ void bind_blocks(nb::module_& m) {
     m.def("compress_rows", &compress_rows, "X"_a.noconvert());
     nb::class_<BlockData>(m, "BlockData").def("n_bytes", &BlockData::n_bytes, "interior"_a);
     nb::class_<Features>(m, "Features")
-        .def(nb::init<Reals, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert(),
+        .def(nb::init<std::optional<Reals>, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert().none(),
              "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);
     nb::class_<PyClassData, BlockData>(m, "ClassData")
         .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t, std::optional<Reals>>(), "features"_a, "y"_a.noconvert(),
@@ -366,6 +375,7 @@ void bind_blocks(nb::module_& m) {
             return PyEngine::work(self, [&](Engine& e) { return e.step_all(step); });
         }, "step"_a = -1.0)
         .def("weights", &PyEngine::weights)
+        .def("write_weights", &PyEngine::write_weights, "out"_a.noconvert())
         .def("gaps", [](const PyEngine& e) { return array_of(e.engine->sampler().gaps()); })
         .def_prop_ro("dual", [](const PyEngine& e) { return e.engine->dual(); })
         .def_prop_ro("known_gap", [](const PyEngine& e) { return e.engine->sampler().sum(); })

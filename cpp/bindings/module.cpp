@@ -3,6 +3,7 @@
 void bind_blocks(nanobind::module_& m);
 void bind_clique_moves(nanobind::module_& m);
 void bind_data(nanobind::module_& m);
+void bind_encoding(nanobind::module_& m);
 void bind_graphcut(nanobind::module_& m);
 void bind_label_sets(nanobind::module_& m);
 void bind_moves(nanobind::module_& m);
@@ -26,6 +27,7 @@ NB_MODULE(_core, m) {
     bind_blocks(m);
     bind_clique_moves(m);
     bind_data(m);
+    bind_encoding(m);
     bind_graphcut(m);
     bind_label_sets(m);
     bind_moves(m);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/block_data.hpp"
+#include "numeric/threads.hpp"
 #include "structures/count_dp.hpp"
 #include "structures/tree_dp.hpp"
 
@@ -53,7 +55,16 @@ nb::tuple tree_marginals(const Reals& unary, const Reals& pairwise, const Int32s
     return nb::make_tuple(nodes.array, edges.array, total);
 }
 
-nb::tuple forest_best_many(const Reals& unary, const Reals& pairwise, const Int64s& offsets, const std::optional<Int32s>& parent) {
+// f(begin, end) for ranges of 0 .. count - 1, shared out among threads; every forest is a result of its own, so their number changes
+// nothing.
+template <class F>
+void in_ranges(int n_threads, std::size_t count, const F& f) {
+    const std::size_t pieces = n_threads > 1 ? std::min(count, 8 * static_cast<std::size_t>(n_threads)) : std::min<std::size_t>(count, 1);
+    maxmargin::share_out(n_threads, pieces, [&](std::size_t k) { f(count * k / pieces, count * (k + 1) / pieces); });
+}
+
+nb::tuple forest_best_many(const Reals& unary, const Reals& pairwise, const Int64s& offsets, const std::optional<Int32s>& parent,
+                           int n_threads) {
     Forest all = forest_of(unary, pairwise);
     check_forests(offsets.data(), offsets.size(), parent ? &*parent : nullptr, all.n_nodes);
     if (parent) all.parent = parent->data();
@@ -62,12 +73,58 @@ nb::tuple forest_best_many(const Reals& unary, const Reals& pairwise, const Int6
     const auto scores = zeros<double>({count});
     {
         nb::gil_scoped_release unlocked;
-        TreeSolver solver;
-        solver.start(all, 0);
-        for (std::size_t q = 0; q < count; ++q)
-            scores.data[q] = solver.best_again(part_of(all, offsets, q), labels.data + offsets.data()[q]);
+        in_ranges(n_threads, count, [&](std::size_t begin, std::size_t end) {
+            TreeSolver solver;
+            solver.start(all, 0);
+            for (std::size_t q = begin; q < end; ++q)
+                scores.data[q] = solver.best_again(part_of(all, offsets, q), labels.data + offsets.data()[q]);
+        });
     }
     return nb::make_tuple(labels.array, scores.array);
+}
+
+// Logarithms of the marginals of the nodes of many forests, and of the sums over all labelings.
+nb::tuple forest_marginals_many(const Reals& unary, const Reals& pairwise, const Int64s& offsets, const std::optional<Int32s>& parent,
+                                double temperature, int n_threads) {
+    Forest all = forest_of(unary, pairwise);
+    check_forests(offsets.data(), offsets.size(), parent ? &*parent : nullptr, all.n_nodes);
+    require(temperature >= 0 && !std::isinf(temperature), "temperature must be finite and not negative");
+    if (parent) all.parent = parent->data();
+    const std::size_t count = offsets.size() - 1, n = all.n_labels;
+    const auto nodes = zeros<double>({all.n_nodes, n});
+    const auto totals = zeros<double>({count});
+    {
+        nb::gil_scoped_release unlocked;
+        in_ranges(n_threads, count, [&](std::size_t begin, std::size_t end) {
+            TreeSolver solver;
+            std::vector<double> edges;
+            for (std::size_t q = begin; q < end; ++q) {
+                const Forest part = part_of(all, offsets, q);
+                if (edges.size() < part.n_nodes * n * n) edges.resize(part.n_nodes * n * n);
+                totals.data[q] = solver.marginals(part, temperature, nodes.data + static_cast<std::size_t>(offsets.data()[q]) * n, edges.data());
+            }
+        });
+    }
+    return nb::make_tuple(nodes.array, totals.array);
+}
+
+// Scores of all labels of all rows, (rows, labels), by weights of shape (features, labels with padding).
+nb::ndarray<nb::numpy, double> score_rows(const Features& features, const Reals& weights, std::size_t n_labels, int n_threads) {
+    const std::size_t stride = stride_for(n_labels), n = features.rows.n_rows;
+    require(n_labels >= 1 && weights.ndim() == 2 && weights.shape(0) == features.rows.n_columns && weights.shape(1) == stride,
+            "weights must have a row for every feature, and an even number of columns unless there is one label");
+    const auto scores = zeros<double>({n, n_labels});
+    {
+        nb::gil_scoped_release unlocked;
+        in_ranges(n_threads, n, [&](std::size_t begin, std::size_t end) {
+            std::vector<double> row(stride);
+            for (std::size_t t = begin; t < end; ++t) {
+                score_row(features.rows, t, weights.data(), stride, row.data());
+                std::copy_n(row.data(), n_labels, scores.data + t * n_labels);
+            }
+        });
+    }
+    return scores.array;
 }
 
 // The best labeling of one forest for every number of wrong labels: scores (L + 1), minus infinity where there is none, and labels.
@@ -102,7 +159,10 @@ nb::tuple forest_best_by_count(const Reals& unary, const Reals& pairwise, const 
 void bind_structures(nb::module_& m) {
     m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a);
     m.def("forest_best_many", &forest_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
-          "parent"_a.noconvert().none());
+          "parent"_a.noconvert().none(), "n_threads"_a = 1);
+    m.def("forest_marginals_many", &forest_marginals_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
+          "parent"_a.noconvert().none(), "temperature"_a, "n_threads"_a = 1);
+    m.def("score_rows", &score_rows, "features"_a, "weights"_a.noconvert(), "n_labels"_a, "n_threads"_a = 1);
     m.def("forest_best_by_count", &forest_best_by_count, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "truth"_a.noconvert(),
           "parent"_a.noconvert().none());
 }

@@ -63,10 +63,12 @@ struct LabelLayout {
     std::size_t size() const { return table + n_labels * n_labels; }
     std::size_t user_size() const { return n_labels * (n_inputs + 2 + n_labels); }
 
+    // Most weights of many features are zero: what is there already is not written, and fresh pages that nobody writes to cost nothing.
     void exchange(const double* from, double* to, bool to_user) const {
         const auto copy = [&](std::size_t user, std::size_t own) {
-            if (to_user) to[user] = from[own];
-            else to[own] = from[user];
+            double& there = to_user ? to[user] : to[own];
+            const double here = to_user ? from[own] : from[user];
+            if (!(there == here)) there = here;
         };
         for (std::size_t k = 0; k < n_labels; ++k) {
             for (std::size_t j = 0; j < n_inputs; ++j) copy(k * n_inputs + j, j * stride + k);

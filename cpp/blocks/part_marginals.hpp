@@ -45,7 +45,7 @@ class PartMarginals {
     const std::vector<std::uint32_t>& touched_pairs() const { return pair_touched_; }
 
     std::size_t n_bytes() const {
-        std::size_t bytes = sizeof(double) * (mu_.size() + gram_.size());
+        std::size_t bytes = sizeof(double) * (mu_.size() + gram_.size()) + sizeof(std::uint32_t) * counts_.size();
         for (const auto& pairs : pairs_) bytes += sizeof pairs + pairs.capacity() * sizeof(PairMass);
         return bytes;
     }
@@ -256,13 +256,16 @@ class PartMarginals {
 
     // Squared length of the change in features, by the inner products of the nodes.
     double squared_change(std::size_t i) {
+        return data_.x.values ? squared_change(i, gram_.data() + gram_at_[i]) : squared_change(i, counts_.data() + gram_at_[i]);
+    }
+    template <class Product>
+    double squared_change(std::size_t i, const Product* gram) {
         const std::size_t K = data_.n_labels;
-        const double* gram = gram_.data() + gram_at_[i];
         std::fill(ends_.begin(), ends_.end(), 0.0);
         double sum = 0;
         for (std::size_t a = 0; a < rows_.size(); ++a) {
             const Row& row = rows_[a];
-            const double* products = gram + row.node * (row.node + 1) / 2;
+            const Product* products = gram + row.node * (row.node + 1) / 2;
             const bool root = data_.is_root(i, row.node), leaf = is_leaf(i, row.node);
             for (std::size_t e = row.begin; e < row.end; ++e) {
                 const auto [value, k] = changes_[e];
@@ -273,7 +276,7 @@ class PartMarginals {
             for (std::size_t b = 0; b <= a; ++b) {
                 double dot = 0;
                 for (std::size_t e = rows_[b].begin; e < rows_[b].end; ++e) dot += changes_[e].value * scattered_[changes_[e].label];
-                sum += (b == a ? 1 : 2) * products[rows_[b].node] * dot;
+                sum += (b == a ? 1 : 2) * static_cast<double>(products[rows_[b].node]) * dot;
             }
             for (std::size_t e = row.begin; e < row.end; ++e) scattered_[changes_[e].label] = 0;
         }
@@ -348,7 +351,7 @@ class PartMarginals {
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
     static constexpr std::int32_t kUntouched = -2, kNew = -1;
     // Blocks with more nodes do without the inner products of all pairs of nodes.
-    static constexpr std::size_t kLongestGram = 64;
+    static constexpr std::size_t kLongestGram = 128;
     // A row of a change below this is rounding.
     static constexpr double kNothing = 1e-13;
 
@@ -361,12 +364,22 @@ class PartMarginals {
 
     void compute_grams() {
         gram_at_.assign(data_.n_blocks, kNone);
+        std::size_t size = 0;
+        for (std::size_t i = 0; i < data_.n_blocks; ++i)
+            if (const std::size_t L = data_.length(i); L <= kLongestGram) size += L * (L + 1) / 2;
+        data_.x.values ? gram_.reserve(size) : counts_.reserve(size);
+        size = 0;
         for (std::size_t i = 0; i < data_.n_blocks; ++i) {
             const std::size_t L = data_.length(i), first = data_.first(i);
             if (L > kLongestGram) continue;
-            gram_at_[i] = gram_.size();
+            gram_at_[i] = size;
+            size += L * (L + 1) / 2;
             for (std::size_t t = 0; t < L; ++t)
-                for (std::size_t s = 0; s <= t; ++s) gram_.push_back(data_.x.dot(first + t, first + s));
+                for (std::size_t s = 0; s <= t; ++s) {
+                    const double product = data_.x.dot(first + t, first + s);
+                    if (data_.x.values) gram_.push_back(product);
+                    else counts_.push_back(static_cast<std::uint32_t>(product));
+                }
         }
     }
 
@@ -406,6 +419,7 @@ class PartMarginals {
     double least_;                              // mass
     std::vector<double> mu_;                    // nodes x K
     std::vector<double> gram_;                  // lower triangles
+    std::vector<std::uint32_t> counts_;         // the same of rows of ones
     std::vector<std::size_t> gram_at_;          // of each block
     std::vector<std::vector<PairMass>> pairs_;  // of each block
     std::vector<char> leaf_;                    // of each node, unless all are chains

@@ -14,7 +14,7 @@ namespace maxmargin::blocks {
 
 // Arrays stay the caller's.
 struct Rows {
-    const double* values;
+    const double* values;         // null: every entry of a sparse row is 1
     const std::int32_t* columns;  // null: every row has all columns
     const std::int64_t* begin;    // n_rows + 1 positions in values; null for dense rows
     std::size_t n_rows, n_columns;
@@ -26,6 +26,11 @@ struct Rows {
     template <class F>
     MAXMARGIN_INLINE void for_each(std::size_t row, const F& f) const {
         const std::size_t count = size(row);
+        if (!values) {
+            const std::int32_t* at = columns + first(row);
+            for (std::size_t e = 0; e < count; ++e) f(static_cast<std::size_t>(at[e]), 1.0);
+            return;
+        }
         const double* own = values + first(row);
         if (columns) {
             const std::int32_t* at = columns + first(row);
@@ -37,8 +42,9 @@ struct Rows {
 
     // Columns rise within a row.
     double dot(std::size_t a, std::size_t b) const {
-        const double *x = values + first(a), *y = values + first(b);
         const std::size_t m = size(a), n = size(b);
+        if (!values) return static_cast<double>(in_common(columns + first(a), m, columns + first(b), n));
+        const double *x = values + first(a), *y = values + first(b);
         double sum = 0;
         if (!columns) {
             for (std::size_t j = 0; j < m; ++j) sum += x[j] * y[j];
@@ -51,6 +57,19 @@ struct Rows {
             else ++j;
         }
         return sum;
+    }
+
+  private:
+    // How many of m rising columns are among n others; without branches, which nobody could predict.
+    static std::size_t in_common(const std::int32_t* p, std::size_t m, const std::int32_t* q, std::size_t n) {
+        std::size_t count = 0;
+        for (std::size_t i = 0, j = 0; i < m && j < n;) {
+            const std::int32_t a = p[i], b = q[j];
+            count += a == b;
+            i += a <= b;
+            j += b <= a;
+        }
+        return count;
     }
 };
 

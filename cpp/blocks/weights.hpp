@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "numeric/huge_pages.hpp"
+
 namespace maxmargin::blocks {
 
 // How far to go, what the dual objective gains, and whether that is as far as possible.
@@ -62,7 +64,12 @@ class Weights {
   public:
     std::vector<double> v;
 
-    void resize(std::size_t size) { v.assign(size, 0.0); }
+    void resize(std::size_t size) {
+        std::vector<double>().swap(v);
+        v.reserve(size);
+        prefer_huge_pages(v.data(), size * sizeof(double));
+        v.assign(size, 0.0);
+    }
     // Bounds in the order of v; empty vectors for none.
     void set_bounds(std::vector<double> lower, std::vector<double> upper) {
         lower_ = std::move(lower);

@@ -202,7 +202,7 @@ class CostsAround {
             const std::size_t bytes = std::max(tables_.n_labels * per_label(), std::size_t{1}) * sizeof(double);
             kept_.reset(static_cast<double*>(std::malloc(bytes)));
             if (!kept_) throw std::bad_alloc();
-            use_huge_pages(kept_.get(), bytes);
+            prefer_huge_pages(kept_.get(), bytes);
         }
         now_.resize(static_cast<std::size_t>(tables_.n_edges));
         next_.resize(now_.size());

@@ -1,4 +1,4 @@
-// Large blocks of memory, straight from the system.
+// Large arrays that are read at random: in pages of 2 MB the addresses are found in the processor's own tables.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,8 @@
 
 namespace maxmargin {
 
-// Memory that was not written yet is made of huge pages if there is much of it, which costs a third (60 against 20 ms for 1e7
-// numbers).
-inline void use_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+// Ask for huge pages before the memory is first written to; only a wish, and only where it pays.
+inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #ifdef __linux__
     constexpr std::size_t huge = std::size_t{1} << 21;
     if (bytes < 16 * huge) return;

@@ -359,10 +359,10 @@ def test_large_features_are_told_what_to_change():
     X, Y = data(n=60)
     advice = r"norm of about 1.7e\+03.*StandardScaler\(\), MultilabelSVM.*or use C=4e-7"
     with pytest.warns(ConvergenceWarning, match=advice) as told:
-        MultilabelSVM(max_iter=20).fit(1000 * X, Y)
+        MultilabelSVM(C=1.0, max_iter=20).fit(1000 * X, Y)
     assert told[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="MaxAbsScaler"):
-        MultilabelSVM(max_iter=20).fit(sparse.csr_array(1000 * X), Y)
+        MultilabelSVM(C=1.0, max_iter=20).fit(sparse.csr_array(1000 * X), Y)
     # Of features that are not large the usual advice.
     with pytest.warns(ConvergenceWarning, match="scale the features$"):
         MultilabelSVM(C=10.0, max_iter=1).fit(X, Y)
@@ -449,3 +449,17 @@ def test_subclasses_with_other_settings_are_other_problems():
         MultilabelProblem(X, Y, [(0, 1)], True, surrogate=Slack()),
     ):
         assert not one.same_as(other)
+
+
+def test_the_usual_C_is_that_of_the_size_of_the_samples():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Y = (X[:, :2] > 0).astype(int)
+    squared = np.mean((X**2).sum(axis=1)) + 1
+    model = MultilabelSVM().fit(X, Y)
+    assert model.C == "auto" and pytest.approx(1 / squared) == model.C_
+    same = MultilabelSVM(C=model.C_).fit(X, Y)
+    np.testing.assert_array_equal(same.coef_, model.coef_)
+    assert pytest.approx(1e-6 / (squared - 1)) == MultilabelSVM(fit_intercept=False).fit(1000 * X, Y).C_
+    with pytest.raises(ValueError, match="must be a positive number, or 'auto'"):
+        MultilabelSVM(C="best").fit(X, Y)

@@ -36,6 +36,7 @@ from maxmargin.cli.options import (
     with_exit_codes,
     words,
 )
+from maxmargin.cli.tag import tag
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,6 +53,8 @@ def main() -> None:
     maxmargin predict ranker.model test.letor         scores, or a TREC run
     maxmargin evaluate ranker.model test.letor        MAP, NDCG, ...
     maxmargin report ranker.model test.letor          a page to look at
+    maxmargin tag train train.txt --model tagger.model
+                                                      tags of words
     """
 
 
@@ -471,3 +474,6 @@ def report(
     compared = {f"--against {path}": path for path in against}
     keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file, "--train": training, **compared})
     run(model_file, data_file, output, against, training, **options)
+
+
+main.add_command(tag)

@@ -8,7 +8,7 @@ from typing import Any
 
 from maxmargin.data.arff import ArffTable, read_arff
 from maxmargin.data.columns import Wanted
-from maxmargin.data.conll import read_conll
+from maxmargin.data.conll import read_conll, window_features
 from maxmargin.data.conllu import Sentence, read_conllu, write_conllu
 from maxmargin.data.multilabel import (
     HierarchicalData,
@@ -28,7 +28,7 @@ __all__ = [
     "READERS", "ArffTable", "DataError", "FeatureIndexError", "HierarchicalData", "JudgedRun", "MultilabelData", "RankingData",
     "Sentence", "Wanted", "is_table", "judged_run", "load", "load_hierarchical", "load_multilabel", "load_multilabel_svmlight",
     "load_svmlight", "load_table", "load_wanted", "read_arff", "read_conll", "read_conllu", "read_label_names", "read_labels",
-    "read_qrels", "read_run", "read_scores", "read_table", "run_lines", "write_conllu",
+    "read_qrels", "read_run", "read_scores", "read_table", "run_lines", "window_features", "write_conllu",
 ]  # fmt: skip
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")

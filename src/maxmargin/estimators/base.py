@@ -169,6 +169,8 @@ class Estimator(BaseEstimator, ABC):
     not_saved: ClassVar[frozenset[str]] = frozenset()
     # Whether data are lists of blocks, not a matrix.
     of_blocks: ClassVar[bool] = False
+    # Whether C="auto" is known: a C from the size of the features, which training leaves in C_.
+    scales_C: ClassVar[bool] = False
 
     # ---- training -----------------------------------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Estimator(BaseEstimator, ABC):
         """Weights of the problem as fitted attributes."""
 
     def _supplement(self) -> None:
-        """Fitted attributes that files of earlier versions do not have, where they follow from those they have."""
+        """Fitted attributes that are not there, as in files of earlier versions, where they follow from those that are."""
 
     def _restore(self) -> None:
         """What prediction uses besides fitted attributes; also for estimators from a file."""
@@ -204,9 +206,20 @@ class Estimator(BaseEstimator, ABC):
         solution = self._solve(problem, self._solver(problem), start)
         if asked is not None:
             self.n_queries_ = int(_queries_of(problem) or 0) - asked
-        self._certify(solution, self.C * problem.n_blocks)
+        self._certify(solution, self._weight_of_hinges() * problem.n_blocks)
         self._remember(problem, (problem, solution))
         return solution.weights
+
+    def _weight_of_hinges(self) -> float:
+        """C as a number: what was found for ``C="auto"``, or the parameter."""
+        value: Any = getattr(self, "C_", self.C)
+        return float(value)
+
+    def _set_weight_of_hinges(self, value: float) -> None:
+        """Another C, as if it had been asked for."""
+        self.set_params(C=value)
+        if hasattr(self, "C_"):
+            self.C_ = value
 
     def _solver(self, problem: Problem, method: Solver | None = None) -> Solver:
         """The user's solver as it is, or else one with the budgets of the estimator."""
@@ -228,7 +241,7 @@ class Estimator(BaseEstimator, ABC):
         with self._status_line() as line:
             if self.verbose:
                 solver = dataclasses.replace(solver, callback=_shown_on(line, solver.callback))
-            solution = solver.solve(problem, 1.0 / (self.C * problem.n_blocks), bounds=bounds, start=start)
+            solution = solver.solve(problem, 1.0 / (self._weight_of_hinges() * problem.n_blocks), bounds=bounds, start=start)
         if not solution.converged:
             budget = "max_iter" if solution.status == "max_passes" else solution.status
             self._warn(
@@ -263,7 +276,9 @@ class Estimator(BaseEstimator, ABC):
 
     def _check_parameters(self) -> None:
         """Complain about budgets; subclasses add their own parameters."""
-        self._check_positive("C", "tol")
+        if not self._has_auto_C():
+            self._check_positive("C")
+        self._check_positive("tol")
         self._check_count("max_iter")
         self._check_time_limit()
 
@@ -272,11 +287,16 @@ class Estimator(BaseEstimator, ABC):
         if limit is not None and not (isinstance(limit, numbers.Real) and float(limit) > 0):
             raise ValueError(f"time_limit={limit!r} must be a positive number of seconds, or None")
 
+    def _has_auto_C(self) -> bool:
+        """Whether C is left to the data."""
+        return self.scales_C and isinstance(self.C, str) and self.C == "auto"
+
     def _check_positive(self, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
             if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
-                raise ValueError(f"{name}={value!r} must be a positive number")
+                other = ", or 'auto'" if name == "C" and self.scales_C else ""
+                raise ValueError(f"{name}={value!r} must be a positive number{other}")
 
     def _check_count(self, *names: str) -> None:
         for name in names:

@@ -6,36 +6,49 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple
+from numbers import Real
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
-from maxmargin._validation import with_constant
+from maxmargin._validation import thread_count, with_constant
 from maxmargin.cuts import Problem
+from maxmargin.data.named_features import FeatureNames, are_named
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator, check_convex
 from maxmargin.estimators.node_labels import outside_label
 from maxmargin.problems import StructuredProblem, SurrogateTreeProblem, TreeProblem
+from maxmargin.problems.arrays import compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.weighted import weighted
 from maxmargin.structures import ChainStructure, Structure, Tree, TreeStructure, TreeWeights
-from maxmargin.structures.forest import CHAINS, TREES, Forests, Words, best_labels, label_scores
-from maxmargin.structures.rows import bad_row, is_sparse, stack
-from maxmargin.surrogates import Margin, MicroF1, Surrogate, make_surrogate
+from maxmargin.structures.forest import CHAINS, TREES, Forests, PackedWeights, Words, best_labels, log_marginals
+from maxmargin.structures.rows import bad_row, is_sparse, row_norms, stack
+from maxmargin.surrogates import BetaScaling, Margin, MicroF1, ProbLoss, Slack, Surrogate, make_surrogate
 
 # What files hold, besides the weights of the ends.
 LABELING: dict[str, Any] = {
     **CERTIFICATE,
+    "C_": float,
     "n_features_in_": int,
     "classes_": ("classes",),
     "coef_": ("classes", "n_features_in_"),
     "intercept_": ("classes",),
     "transition_": ("classes", "classes"),
 }
+
+# The weight of hinges that count wrong labels is about this over the mean of ||x||^2, whatever the number of blocks: measured on
+# chunks, part-of-speech tags and letters (benchmarks/results/defaults.md).
+_AUTO = 2.5
+# Other surrogates than the margin have another scale (benchmarks/results/chunking.md).
+_AUTO_FACTORS: dict[type[Surrogate], float] = {Slack: 0.1, BetaScaling: 0.3, ProbLoss: 3.0, MicroF1: 100.0}
+# Threads cost more than they save below so many nodes.
+_FEW_NODES = 2000
+# Weights of which fewer than this part are not zero are pickled without the zeros.
+_SPARSE_PART = 0.3
 
 
 class Stack(NamedTuple):
@@ -50,28 +63,41 @@ class Stack(NamedTuple):
 class LabelingSVM(SampleEstimator):
     """Labels of nodes that depend on the labels of their parents; Hamming loss per node. A subclass says what a block is.
 
-    Features of a block are an array or a sparse matrix of shape (L, p), or a list of L dictionaries as CRF packages take them;
-    sparse matrices and dictionaries stay sparse. Labels are a list of sequences of length L, of numbers or strings.
+    Features of a block are an array or a sparse matrix of shape (L, p); or a list of L dictionaries or of L lists of names, as
+    CRF packages take them. Sparse matrices and named features stay sparse. A number in a dictionary is the value of that feature,
+    text is an indicator of ``name=text``, a list of text one of each. ``X`` is gone through once, so a sequence that makes the
+    features of a block when it is asked for them saves the memory of all. Labels are a list of sequences of length L, of numbers
+    or strings.
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinges, one per block.
-    normalize : bool, default=True
-        Divide the loss of a block by its number of nodes.
+    C : float or "auto", default="auto"
+        Weight of the hinges, one per block. ``"auto"`` is 2.5 over the mean of ``||x||^2`` of all nodes, the constant included:
+        the best C hardly depends on the number of blocks, but on the size of the features. Where losses are divided by the number
+        of nodes, it is divided by the mean of these; surrogates other than the margin have a factor. ``C_`` tells what it was.
+    normalize : bool, default=False
+        Divide the loss of a block by its number of nodes. By default wrong labels are counted, so that a long block has as much
+        to say as its nodes.
     fit_intercept : bool, default=True
         Add a constant feature to every node.
     surrogate : str or Surrogate, default="margin"
         Which bound of the loss is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, ``"micro_f1"``, or an
-        object of :mod:`maxmargin.surrogates`. ``"prob"`` is made for counts of wrong labels, ``normalize=False``.
+        object of :mod:`maxmargin.surrogates`. ``"prob"`` is made for counts of wrong labels, as they are without ``normalize``.
     outside : label, default="O"
         For ``surrogate="micro_f1"``: the label of nodes that are nothing. One minus the F1 of all other labels is bounded, block
         by block.
-    bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
+    tol : float, default=0.05
+        Stop when the objective is proved to be at most this part above the optimum, ``gap <= tol * primal``. Predictions hardly
+        change below 0.05; ``tol=1e-3`` takes about five times as long.
+    n_jobs : int, optional
+        Threads that predict; all cores by default. Training has one. Results do not depend on it.
+    bounds, solver, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
 
     Attributes
     ----------
+    C_ : float
+        The weight of the hinges that was used.
     classes_ : array of shape (K,)
     coef_ : array of shape (K, p)
     intercept_ : array of shape (K,)
@@ -80,27 +106,30 @@ class LabelingSVM(SampleEstimator):
     n_queries_ : int
         Questions to the decoder, if the surrogate is not the margin, which needs one per call of the oracle.
     n_features_in_, feature_names_in_
-        Number of features and, if they come as dictionaries, their names, in the order of the columns of ``coef_``.
+        Number of features and, if they have names, these in the order of the columns of ``coef_``: as they first came.
     """
 
     words: ClassVar[Words]
     # Names of the fitted weights of the labels of roots and leaves.
     ends: ClassVar[tuple[str, str]]
 
-    C: float = 1.0
+    C: float | Literal["auto"] = "auto"
     _: KW_ONLY
-    normalize: bool = True
+    normalize: bool = False
     fit_intercept: bool = True
     surrogate: str | Surrogate = "margin"
     outside: Any = "O"
+    tol: float = 0.05
     max_iter: int = 10_000
     warm_start: bool = False
+    n_jobs: int | None = None
 
     of_blocks = True
-    lacks: ClassVar[Mapping[Facility, str]] = BLOCKWISE
+    scales_C = True
+    lacks: ClassVar[Mapping[Facility, str]] = {name: reason for name, reason in BLOCKWISE.items() if name != "n_jobs"}
 
     @abstractmethod
-    def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
+    def _blocks(self, X: Sequence[Any]) -> tuple[Sequence[Any], list[NDArray[Any]] | None]:
         """Features and parents of every block; no parents if blocks are chains."""
 
     def _prepare(self, X: Sequence[Any], y: Sequence[Sequence[Any]], sample_weight: ArrayLike | None = None) -> Problem:
@@ -108,11 +137,30 @@ class LabelingSVM(SampleEstimator):
         truth = np.concatenate(self._labels_of(y, np.diff(stack.offsets)))
         self.classes_, labels = np.unique(truth, return_inverse=True)
         self.n_features_in_ = stack.X.shape[1] - self.fit_intercept
-        if self._vectorizer is not None:
-            self.feature_names_in_: NDArray[Any] = np.array(self._vectorizer.feature_names_, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
+        # Names take as much room as the data; they are shown when the solver has no more need of it.
+        if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return weighted(self._problem(stack, labels), sample_weight)
+        problem = weighted(self._problem(stack, labels), sample_weight)
+        self.C_ = self._usual_C(stack, sample_weight) if self._has_auto_C() else float(self.C)
+        return problem
+
+    def _usual_C(self, stack: Stack, sample_weight: ArrayLike | None) -> float:
+        """What ``C="auto"`` stands for."""
+        X, lengths = stack.X, np.diff(stack.offsets)
+        squares = np.diff(X.indptr).astype(np.float64) if X.dtype == np.bool_ else row_norms(X) ** 2
+        # A block of weight 2 is there twice.
+        weights = np.ones(len(lengths)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        squared = float(np.average(squares, weights=np.repeat(weights, lengths)))
+        kind = type(make_surrogate(self.surrogate))
+        factor = _AUTO * _AUTO_FACTORS.get(kind, 1.0)
+        if self.normalize and kind is not MicroF1:
+            factor /= float(np.average(lengths, weights=weights))
+        # Features of zeros have no scale.
+        return float(np.clip(factor / squared, 1e-30, 1e30)) if squared > 0 else factor
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        thread_count(self.n_jobs)
 
     def _problem(self, stack: Stack, labels: Ints) -> Problem:
         surrogate, K = make_surrogate(self.surrogate), len(self.classes_)
@@ -139,31 +187,76 @@ class LabelingSVM(SampleEstimator):
     def _keep(self, weights: Floats) -> None:
         n_labels = len(self.classes_)
         parts = TreeWeights(weights, n_labels, self.n_features_in_ + self.fit_intercept)
-        self.coef_ = parts.emission[:, : self.n_features_in_].copy()
+        self.coef_ = parts.emission[:, : self.n_features_in_]
         self.intercept_ = parts.emission[:, -1].copy() if self.fit_intercept else np.zeros(n_labels)
         for name, values in zip(self.ends, (parts.root, parts.leaf), strict=True):
             setattr(self, name, values.copy())
         self.transition_ = parts.transition.copy()
 
+    def _supplement(self) -> None:
+        if not hasattr(self, "C_") and not isinstance(self.C, str):
+            self.C_ = float(self.C)
+        names: FeatureNames | None = getattr(self, "_names", None)
+        if names is not None and not hasattr(self, "feature_names_in_"):
+            self.feature_names_in_: NDArray[Any] = names.array()
+
+    def _check_fitted(self) -> None:
+        if hasattr(self, "feature_names_in_"):
+            FeatureNames(self.feature_names_in_)
+
     def _restore(self) -> None:
-        emission = np.hstack([self.coef_, self.intercept_[:, None]]) if self.fit_intercept else self.coef_
-        parts = [emission, *(getattr(self, name) for name in self.ends), self.transition_]
-        self._weights = TreeWeights(np.concatenate([part.ravel() for part in parts]), *emission.shape)
-        self._vectorizer = DictVectorizer(sparse=True) if hasattr(self, "feature_names_in_") else None
-        if self._vectorizer is not None:
-            self._vectorizer.feature_names_ = list(self.feature_names_in_)
-            self._vectorizer.vocabulary_ = {name: k for k, name in enumerate(self.feature_names_in_)}
+        first, last = (getattr(self, name) for name in self.ends)
+        constant = self.intercept_ if self.fit_intercept else None
+        self._weights = PackedWeights(self.coef_, constant, first, last, self.transition_)
+        # There may be many of them: what users see is what predictions read.
+        self.coef_ = self._weights.emission[:, : self.n_features_in_]
+        self._supplement()
+        if getattr(self, "_names", None) is None:
+            self._names = FeatureNames(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+
+    def __getstate__(self) -> Any:
+        # Weights once, and without zeros if most of them are; the rest is made again.
+        state = {key: value for key, value in super().__getstate__().items() if key not in ("_weights", "_names")}
+        coef = state.get("coef_")
+        if coef is not None:
+            compact = sparse.csc_array(coef)
+            state["coef_"] = compact if compact.nnz < _SPARSE_PART * coef.size else np.asfortranarray(coef)
+        return state
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "coef_"):
+            kept: Any = self.coef_
+            if is_sparse(kept):
+                self.coef_ = kept.toarray(order="F")
+            self._restore()
 
     def decision_function(self, X: Sequence[Any]) -> list[Floats]:
         """Scores of the labels at every node, shape (L, K) each, without transitions."""
-        scores, forests = self._scores(X)
+        scores, forests, _ = self._scores(X)
         return np.split(scores, forests.offsets[1:-1])
 
     def predict(self, X: Sequence[Any]) -> list[NDArray[Any]]:
         """The best labels of every block, shape (L,) each."""
-        scores, forests = self._scores(X)
-        labels = best_labels(scores, self._weights, forests.offsets, forests.parent)
+        scores, forests, n_threads = self._scores(X)
+        labels = best_labels(scores, self._weights, forests.offsets, forests.parent, n_threads)
         return np.split(self.classes_[labels], forests.offsets[1:-1])
+
+    def predict_marginals(self, X: Sequence[Any], *, temperature: float = 1.0) -> list[Floats]:
+        """Probabilities of the labels of every node, shape (L, K) each, in the order of ``classes_``.
+
+        They are exact marginals of ``P(y) ~ exp(score(y) / temperature)`` over all labelings of the block. A hinge is not fitted
+        to probabilities: these order nodes by how sure the model is, and a temperature chosen on held-out data makes them fit.
+        At 0 all probability is on the labels of :meth:`predict`.
+        """
+        if not isinstance(temperature, Real) or not 0 <= float(temperature) < np.inf:
+            raise ValueError(f"temperature={temperature!r} must be a finite number, 0 or greater")
+        scores, forests, n_threads = self._scores(X)
+        largest = float(np.abs(scores).max()) + float(np.abs(self.transition_).max())
+        if temperature > 0 and not 2 * len(scores) * largest < 1e300 * min(1.0, float(temperature)):
+            raise ValueError(f"temperature={temperature} is too small for scores of this size; use 0 for the best labels alone")
+        found = log_marginals(scores, self._weights, forests.offsets, forests.parent, temperature, n_threads)
+        return np.split(np.exp(found), forests.offsets[1:-1])
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Mean over the blocks of the fraction of right labels; a label that was not there in training is never right."""
@@ -171,12 +264,15 @@ class LabelingSVM(SampleEstimator):
         truth = self._labels_of(y, [len(labels) for labels in found])
         return float(np.mean([np.mean(a == b) for a, b in zip(found, truth, strict=True)]))
 
-    def _scores(self, X: Sequence[Any]) -> tuple[Floats, Forests]:
+    def _scores(self, X: Sequence[Any]) -> tuple[Floats, Forests, int]:
+        """Scores of labels, which nodes belong together, and how many threads are worth their while."""
         check_is_fitted(self)
         stack = self._stack(X, fitting=False)
         self._check_width(stack.X.shape[1] - self.fit_intercept)
         forests = Forests(stack.offsets, stack.parent, self.words)
-        return label_scores(self._weights, stack.X, forests.is_root, forests.is_leaf), forests
+        n_threads = thread_count(self.n_jobs) if forests.n_nodes > _FEW_NODES else 1
+        features = compiled_features(stack.X) if is_sparse(stack.X) else None
+        return self._weights.scores(stack.X, features, forests, n_threads), forests, n_threads
 
     # ---- checks and conversions -------------------------------------------------------------------------------------------
 
@@ -188,36 +284,47 @@ class LabelingSVM(SampleEstimator):
             raise ValueError(f"X is empty; at least one {block} is needed")
         features, parents = self._blocks(X)
         if fitting:
-            # Most names are absent from most nodes, so rows of dictionaries are sparse, and stay so.
-            self._vectorizer = DictVectorizer(sparse=True) if _are_dictionaries(features[0]) else None
-        for k, rows in enumerate(features):
-            if _length(rows) == 0:
-                raise ValueError(f"{block} {k} of X is empty; drop {block}s without {node}s")
-            if _are_dictionaries(rows) != (self._vectorizer is not None):
-                kinds = ("arrays", "dictionaries") if self._vectorizer is not None else ("dictionaries", "arrays")
-                raise ValueError(
-                    f"{block} {k} of X holds {kinds[0]}, but the {block}s before it, or those of training, hold {kinds[1]}; "
-                    "use one kind for all"
-                )
-        if self._vectorizer is not None:
-            dictionaries = [entry for rows in features for entry in rows]
-            if fitting:
-                self._vectorizer.fit(dictionaries)
-            inputs: Any = self._vectorizer.transform(dictionaries)
+            self._names = FeatureNames() if are_named(next(iter(features))) else None
+        if self._names is not None:
+            inputs, offsets = self._encoded(features, fitting)
         else:
-            inputs = self._below_each_other(features)
-        lengths = [_length(rows) for rows in features]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            for k, rows in enumerate(features):
+                if are_named(rows):
+                    raise ValueError(self._mixed(k, "dictionaries", "arrays"))
+            inputs = self._below_each_other(list(features))
+            offsets = np.concatenate([[0], np.cumsum([_length(rows) for rows in features])]).astype(np.int64)
+        empty = np.flatnonzero(np.diff(offsets) == 0)
+        if len(empty):
+            raise ValueError(f"{block} {empty[0]} of X is empty; drop {block}s without {node}s")
         bad = bad_row(inputs)
         if bad is not None:
             k = int(np.searchsorted(offsets, bad, side="right")) - 1
             raise ValueError(f"{node} {bad - offsets[k]} of {block} {k} of X has NaN or infinite values; remove or replace them")
-        for k, (length, parent) in enumerate(zip(lengths, parents or (), strict=False)):
+        for k, (length, parent) in enumerate(zip(np.diff(offsets), parents or (), strict=False)):
             if parent.shape != (length,):
                 raise ValueError(f"{block} {k} of X has {length} {node}s, but parents of shape {parent.shape}; each needs one")
-        return Stack(
-            with_constant(inputs) if self.fit_intercept else inputs, offsets, np.concatenate(parents) if parents else None
-        )
+        if self._names is None and self.fit_intercept:
+            inputs = with_constant(inputs)
+        return Stack(inputs, offsets, np.concatenate(parents) if parents else None)
+
+    def _encoded(self, features: Sequence[Any], fitting: bool) -> tuple[Any, Ints]:
+        """Named features as sparse rows, with the constant."""
+        assert self._names is not None
+        try:
+            return self._names.encode(features, growing=fitting, constant=self.fit_intercept)
+        except TypeError as error:
+            number, _, text = str(error).partition(" ")
+            if not number.isdigit():
+                raise
+            rows = features[int(number)]
+            if not isinstance(rows, list | tuple):
+                raise ValueError(self._mixed(int(number), "arrays", "dictionaries")) from None
+            raise TypeError(f"{self.words.block} {number} of X {text}") from None
+
+    def _mixed(self, k: int, here: str, before: str) -> str:
+        block = self.words.block
+        others = f"the {block}s before it, or those of training, hold {before}"
+        return f"{block} {k} of X holds {here}, but {others}; use one kind for all"
 
     def _below_each_other(self, features: list[Any]) -> Any:
         """Arrays and sparse matrices in one matrix, CSR if any of them is sparse."""
@@ -255,11 +362,6 @@ def _length(rows: Any) -> int:
     return int(rows.shape[0]) if is_sparse(rows) else len(rows)
 
 
-def _are_dictionaries(rows: Any) -> bool:
-    is_list = isinstance(rows, Sequence) or (isinstance(rows, np.ndarray) and rows.dtype == object)
-    return is_list and all(isinstance(entry, Mapping) for entry in rows)
-
-
 class ChainSVM(LabelingSVM):
     """Structured SVM for sequences: emissions, first and last labels, transitions.
 
@@ -281,8 +383,8 @@ class ChainSVM(LabelingSVM):
     ends = ("first_", "last_")
     holds: ClassVar[Mapping[str, Any]] = {**LABELING, **dict.fromkeys(ends, ("classes",))}
 
-    def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
-        return list(X), None
+    def _blocks(self, X: Sequence[Any]) -> tuple[Sequence[Any], list[NDArray[Any]] | None]:
+        return X, None
 
 
 class TreeSVM(LabelingSVM):
@@ -309,7 +411,7 @@ class TreeSVM(LabelingSVM):
     ends = ("root_", "leaf_")
     holds: ClassVar[Mapping[str, Any]] = {**LABELING, **dict.fromkeys(ends, ("classes",))}
 
-    def _blocks(self, X: Sequence[Any]) -> tuple[list[Any], list[NDArray[Any]] | None]:
+    def _blocks(self, X: Sequence[Any]) -> tuple[Sequence[Any], list[NDArray[Any]] | None]:
         features, parents = [], []
         for k, tree in enumerate(X):
             if not isinstance(tree, tuple | list) or len(tree) != 2:

@@ -38,6 +38,8 @@ _SOLVERS: dict[str, type[Solver]] = {
 }
 # Estimators of rooms above this one, which are not imported before a file asks for them.
 _ELSEWHERE = {"LearnedMetric": "maxmargin.registration.learned"}
+# Matrices of so many numbers are written without their zeros if a part between these is not zero.
+_LARGE, _SPARSEST, _SPARSE = 10_000, 0.005, 0.3
 # Parameters that say nothing about the model.
 _DROPPED = ("callback",)
 
@@ -241,8 +243,7 @@ class _Packer:
                 return {"texts": [str(text) for text in value]}
             if not can_store(value.dtype):
                 raise TypeError(f"{name} is an array of dtype {value.dtype}, which model files cannot hold")
-            self.arrays[name] = value
-            return {"array": name}
+            return self._array(name, value)
         if isinstance(value, Hierarchy):
             edges = self.value(f"{name}.edges", value.edges)
             return {"hierarchy": {"nodes": [self.value(name, node) for node in value.nodes], "edges": edges}}
@@ -251,6 +252,21 @@ class _Packer:
         if isinstance(value, dict) and all(isinstance(key, bool | int | float | str | np.generic) for key in value):
             return {"mapping": [[self.value(name, key), self.value(f"{name}.{key}", entry)] for key, entry in value.items()]}
         raise TypeError(f"{name} is a {type(value).__name__}, which model files cannot hold")
+
+
+    def _array(self, name: str, value: NDArray[Any]) -> Any:
+        """As it is, or without its zeros if nearly all are: weights of many features that few labels have in common."""
+        if value.dtype == np.float64 and value.ndim == 2 and value.size >= _LARGE:
+            rows = np.ascontiguousarray(value)
+            # By their bits: a negative zero is not left out.
+            (places,) = np.nonzero(rows.view(np.int64).ravel())
+            if _SPARSEST * value.size <= len(places) <= _SPARSE * value.size:
+                small = np.int32 if value.size <= np.iinfo(np.int32).max else np.int64
+                self.arrays[f"{name}.places"] = places.astype(small)
+                self.arrays[f"{name}.values"] = rows.ravel()[places]
+                return {"sparse": name, "shape": list(value.shape)}
+        self.arrays[name] = value
+        return {"array": name}
 
 
 class _Unpacker:
@@ -274,6 +290,8 @@ class _Unpacker:
                 return float(text)
             case {"array": key}:
                 return self._array(name, key)
+            case {"sparse": str(key), "shape": [int(rows), int(columns)]}:
+                return self._sparse(name, key, rows, columns)
             case {"texts": list(texts)} if all(isinstance(text, str) for text in texts):
                 found = np.empty(len(texts), dtype=object)
                 found[:] = texts
@@ -321,6 +339,19 @@ class _Unpacker:
         if not isinstance(key, str) or key not in self.arrays:
             raise SavedFileError(f"{self.file}: the array of {name[:60]} is missing; {_AGAIN}")
         return self.arrays[key]
+
+    def _sparse(self, name: str, key: str, rows: int, columns: int) -> NDArray[Any]:
+        places, values = self._array(name, f"{key}.places"), self._array(name, f"{key}.values")
+        fine = places.dtype.kind == "i" and places.ndim == 1 and values.dtype == np.float64 and values.shape == places.shape
+        # A short file must not ask for all of the memory.
+        size = rows * columns
+        if not fine or min(rows, columns) < 0 or len(places) < _SPARSEST * size:
+            raise SavedFileError(f"{self.file}: {name} is not a matrix of {rows} x {columns} without its zeros; {_AGAIN}")
+        if len(places) and (places[0] < 0 or places[-1] >= size or (np.diff(places) <= 0).any()):
+            raise SavedFileError(f"{self.file}: the places of {name} do not rise from 0 to {size - 1}; {_AGAIN}")
+        found = np.zeros(size)
+        found[places] = values
+        return found.reshape(rows, columns)
 
     def _history(self, name: str, kind: str, key: Any) -> Any:
         columns, wanted = self._array(name, key), len(dataclasses.fields(_HISTORIES[kind]))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,8 +40,9 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinges, one per sample.
+    C : float or "auto", default="auto"
+        Weight of the hinges, one per sample; ``"auto"`` is one over the mean of ``||x||^2``, the constant included, and ``C_``
+        tells what that was.
     pairwise : {"none", "full", "attractive", "tree"} or sequence of pairs, default="none"
         Which pairs of labels have scores: none, all, all with scores that are not negative, or those of the tree of pairs that
         say most of each other in the training data (Chow and Liu 1968); or the pairs named by their columns. The best set is
@@ -60,6 +61,8 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
 
     Attributes
     ----------
+    C_ : float
+        The weight of the hinges that was used.
     classes_ : array of shape (L,)
         Numbers of the labels, as :class:`sklearn.multiclass.OneVsRestClassifier` has them.
     coef_, intercept_ : arrays of shape (L, p) and (L,)
@@ -77,7 +80,7 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
     ([[1, 0], [0, 1], [1, 1], [0, 0]], True)
     """
 
-    C: float = 1.0
+    C: float | Literal["auto"] = "auto"
     _: KW_ONLY
     pairwise: str | Sequence[tuple[int, int]] = "none"
     surrogate: str | Surrogate = "margin"
@@ -85,9 +88,11 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
     fit_intercept: bool = True
     warm_start: bool = False
 
+    scales_C = True
     lacks: ClassVar[Mapping[Facility, str]] = {**SAMPLEWISE, "class_weight": "labels of a sample share a hinge"}
     holds: ClassVar[Mapping[str, Any]] = {
         **CERTIFICATE,
+        "C_": float,
         "n_features_in_": int,
         "coef_": ("labels", "n_features_in_"),
         "intercept_": ("labels",),
@@ -112,8 +117,9 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         self._size = float(np.sqrt(np.mean(row_norms(X) ** 2)))
         # Sparse features are not centred.
         self._scaler = "MaxAbsScaler" if sparse.issparse(X) else "StandardScaler"
-        return MultilabelProblem(
-            with_constant(X) if self.fit_intercept else X,
+        rows = with_constant(X) if self.fit_intercept else X
+        problem = MultilabelProblem(
+            rows,
             Y,
             self.pairs_,
             isinstance(self.pairwise, str) and self.pairwise == "attractive",
@@ -121,6 +127,12 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
             self.surrogate,
             sample_weight,
         )
+        self.C_ = _usual_C(rows, sample_weight) if self._has_auto_C() else float(self.C)
+        return problem
+
+    def _supplement(self) -> None:
+        if not hasattr(self, "C_") and not isinstance(self.C, str):
+            self.C_ = float(self.C)
 
     def _chosen_pairs(self, Y: NDArray[np.int8]) -> Ints:
         pairs: Any = self.pairwise
@@ -145,13 +157,13 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
         return found
 
     def _warn(self, text: str) -> None:
-        # Of large features the default C asks for what no solver does quickly; neither more passes nor more time help then.
-        size = self._size
-        if self.C * size**2 > _LARGE:
+        # Of large features a C of 1 asks for what no solver does quickly; neither more passes nor more time help then.
+        size, C = self._size, self._weight_of_hinges()
+        if C * size**2 > _LARGE:
             scaled = f"sklearn.pipeline.make_pipeline(sklearn.preprocessing.{self._scaler}(), MultilabelSVM(...))"
             text = (
-                f"{text.partition(';')[0]}. The features are too large for C={self.C:g}: samples have a norm of about "
-                f"{size:.2g}, so that it is what {self.C * size**2:.2g} is for samples of norm 1, and more passes hardly help. "
+                f"{text.partition(';')[0]}. The features are too large for C={C:g}: samples have a norm of about "
+                f"{size:.2g}, so that it is what {C * size**2:.2g} is for samples of norm 1, and more passes hardly help. "
                 f"Put a scaler in front, {scaled}, or use C={_float(1.0 / size**2)} if all columns are about as large"
             )
         # The user is as many calls above as in the base class.
@@ -249,3 +261,9 @@ def dependence_tree(Y: NDArray[np.int8]) -> Ints:
         closer = information[node] > best
         best[closer], from_[closer] = information[node][closer], node
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _usual_C(X: Any, sample_weight: ArrayLike | None) -> float:
+    """What ``C="auto"`` stands for: samples of weight 2 are there twice, and zeros have no size."""
+    squared = float(np.average(row_norms(X) ** 2, weights=None if sample_weight is None else np.asarray(sample_weight)))
+    return float(np.clip(1.0 / squared, 1e-30, 1e30)) if squared > 0 else 1.0

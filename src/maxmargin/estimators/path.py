@@ -82,7 +82,7 @@ class RegularizationPath(TracedPath):
         estimator = copy.deepcopy(self.template)
         lam = lam if lam > 0 else 1.0
         weights = self.weights(lam) if self.model_at(lam) == model else self.store[model]
-        estimator.set_params(C=1.0 / (lam * self.n_blocks))
+        estimator._set_weight_of_hinges(1.0 / (lam * self.n_blocks))
         estimator._keep(weights)
         estimator._restore()
         ridge = 0.5 * lam * float(weights @ weights)
@@ -317,6 +317,8 @@ def regularization_path(
             ConvergenceWarning,
             stacklevel=2,
         )
+    if template is not None:
+        template._supplement()
     return RegularizationPath.of(traced, template)
 
 

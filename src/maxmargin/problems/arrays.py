@@ -57,7 +57,11 @@ class ArrayProblem(Problem):
 
 
 def compiled_features(X: Any) -> _core.Features:
-    """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse."""
+    """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse.
+
+    Of a sparse matrix of booleans that are all true nothing but their places is kept. No array is copied that can be used as
+    it is.
+    """
     if not sparse.issparse(X):
         X = np.ascontiguousarray(X, dtype=np.float64)
         # A look at some of the entries; a wrong guess costs time, nothing else.
@@ -65,10 +69,11 @@ def compiled_features(X: Any) -> _core.Features:
             return _core.Features(X, None, None, X.shape[1])
         return _core.Features(*_core.compress_rows(X), X.shape[1])
     matrix: Any = X
-    rows = matrix.tocsr().astype(np.float64)
+    rows = matrix.tocsr()
     if not rows.has_canonical_format:
-        rows = rows.copy()
+        rows = rows.astype(np.float64)
         rows.sum_duplicates()
-    return _core.Features(
-        np.ascontiguousarray(rows.data), rows.indices.astype(np.int32), rows.indptr.astype(np.int64), int(rows.shape[1])
-    )
+    indicators = rows.dtype == np.bool_ and bool(rows.data.all())
+    values = None if indicators else np.ascontiguousarray(rows.data, dtype=np.float64)
+    columns, begin = np.ascontiguousarray(rows.indices, dtype=np.int32), np.ascontiguousarray(rows.indptr, dtype=np.int64)
+    return _core.Features(values, columns, begin, int(rows.shape[1]))

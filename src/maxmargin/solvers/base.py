@@ -181,10 +181,22 @@ class Run:
         ridge = 0.5 * self.lam * float(weights @ weights)
         return None if self.bounds is not None else (dual + ridge, ridge * self.lam)
 
-    def check(self, weights: Floats, primal: float, dual: float, oracle_gap: float = 0.0, curve: Curve | None = None) -> bool:
-        """Record a pair of bounds, and how much of their gap is the oracle's; True if the run is over."""
+    def check(
+        self,
+        weights: Floats,
+        primal: float,
+        dual: float,
+        oracle_gap: float = 0.0,
+        curve: Curve | None = None,
+        *,
+        owned: bool = False,
+    ) -> bool:
+        """Record a pair of bounds, and how much of their gap is the oracle's; True if the run is over.
+
+        Weights are copied unless they are the run's own, which nobody else will write to.
+        """
         if primal < self.primal or self.best_weights is None:
-            self.primal, self.best_weights = primal, weights.copy()
+            self.primal, self.best_weights = primal, weights if owned else weights.copy()
         if dual > self.dual:
             self.dual, self.dual_curve = dual, curve
         # Where the oracle misses outputs the best weights may be others than those at which the solver has done what it can.

@@ -62,8 +62,13 @@ class EngineRun:
             raise ValueError("scores or losses are NaN; check the features")
         self._run.problem.worse_than_truth = self.engine.worse_than_truth
         self._run.problem.exact &= self.engine.worse_than_truth == 0
-        weights = self.engine.weights()
-        return self._run.check(weights, primal, dual, oracle_gap, self._run.curve(dual, weights))
+        run = self._run
+        if run.best_weights is None or primal >= run.primal:
+            weights = self.engine.weights()
+            return run.check(weights, primal, dual, oracle_gap, run.curve(dual, weights), owned=True)
+        # There may be many weights. Written over the best so far, they are better than what is said of them until the check.
+        self.engine.write_weights(run.best_weights)
+        return run.check(run.best_weights, primal, dual, oracle_gap, run.curve(dual, run.best_weights), owned=True)
 
     def visit(
         self, most_visits: int, most_calls: float, quiet_calls: int = 2**62, absolute: float = 0.0, relative: float = 0.0

@@ -63,6 +63,50 @@ class ChainWeights(TreeWeights):
         return self.leaf
 
 
+class PackedWeights:
+    """Weights as predictions read them: those of a feature for all labels lie next to each other.
+
+    A row of features then touches as many places as it has entries, however many features there are; nothing is copied.
+
+    Parameters
+    ----------
+    emission : array of shape (K, p)
+    constant : array of shape (K,) or None
+        Weights of one more feature, the last.
+    root, leaf, transition : arrays of shape (K,), (K,) and (K, K)
+        As in :class:`TreeWeights`.
+
+    Attributes
+    ----------
+    rows : array of shape (p, K), or (p + 1, K), and with a column of padding if K is odd and not 1
+    """
+
+    def __init__(self, emission: Floats, constant: Floats | None, root: Floats, leaf: Floats, transition: Floats) -> None:
+        n_labels, n_inputs = emission.shape
+        self.n_labels = n_labels
+        # Kernels take labels in pairs.
+        self.rows = np.zeros((n_inputs + (constant is not None), n_labels if n_labels == 1 else n_labels + n_labels % 2))
+        self.rows[:n_inputs, :n_labels] = emission.T
+        if constant is not None:
+            self.rows[n_inputs, :n_labels] = constant
+        self.root, self.leaf, self.transition = root, leaf, transition
+
+    @property
+    def emission(self) -> Floats:
+        """A view of shape (K, p) or (K, p + 1)."""
+        return self.rows[:, : self.n_labels].T
+
+    def scores(self, X: Any, features: _core.Features | None, forests: Forests, n_threads: int = 1) -> Floats:
+        """Score of every label at every node, shape (N, K), without transitions; a sparse X comes with its compiled form."""
+        if features is None:
+            scores: Floats = np.ascontiguousarray(X @ self.rows[:, : self.n_labels])
+        else:
+            scores = _core.score_rows(features, self.rows, self.n_labels, n_threads)
+        scores[forests.is_root] += self.root
+        scores[forests.is_leaf] += self.leaf
+        return scores
+
+
 class Forests:
     """Blocks of nodes that lie one after the other, and the parent of every node.
 
@@ -128,10 +172,21 @@ def add_losses(scores: Floats, truth: Ints, costs: Floats) -> None:
     scores[np.arange(len(scores)), truth] -= costs
 
 
-def best_labels(scores: Floats, weights: TreeWeights, offsets: Ints, parent: Int32s | None) -> Ints:
+def best_labels(
+    scores: Floats, weights: TreeWeights | PackedWeights, offsets: Ints, parent: Int32s | None, n_threads: int = 1
+) -> Ints:
     """The best labeling of every block, all in one array; of equally good labels the lowest, from the roots down."""
-    labels, _ = _core.forest_best_many(scores, np.ascontiguousarray(weights.transition), offsets, parent)
+    labels, _ = _core.forest_best_many(scores, np.ascontiguousarray(weights.transition), offsets, parent, n_threads)
     return labels.astype(np.int64)
+
+
+def log_marginals(
+    scores: Floats, weights: PackedWeights, offsets: Ints, parent: Int32s | None, temperature: float, n_threads: int = 1
+) -> Floats:
+    """Logarithms of the probabilities of all labels at all nodes, shape (N, K), where ``P(y) ~ exp(score(y) / temperature)``."""
+    table = np.ascontiguousarray(weights.transition)
+    nodes, _ = _core.forest_marginals_many(scores, table, offsets, parent, float(temperature), n_threads)
+    return nodes
 
 
 def best_by_count(scores: Floats, weights: TreeWeights, truth: Ints, parent: Int32s | None) -> tuple[Floats, Ints]:

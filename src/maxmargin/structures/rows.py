@@ -16,8 +16,14 @@ def is_sparse(X: Any) -> bool:
 
 
 def check_rows(X: Any, name: str = "X") -> Any:
-    """X as a float64 array or CSR array of shape (N, p) with finite entries; no copy if it is one already."""
-    rows: Any = sparse.csr_array(X, dtype=np.float64) if is_sparse(X) else np.asarray(X, dtype=np.float64)
+    """X as a float64 array or CSR array of shape (N, p) with finite entries; no copy if it is one already.
+
+    Sparse booleans stay what they are: a byte for an entry, or nothing where it matters.
+    """
+    if is_sparse(X):
+        rows: Any = sparse.csr_array(X, dtype=np.bool_ if X.dtype == np.bool_ else np.float64)
+    else:
+        rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2:
         raise ValueError(f"{name} has shape {rows.shape}, but a matrix with one row of features per node is needed")
     bad = bad_row(rows)
@@ -28,6 +34,8 @@ def check_rows(X: Any, name: str = "X") -> Any:
 
 def bad_row(X: Any) -> int | None:
     """The first row with an entry that is NaN or infinite."""
+    if X.dtype == np.bool_:
+        return None
     bad = ~np.isfinite(X.data if is_sparse(X) else X)
     if not bad.any():
         return None
