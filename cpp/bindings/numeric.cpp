@@ -1,11 +1,54 @@
-// Python face of the small quadratic problem.
+// Python face of products with dense matrices and of the small quadratic problem.
 #include "bindings/arrays.hpp"
+#include "numeric/row_products.hpp"
 #include "numeric/simplex_qp.hpp"
 
 using maxmargin::numeric::SimplexQP;
 using Doubles = InputVector<double>;
 
+namespace {
+
+// Of any layout in which rows or columns lie in one piece.
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+
+template <class T>
+maxmargin::numeric::DenseMatrix<T> dense(const Matrix<T>& X) {
+    const maxmargin::numeric::DenseMatrix<T> matrix{X.data(), X.shape(0), X.shape(1), X.stride(0), X.stride(1)};
+    // The stride of a single row or column may be any number.
+    const bool rows = matrix.column_stride == 1 || matrix.n_columns <= 1, columns = matrix.row_stride == 1 || matrix.n_rows <= 1;
+    require(rows || columns, "rows or columns of X must lie in one piece");
+    if (rows) return {matrix.data, matrix.n_rows, matrix.n_columns, matrix.row_stride, 1};
+    return {matrix.data, matrix.n_rows, matrix.n_columns, 1, matrix.column_stride};
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> times_vector(const Matrix<T>& X, const Doubles& weights, int n_threads) {
+    const auto matrix = dense(X);
+    require(weights.size() == matrix.n_columns, "weights must have one entry for each column of X");
+    const auto out = zeros<double>({matrix.n_rows});
+    nb::gil_scoped_release unlocked;
+    maxmargin::numeric::times_vector(matrix, weights.data(), n_threads, out.data);
+    return out.array;
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> sum_of_rows(const Doubles& coefficients, const Matrix<T>& X, int n_threads) {
+    const auto matrix = dense(X);
+    require(coefficients.size() == matrix.n_rows, "coefficients must have one entry for each row of X");
+    const auto out = zeros<double>({matrix.n_columns});
+    nb::gil_scoped_release unlocked;
+    maxmargin::numeric::sum_of_rows(matrix, coefficients.data(), n_threads, out.data);
+    return out.array;
+}
+
+}  // namespace
+
 void bind_numeric(nb::module_& m) {
+    m.def("times_vector", &times_vector<float>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("times_vector", &times_vector<double>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("sum_of_rows", &sum_of_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("sum_of_rows", &sum_of_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     nb::class_<SimplexQP>(m, "SimplexQP")
         .def(nb::init<double>(), "total"_a)
         .def(nb::init<const SimplexQP&>(), "other"_a)

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
 from maxmargin.problems.weighted import check_weights
 from maxmargin.queries import query_offsets
+from maxmargin.structures.rows import times
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
 _MOST_GRADES = 1000
@@ -47,13 +48,16 @@ class LinearRanker(Estimator):
     warm_start: bool = False
     n_jobs: int | None = None
 
+    keeps_float32: ClassVar[bool] = True
+
     def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on one list, or on one list per query.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
-            Features.
+            Features. Dense ones of float32 or float64 are not copied, unless ``qid`` is out of order or the loss is
+            ``"accuracy"``; all sums are made in float64.
         y : array of shape (n,)
             Relevance: labels or grades.
         qid : array of shape (n,), optional
@@ -146,7 +150,7 @@ class LinearRanker(Estimator):
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
         X = self._check_matrix(X)
-        return np.asarray(X @ self.coef_) + self.intercept_
+        return times(X, self.coef_, self.n_jobs) + self.intercept_
 
     def predict(self, X: Any) -> Floats:
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""

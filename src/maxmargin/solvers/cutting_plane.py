@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.cuts import Bounds, Cut, Tangent
+from maxmargin.cuts import Bounds, Cut, Tangent, dot
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import Curve, Solution
@@ -64,18 +64,27 @@ class OneSlackCuttingPlane(Solver):
 
 @dataclass(frozen=True, eq=False)
 class LinePoint:
-    """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched."""
+    """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched.
+
+    Where features are quick to be had, the cut is made at once and takes the place of scores and gradient: of long lists with few
+    features every array of their length counts.
+    """
 
     weights: Floats
     scores: Any
     tangent: Tangent
     primal: float
     place: float
+    made: Cut | None = None
 
     @classmethod
     def at(cls, run: Run, weights: Floats, scores: Any, place: float) -> LinePoint:
         """By one pass."""
-        return cls(weights, scores, run.problem.tangent(scores), np.inf, place).under(run)
+        tangent, made = run.problem.tangent(scores), None
+        if run.problem.quick:
+            made = Cut(-run.problem.features(tangent.gradient), tangent.loss)
+            scores, tangent = None, tangent._replace(gradient=None)
+        return cls(weights, scores, tangent, np.inf, place, made).under(run)
 
     def under(self, run: Run) -> LinePoint:
         """The same weights with the objective of another run on the same problem."""
@@ -88,7 +97,7 @@ class LinePoint:
 
     def cut(self, run: Run) -> Cut:
         """The tangent as a cut."""
-        return Cut(run.problem.features(-self.tangent.gradient), self.tangent.loss)
+        return self.made or Cut(run.problem.features(-self.tangent.gradient), self.tangent.loss)
 
 
 class _Line:
@@ -103,17 +112,21 @@ class _Line:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
-        self.change = run.problem.scores(target) - origin.scores
+        self.change = None if run.problem.quick else run.problem.scores(target) - origin.scores
         self.looks: list[LinePoint] = []
 
     def _look(self, place: float) -> LinePoint:
         origin = self.origin
-        point = LinePoint.at(self.run, origin.weights + place * self.direction, origin.scores + self.change * place, place)
+        weights = origin.weights + place * self.direction
+        scores = self.run.problem.scores(weights) if self.change is None else origin.scores + self.change * place
+        point = LinePoint.at(self.run, weights, scores, place)
         self.looks.append(point)
         return point
 
     def _slope(self, point: LinePoint) -> float:
         ridge = self.run.lam * float(point.weights @ self.direction)
+        if point.made is not None:
+            return ridge - dot(point.made.psi, self.direction)
         return ridge + float(point.tangent.gradient.ravel() @ self.change.ravel())
 
     def search(self, first: float) -> tuple[LinePoint, LinePoint | None]:
