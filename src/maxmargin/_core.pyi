@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from typing import Any, overload
 
-from maxmargin._types import Bytes, Floats, Int32s, Ints, Keys, Reals
+from maxmargin._types import Booleans, Bytes, Floats, Int32s, Ints, Keys, Reals
 
 class TextError(ValueError): ...
 class ZeroIndexError(TextError): ...
@@ -30,6 +30,8 @@ class SimplexQP:
 
 def times_vector(X: Reals, weights: Floats, n_threads: int) -> Floats: ...
 def sum_of_rows(coefficients: Floats, X: Reals, n_threads: int) -> Floats: ...
+
+def solve_precisely(rows: Floats, linear: Floats, in_sum: Booleans, start: Floats) -> tuple[Floats, Floats]: ...
 
 class SvmlightParser64:
     def __init__(

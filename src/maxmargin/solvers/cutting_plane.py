@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.cuts import Bounds, Cut, Tangent, dot
 from maxmargin.solvers.base import Run, Solver
@@ -249,6 +250,8 @@ class WorkingSet:
     _CUT = -1
     # Guesses per solve; what they have come to is a lower bound in any case.
     _GUESSES = 100
+    # Products of cuts so many times larger than lambda times their losses leave a double too few digits for the losses.
+    _ILL = 1e10
 
     def __init__(self, n_features: int, lam: float, bounds: Bounds | None = None) -> None:
         self.lam, self.bounds = lam, bounds
@@ -262,6 +265,8 @@ class WorkingSet:
         self._qp.add(np.zeros(1), 0.0)
         self._free: Booleans | None = None
         self._fixed = np.zeros(n_features)
+        # Weights from multipliers of twice the digits, where they are needed.
+        self._precise: Floats | None = None
         self.value = 0.0
         self.curve: Curve | None = None
         self.settle()
@@ -299,7 +304,7 @@ class WorkingSet:
         """
         self._solve(late)
         alpha = self._qp.solution
-        v = self._direction(alpha)
+        v = self._direction(alpha) if self._precise is None else self._precise
         w = self.weights = self._within(v)
         loss, ridge = float(alpha @ self._losses[: len(self)]), self.lam * float(w @ v - 0.5 * (w @ w))
         if loss - ridge > self.value:
@@ -360,8 +365,16 @@ class WorkingSet:
         return True
 
     def _solve(self, late: Callable[[], bool]) -> None:
+        self._precise = None
         if self.bounds is None:
-            self._qp.solve()
+            rows, linear = self._rows[: len(self)], self.lam * self._losses[: len(self)]
+            if np.einsum("ij,ij->i", rows, rows).max() <= self._ILL * np.abs(linear).max():
+                self._qp.solve()
+                return
+            # The weights are what is left of cuts that cancel: with large features and a large C it is below their rounding.
+            alpha, total = _core.solve_precisely(rows, linear, self._names == self._CUT, self._qp.solution)
+            self._qp.set_solution(alpha)
+            self._precise = total / self.lam
             return
         self._guess()
         for _ in range(self._GUESSES):
