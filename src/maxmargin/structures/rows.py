@@ -59,6 +59,15 @@ def stack(parts: Any) -> Any:
     return np.concatenate(matrices)
 
 
+def column_peaks(X: Any) -> Floats:
+    """The largest absolute value of every column, shape (d,)."""
+    if not X.shape[0]:
+        return np.zeros(X.shape[1])
+    ends: list[Any] = [X.max(axis=0), X.min(axis=0)]
+    highest, lowest = (np.asarray(end.toarray() if is_sparse(end) else end, dtype=np.float64).ravel() for end in ends)
+    return np.maximum(highest, -lowest)
+
+
 def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
     """``X @ weights``, shape (n,), in float64 and without a copy of X, also where X is float32; on ``n_jobs`` cores.
 
