@@ -29,7 +29,8 @@ def test_float32_is_float64_of_the_same_values(loss, order):
     assert one.certified_ and one.coef_.dtype == np.float64
     assert one.primal_objective_ == pytest.approx(other.primal_objective_, rel=1e-9)
     assert one.dual_objective_ == pytest.approx(other.dual_objective_, rel=1e-8)
-    np.testing.assert_allclose(one.decision_function(single), single.astype(np.float64) @ one.coef_ + one.intercept_, rtol=1e-12, atol=1e-14)
+    scores = single.astype(np.float64) @ one.coef_ + one.intercept_
+    np.testing.assert_allclose(one.decision_function(single), scores, rtol=1e-12, atol=1e-14)
     # The bound is about these very numbers: the hinge of float64 scores, rounded nowhere.
     assert one.dual_objective_ <= other.primal_objective_ * (1 + 1e-12)
 
