@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin import _core
+from maxmargin.fingerprint import fingerprint
 from maxmargin.structures.rows import _has_kernel, column_peaks, sum_of_rows, times
 
 
@@ -85,3 +86,9 @@ def test_peaks_of_columns(kind):
     X = np.array([[1.0, -7.0, 0.0], [-2.0, 3.0, 0.0]], dtype=np.float32)
     np.testing.assert_array_equal(column_peaks(kind(X)), [2.0, 7.0, 0.0])
     np.testing.assert_array_equal(column_peaks(kind(X)[:0]), [0.0, 0.0, 0.0])
+
+
+def test_fingerprints_know_values_not_layouts():
+    X = np.random.default_rng(0).normal(size=(10_000, 3)).astype(np.float32)
+    assert fingerprint(X) == fingerprint(np.asfortranarray(X)) == fingerprint(np.repeat(X, 2, axis=0)[::2])
+    assert fingerprint(X) != fingerprint(X.astype(np.float64)) and fingerprint(X) != fingerprint(X[::-1])
