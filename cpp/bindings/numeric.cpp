@@ -1,12 +1,88 @@
-// Python face of the small quadratic problem, and of noise on scores.
+// Python face of products with dense matrices, of the small quadratic problem, and of noise on scores.
 #include "bindings/arrays.hpp"
 #include "numeric/normal.hpp"
+#include "numeric/row_products.hpp"
 #include "numeric/simplex_qp.hpp"
 
 using maxmargin::numeric::SimplexQP;
 using Doubles = InputVector<double>;
 
+namespace {
+
+// Of any layout in which rows or columns lie in one piece.
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+
+template <class T>
+maxmargin::numeric::DenseMatrix<T> dense(const Matrix<T>& X) {
+    const maxmargin::numeric::DenseMatrix<T> matrix{X.data(), X.shape(0), X.shape(1), X.stride(0), X.stride(1)};
+    // The stride of a single row or column may be any number.
+    const bool rows = matrix.column_stride == 1 || matrix.n_columns <= 1, columns = matrix.row_stride == 1 || matrix.n_rows <= 1;
+    require(rows || columns, "rows or columns of X must lie in one piece");
+    if (rows) return {matrix.data, matrix.n_rows, matrix.n_columns, matrix.row_stride, 1};
+    return {matrix.data, matrix.n_rows, matrix.n_columns, 1, matrix.column_stride};
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> times_vector(const Matrix<T>& X, const Doubles& weights, int n_threads) {
+    const auto matrix = dense(X);
+    require(weights.size() == matrix.n_columns, "weights must have one entry for each column of X");
+    const auto out = zeros<double>({matrix.n_rows});
+    nb::gil_scoped_release unlocked;
+    maxmargin::numeric::times_vector(matrix, weights.data(), n_threads, out.data);
+    return out.array;
+}
+
+template <class T>
+nb::ndarray<nb::numpy, double> sum_of_rows(const Doubles& coefficients, const Matrix<T>& X, int n_threads) {
+    const auto matrix = dense(X);
+    require(coefficients.size() == matrix.n_rows, "coefficients must have one entry for each row of X");
+    const auto out = zeros<double>({matrix.n_columns});
+    nb::gil_scoped_release unlocked;
+    maxmargin::numeric::sum_of_rows(matrix, coefficients.data(), n_threads, out.data);
+    return out.array;
+}
+
+// The QP of cuts whose Gram matrix is made here, with twice the digits: multipliers, and the sum of the rows times these.
+nb::tuple solve_precisely(const Input<double, nb::ndim<2>>& rows, const Doubles& linear, const InputVector<bool>& in_sum, const Doubles& start) {
+    using maxmargin::numeric::DoubleDouble;
+    const std::size_t m = rows.shape(0), d = rows.shape(1);
+    require(m > 0 && linear.size() == m && in_sum.size() == m && start.size() == m, "linear, in_sum and start must have one entry for each row");
+    require(in_sum.data()[0], "the first variable must be in the sum");
+    const auto solution = zeros<double>({m}), total = zeros<double>({d});
+    {
+        nb::gil_scoped_release unlocked;
+        maxmargin::numeric::BasicSimplexQP<DoubleDouble> qp(1.0);
+        std::vector<DoubleDouble> products(m), from(m);
+        for (std::size_t i = 0; i < m; ++i) {
+            for (std::size_t j = 0; j <= i; ++j) {
+                DoubleDouble sum;
+                for (std::size_t k = 0; k < d; ++k) sum += DoubleDouble::product(rows.data()[i * d + k], rows.data()[j * d + k]);
+                products[j] = sum;
+            }
+            qp.add(products.data(), linear.data()[i], in_sum.data()[i]);
+            from[i] = start.data()[i];
+        }
+        qp.set_solution(from.data());
+        qp.solve();
+        for (std::size_t i = 0; i < m; ++i) solution.data[i] = qp.solution()[i].high;
+        for (std::size_t k = 0; k < d; ++k) {
+            DoubleDouble sum;
+            for (std::size_t i = 0; i < m; ++i) sum += qp.solution()[i] * DoubleDouble(rows.data()[i * d + k]);
+            total.data[k] = sum.high;
+        }
+    }
+    return nb::make_tuple(solution.array, total.array);
+}
+
+}  // namespace
+
 void bind_numeric(nb::module_& m) {
+    m.def("times_vector", &times_vector<float>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("times_vector", &times_vector<double>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("sum_of_rows", &sum_of_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("sum_of_rows", &sum_of_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("solve_precisely", &solve_precisely, "rows"_a.noconvert(), "linear"_a.noconvert(), "in_sum"_a.noconvert(), "start"_a.noconvert());
     nb::class_<SimplexQP>(m, "SimplexQP")
         .def(nb::init<double>(), "total"_a)
         .def(nb::init<const SimplexQP&>(), "other"_a)

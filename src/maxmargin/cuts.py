@@ -93,9 +93,10 @@ class Cut:
 # What a problem may offer besides cuts, and a solver may need.
 # "whole passes": `mean_cut` costs less than the cuts of all blocks one by one.
 # "scores": hinges depend on the weights through few linear scores, see `ScoredProblem`.
+# "quick features": besides, `scores` and `features` take hardly longer than adding up scores, and need not be saved.
 # "expectations": averages over outputs, see `ExpectationProblem`.
 # "exact steps": compiled blocks know their own best point.
-Capability = Literal["whole passes", "scores", "expectations", "exact steps"]
+Capability = Literal["whole passes", "scores", "quick features", "expectations", "exact steps"]
 
 
 class Audit(NamedTuple):
@@ -319,6 +320,11 @@ class CheckedProblem:
     def scored(self) -> bool:
         """Whether hinges are functions of few scores, so that a look at them needs no features."""
         return self._scored is not None
+
+    @property
+    def quick(self) -> bool:
+        """Whether scores, and features from them, cost so little that neither need be kept."""
+        return "quick features" in self.problem.capabilities
 
     def scores(self, weights: Floats) -> Any:
         """Those of the problem; if it has none, the weights themselves."""

@@ -16,7 +16,10 @@ def fingerprint(*parts: Any) -> bytes:
         for array in arrays:
             if isinstance(array, np.ndarray) and array.dtype != object:
                 digest.update(f"{array.dtype}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+                # Row by row, whatever the layout; only parts of another layout are copied at a time.
+                pieces = [array] if array.flags.c_contiguous else (array[k : k + 4096] for k in range(0, len(array), 4096))
+                for own in pieces:
+                    digest.update(np.ascontiguousarray(own).view(np.uint8).data)
             else:
                 digest.update(f"{array!r};".encode())
     return digest.digest()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from solver_cases import Hidden
 
+from maxmargin import _core
 from maxmargin.cuts import Cut, SparseVector, Tangent
 from maxmargin.losses import ranking_loss
 from maxmargin.metrics import average_precision
@@ -228,6 +229,58 @@ def test_variables_of_any_size(size):
     plain, scaled = solved(psi @ psi.T, 1e-2 * losses), solved(size * (psi @ psi.T), 1e-2 * min(1.0, size) * losses)
     factor = max(1.0, size)
     np.testing.assert_allclose(factor * scaled.solution[1:], plain.solution[1:], rtol=1e-6, atol=1e-12)
+
+
+def bounds_of(rows, losses, alpha, weights, lam):
+    """Objective at the weights under all cuts, and the dual objective, in numbers of 64 bits of mantissa."""
+    rows, losses, weights = (np.asarray(array, dtype=np.longdouble) for array in (rows, losses, weights))
+    ridge = lam * (weights @ weights) / 2
+    return float(ridge + (losses - rows @ weights).max()), float(losses @ alpha - ridge)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.integers(2, 30),
+    d=st.integers(1, 6),
+    sizes=st.sampled_from([(1e-3, 1.0), (1.0, 1e3), (1.0, 1e9), (1e4, 1e6), (3e7, 1.0), (1e10, 1.0)]),
+    copies=st.booleans(),
+)
+def test_cuts_of_any_size_are_solved(seed, size, d, sizes, copies):
+    """The minimiser of the cuts is as good as the multipliers say, however large cuts and however different columns are."""
+    scale, spread = sizes
+    rng = np.random.default_rng(seed)
+    rows = scale * rng.normal(size=(size, d)) * spread ** rng.random(d)
+    rows[0], losses = 0, np.append(0.0, rng.random(size - 1))
+    if copies and size > 2:
+        which = rng.integers(1, size, size - 1)
+        rows[1:], losses[1:] = rows[which], losses[which]
+    cuts = WorkingSet(d, 1.0)
+    for row, loss in zip(rows[1:], losses[1:], strict=True):
+        cuts.append(Cut(row, loss))
+        cuts.settle()
+    primal, dual = bounds_of(rows, losses, cuts._qp.solution, cuts.weights, 1.0)
+    # Weights are doubles, whatever the multipliers are.
+    rounding = 1e-14 * (1 + (np.abs(rows) @ np.abs(cuts.weights)).max())
+    assert dual <= primal + rounding and primal - cuts.value <= 1e-6 * primal + rounding
+
+
+def test_twice_the_digits_are_needed():
+    """Weights that are the difference of large cuts are lost in doubles, and exact to rounding with twice the digits."""
+    rng = np.random.default_rng(0)
+    rows = np.vstack([np.zeros(4), 3e7 * rng.normal(size=(20, 4))])
+    losses = np.append(0.0, rng.random(20))
+    start = np.append(1.0, np.zeros(20))
+    qp = SimplexQP.of(1.0, rows @ rows.T, losses, start)
+    qp.solve()
+    alpha, weights = _core.solve_precisely(rows, losses, np.ones(21, dtype=bool), start)
+    rough, fine = (bounds_of(rows, losses, *found, 1.0) for found in ((qp.solution, qp.solution @ rows), (alpha, weights)))
+    assert rough[0] - rough[1] > 1e-3 * rough[0]
+    assert 0 <= fine[0] - fine[1] <= 1e-9 * fine[0]
+    with pytest.raises(ValueError, match="one entry for each row"):
+        _core.solve_precisely(rows, losses[1:], np.ones(21, dtype=bool), start)
+    with pytest.raises(ValueError, match="first variable must be in the sum"):
+        _core.solve_precisely(rows, losses, np.zeros(21, dtype=bool), start)
 
 
 # ---- warm starts --------------------------------------------------------------------------------------------------------------

@@ -167,6 +167,8 @@ class Estimator(BaseEstimator, ABC):
     # fitted attributes are saved and loaded as well, but for those `not_saved`. Only classes that have their own can be saved.
     holds: ClassVar[Mapping[str, Any]] = {}
     not_saved: ClassVar[frozenset[str]] = frozenset()
+    # Whether dense float32 matrices are used as they are.
+    keeps_float32: ClassVar[bool] = False
     # Whether data are lists of blocks, not a matrix.
     of_blocks: ClassVar[bool] = False
     # Whether C="auto" is known: a C from the size of the features, which training leaves in C_.
@@ -319,11 +321,14 @@ class Estimator(BaseEstimator, ABC):
             raise ValueError(f"X has {n_features} features, but {type(self).__name__} was trained with {self.n_features_in_}")
 
     def _check_matrix(self, X: Any, y: Any = "no_validation", *, fitting: bool = False, **options: Any) -> Any:
-        """Samples as a float64 array or CSR matrix; with labels, both. The one door through which matrices come in."""
+        """Samples as a float64 array or CSR matrix; with labels, both. The one door through which matrices come in.
+
+        Dense float32 samples stay what they are where all that is done with them is made for that.
+        """
         X, y = check_matrix(X), y if isinstance(y, str) else check_labels(y)
-        return validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=False, reset=fitting, **options
-        )
+        kept = self.keeps_float32 and not hasattr(X, "tocsr")
+        dtype: Any = [np.float64, np.float32] if kept else np.float64
+        return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, accept_large_sparse=False, reset=fitting, **options)
 
     # ---- going on from the last fit -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
 from maxmargin.problems.weighted import check_weights
 from maxmargin.queries import query_offsets
+from maxmargin.structures.rows import column_peaks, times
 
 # With grades=True every one is a problem of its own, with an array as long as the data.
 _MOST_GRADES = 1000
@@ -47,13 +48,16 @@ class LinearRanker(Estimator):
     warm_start: bool = False
     n_jobs: int | None = None
 
+    keeps_float32: ClassVar[bool] = True
+
     def fit(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on one list, or on one list per query.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
-            Features.
+            Features. Dense ones of float32 or float64 are not copied, unless ``qid`` is out of order or the loss is
+            ``"accuracy"``; all sums are made in float64.
         y : array of shape (n,)
             Relevance: labels or grades.
         qid : array of shape (n,), optional
@@ -78,6 +82,14 @@ class LinearRanker(Estimator):
     def _keep(self, weights: Floats) -> None:
         self.coef_ = weights[: self.n_features_in_].copy()
         self.intercept_ = float(weights[-1]) if len(weights) > self.n_features_in_ else 0.0
+
+    def _scaling_advice(self, problem: Any) -> str:
+        """Names the columns that stand out, if the features are at hand."""
+        X = getattr(problem, "X", None)
+        if X is None or isinstance(X, list) or getattr(X, "ndim", 0) != 2:
+            return super()._scaling_advice(problem)
+        names = getattr(self, "feature_names_in_", None)
+        return scaling_advice(column_peaks(X)[: self.n_features_in_], None if names is None else list(names))
 
     @property
     def _grades(self) -> Any:
@@ -146,7 +158,7 @@ class LinearRanker(Estimator):
         """Scores, shape (n,); sort them in descending order to rank."""
         check_is_fitted(self)
         X = self._check_matrix(X)
-        return np.asarray(X @ self.coef_) + self.intercept_
+        return times(X, self.coef_, self.n_jobs) + self.intercept_
 
     def predict(self, X: Any) -> Floats:
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
@@ -194,6 +206,30 @@ class LinearRanker(Estimator):
         from maxmargin.report import write_report
 
         return write_report(self, X, y, qid, path=path, **options)
+
+
+# Columns so many times larger than the usual one stand out.
+_LARGE = 1e3
+
+
+def scaling_advice(peaks: Floats, names: list[str] | None = None) -> str:
+    """What to do about columns with these largest entries: the last part of a sentence.
+
+    Examples
+    --------
+    >>> scaling_advice(np.array([2.0, 1.6e9, 3.0]), ["age", "time", "size"])
+    "scale the features with StandardScaler: column 2 ('time') reaches 1.6e+09, the usual one 3"
+    """
+    advice = "scale the features with StandardScaler"
+    seen = peaks[peaks > 0]
+    if not len(seen):
+        return advice
+    usual = float(np.sort(seen)[(len(seen) - 1) // 2])
+    large = [int(k) for k in np.argsort(-peaks, kind="stable") if peaks[k] > _LARGE * usual][:3]
+    if not large:
+        return advice if 1 / _LARGE <= usual <= _LARGE else f"{advice}: their entries reach {peaks.max():.3g}"
+    told = [f"column {k + 1}" + ("" if names is None else f" ({names[k]!r})") + f" reaches {peaks[k]:.3g}" for k in large]
+    return f"{advice}: {', '.join(told)}, the usual one {usual:.3g}"
 
 
 def _unfit(grades: Any, why: str, *remedy: str | Setting) -> ArgumentError:

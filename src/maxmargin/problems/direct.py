@@ -9,7 +9,8 @@ import numpy as np
 from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.inference.direct import direct_losses, losses_by_score
-from maxmargin.problems.ranking import RankingProblem, weighted_rows
+from maxmargin.problems.ranking import RankingProblem
+from maxmargin.structures.rows import sum_of_rows
 
 
 class DirectPoint(NamedTuple):
@@ -53,11 +54,11 @@ class DirectRanking:
             values, slopes = direct_losses(*lists, self.model.checked, epsilon, sign or self.sign, threads)
             value += float(factors @ values)
             coefficients += np.repeat(factors, np.diff(self.model.offsets)) * slopes
-        gradient = weighted_rows(coefficients, self.model.X) / self._total
+        gradient = sum_of_rows(coefficients, self.model.X, self.model.n_jobs) / self._total
         return DirectPoint(self._loss_of(scores), value / self._total, gradient)
 
     def _scores(self, weights: Floats) -> Floats:
-        return np.ascontiguousarray(self.model.X @ weights, dtype=np.float64)
+        return self.model.scores(weights)
 
     def _loss_of(self, scores: Floats) -> float:
         losses = (

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import thread_count
-from maxmargin.cuts import Cut, Tangent
+from maxmargin.cuts import Capability, Cut, Tangent
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
+from maxmargin.structures.rows import sum_of_rows, times
+
+# Bytes of a row up to which another look at it costs little more than adding up scores that were kept, and takes less memory.
+_NARROW = 400
 
 
 class RankingProblem(ArrayProblem):
@@ -23,7 +26,7 @@ class RankingProblem(ArrayProblem):
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        Features.
+        Features, float64 or (dense ones) float32. All sums are made in float64, without a copy of X.
     relevant : bool array of shape (n,) or (levels, n)
         The positives; with several rows, a block for every list and row that has both positives and negatives.
     loss : RankingLoss
@@ -59,7 +62,8 @@ class RankingProblem(ArrayProblem):
         shares: Floats | None = None,
     ) -> None:
         self.X = X
-        self.relevant = np.ascontiguousarray(np.atleast_2d(relevant), dtype=np.uint8)
+        relevant = np.ascontiguousarray(np.atleast_2d(relevant))
+        self.relevant = relevant.view(np.uint8) if relevant.dtype == np.bool_ else relevant.astype(np.uint8)
         self.loss = loss
         self.checked = checked_loss(loss)
         self.offsets = np.array([0, X.shape[0]], dtype=np.int64) if offsets is None else offsets
@@ -75,6 +79,13 @@ class RankingProblem(ArrayProblem):
         self.n_blocks = len(self.blocks)
         self.n_features: int = X.shape[1]
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Besides what is always offered, features that are as quick as scores, where rows are so short that scores are not."""
+        offered = super().capabilities
+        narrow = isinstance(self.X, np.ndarray) and self.X.shape[1] * self.X.itemsize <= _NARROW
+        return offered | {"quick features"} if offered and narrow else offered
+
     def _contents(self) -> tuple[Any, ...] | None:
         name = self.loss.native_name()
         # What a loss written in Python does cannot be told from its arrays.
@@ -85,18 +96,18 @@ class RankingProblem(ArrayProblem):
         level, which = self.blocks[block]
         begin, end = int(self.offsets[which]), int(self.offsets[which + 1])
         X = self.X if len(self.offsets) == 2 else self.X[begin:end]
-        found = most_violating_ranking(np.asarray(X @ weights), self.relevant[level, begin:end], self.checked)
+        found = most_violating_ranking(times(X, weights, self.n_jobs), self.relevant[level, begin:end], self.checked)
         weight = self.weights[level, which]
-        return Cut(weight * weighted_rows(-found.gradient, X), weight * found.loss)
+        return Cut(-weight * sum_of_rows(found.gradient, X, self.n_jobs), weight * found.loss)
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all blocks, on all cores."""
         found = self.tangent(self.scores(weights))
-        return Cut(self.features(-found.gradient), found.loss)
+        return Cut(-self.features(found.gradient), found.loss)
 
     def scores(self, weights: Floats) -> Floats:
         """Of all samples, shape (n,)."""
-        return np.ascontiguousarray(self.X @ weights)
+        return times(self.X, weights, self.n_jobs)
 
     def tangent(self, scores: Floats) -> Tangent:
         """Mean hinge of all blocks as a function of the scores."""
@@ -114,7 +125,7 @@ class RankingProblem(ArrayProblem):
 
     def features(self, coefficients: Floats) -> Floats:
         """Sum of the samples, each times its coefficient."""
-        return weighted_rows(coefficients, self.X)
+        return sum_of_rows(coefficients, self.X, self.n_jobs)
 
 
 def gain_shares(
@@ -141,11 +152,3 @@ def gain_shares(
     parts = np.diff(gain)[:, None] * ideal[relevant]
     total = parts.sum(axis=0) + gain[0] * ideal[sizes]
     return np.asarray(parts / np.where(total > 0, total, 1.0))
-
-
-def weighted_rows(coefficients: NDArray[np.floating[Any]], X: Any) -> Floats:
-    """Sum of the rows times their coefficients; only samples that a violating ranking misplaces have a share in it."""
-    misplaced = np.flatnonzero(coefficients)
-    few = 4 * len(misplaced) < len(coefficients)
-    product = coefficients[misplaced] @ X[misplaced] if few else coefficients @ X
-    return np.asarray(product, dtype=np.float64).ravel()

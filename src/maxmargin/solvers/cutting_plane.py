@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.cuts import Bounds, Cut, Tangent
+from maxmargin.cuts import Bounds, Cut, Tangent, dot
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import Curve, Solution
@@ -64,18 +65,27 @@ class OneSlackCuttingPlane(Solver):
 
 @dataclass(frozen=True, eq=False)
 class LinePoint:
-    """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched."""
+    """Weights with their scores, the tangent of the mean hinge there, the objective, and the place on the line searched.
+
+    Where features are quick to be had, the cut is made at once and takes the place of scores and gradient: of long lists with few
+    features every array of their length counts.
+    """
 
     weights: Floats
     scores: Any
     tangent: Tangent
     primal: float
     place: float
+    made: Cut | None = None
 
     @classmethod
     def at(cls, run: Run, weights: Floats, scores: Any, place: float) -> LinePoint:
         """By one pass."""
-        return cls(weights, scores, run.problem.tangent(scores), np.inf, place).under(run)
+        tangent, made = run.problem.tangent(scores), None
+        if run.problem.quick:
+            made = Cut(-run.problem.features(tangent.gradient), tangent.loss)
+            scores, tangent = None, tangent._replace(gradient=None)
+        return cls(weights, scores, tangent, np.inf, place, made).under(run)
 
     def under(self, run: Run) -> LinePoint:
         """The same weights with the objective of another run on the same problem."""
@@ -88,7 +98,7 @@ class LinePoint:
 
     def cut(self, run: Run) -> Cut:
         """The tangent as a cut."""
-        return Cut(run.problem.features(-self.tangent.gradient), self.tangent.loss)
+        return self.made or Cut(run.problem.features(-self.tangent.gradient), self.tangent.loss)
 
 
 class _Line:
@@ -103,17 +113,21 @@ class _Line:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
-        self.change = run.problem.scores(target) - origin.scores
+        self.change = None if run.problem.quick else run.problem.scores(target) - origin.scores
         self.looks: list[LinePoint] = []
 
     def _look(self, place: float) -> LinePoint:
         origin = self.origin
-        point = LinePoint.at(self.run, origin.weights + place * self.direction, origin.scores + self.change * place, place)
+        weights = origin.weights + place * self.direction
+        scores = self.run.problem.scores(weights) if self.change is None else origin.scores + self.change * place
+        point = LinePoint.at(self.run, weights, scores, place)
         self.looks.append(point)
         return point
 
     def _slope(self, point: LinePoint) -> float:
         ridge = self.run.lam * float(point.weights @ self.direction)
+        if point.made is not None:
+            return ridge - dot(point.made.psi, self.direction)
         return ridge + float(point.tangent.gradient.ravel() @ self.change.ravel())
 
     def search(self, first: float) -> tuple[LinePoint, LinePoint | None]:
@@ -236,6 +250,8 @@ class WorkingSet:
     _CUT = -1
     # Guesses per solve; what they have come to is a lower bound in any case.
     _GUESSES = 100
+    # Products of cuts so many times larger than lambda times their losses leave a double too few digits for the losses.
+    _ILL = 1e10
 
     def __init__(self, n_features: int, lam: float, bounds: Bounds | None = None) -> None:
         self.lam, self.bounds = lam, bounds
@@ -249,6 +265,8 @@ class WorkingSet:
         self._qp.add(np.zeros(1), 0.0)
         self._free: Booleans | None = None
         self._fixed = np.zeros(n_features)
+        # Weights from multipliers of twice the digits, where they are needed.
+        self._precise: Floats | None = None
         self.value = 0.0
         self.curve: Curve | None = None
         self.settle()
@@ -286,7 +304,7 @@ class WorkingSet:
         """
         self._solve(late)
         alpha = self._qp.solution
-        v = self._direction(alpha)
+        v = self._direction(alpha) if self._precise is None else self._precise
         w = self.weights = self._within(v)
         loss, ridge = float(alpha @ self._losses[: len(self)]), self.lam * float(w @ v - 0.5 * (w @ w))
         if loss - ridge > self.value:
@@ -347,8 +365,16 @@ class WorkingSet:
         return True
 
     def _solve(self, late: Callable[[], bool]) -> None:
+        self._precise = None
         if self.bounds is None:
-            self._qp.solve()
+            rows, linear = self._rows[: len(self)], self.lam * self._losses[: len(self)]
+            if np.einsum("ij,ij->i", rows, rows).max() <= self._ILL * np.abs(linear).max():
+                self._qp.solve()
+                return
+            # The weights are what is left of cuts that cancel: with large features and a large C it is below their rounding.
+            alpha, total = _core.solve_precisely(rows, linear, self._names == self._CUT, self._qp.solution)
+            self._qp.set_solution(alpha)
+            self._precise = total / self.lam
             return
         self._guess()
         for _ in range(self._GUESSES):

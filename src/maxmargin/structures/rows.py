@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maxmargin._types import Floats
+from maxmargin import _core
+from maxmargin._types import Floats, Reals
+from maxmargin._validation import thread_count
 
 
 def is_sparse(X: Any) -> bool:
@@ -63,3 +65,51 @@ def stack(parts: Any) -> Any:
     if any(map(is_sparse, matrices)):
         return sparse.vstack([sparse.csr_array(part) for part in matrices], format="csr")
     return np.concatenate(matrices)
+
+
+def column_peaks(X: Any) -> Floats:
+    """The largest absolute value of every column, shape (d,)."""
+    if not X.shape[0]:
+        return np.zeros(X.shape[1])
+    ends: list[Any] = [X.max(axis=0), X.min(axis=0)]
+    highest, lowest = (np.asarray(end.toarray() if is_sparse(end) else end, dtype=np.float64).ravel() for end in ends)
+    return np.maximum(highest, -lowest)
+
+
+def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
+    """``X @ weights``, shape (n,), in float64 and without a copy of X, also where X is float32; on ``n_jobs`` cores.
+
+    Examples
+    --------
+    >>> times(np.eye(2, dtype=np.float32), np.array([1e-9, 1.0]))
+    array([1.e-09, 1.e+00])
+    """
+    if not _has_kernel(X):
+        return np.ascontiguousarray(X @ weights, dtype=np.float64)
+    return _core.times_vector(X, np.ascontiguousarray(weights, dtype=np.float64), thread_count(n_jobs))
+
+
+def sum_of_rows(coefficients: Reals, X: Any, n_jobs: int | None = None) -> Floats:
+    """``coefficients @ X``, shape (d,), in float64 and without a copy of X; rows whose coefficient is zero cost next to nothing.
+
+    Sums of dense rows do not depend on the number of cores.
+    """
+    if _has_kernel(X):
+        return _core.sum_of_rows(np.ascontiguousarray(coefficients, dtype=np.float64), X, thread_count(n_jobs))
+    used = np.flatnonzero(coefficients)
+    few = is_sparse(X) and 4 * len(used) < len(coefficients)
+    product = coefficients[used] @ X[used] if few else coefficients @ X
+    return np.asarray(product, dtype=np.float64).ravel()
+
+
+def _has_kernel(X: Any) -> bool:
+    """Whether compiled products take X as it is: dense rows, or float32 columns, each in one piece.
+
+    Columns of float64 are left to numpy, which is quicker there and copies nothing either.
+    """
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
+        return False
+    if any(step % X.itemsize for step in X.strides):
+        return False
+    in_rows = X.strides[1] == X.itemsize or X.shape[1] <= 1
+    return in_rows or (X.dtype == np.float32 and (X.strides[0] == X.itemsize or X.shape[0] <= 1))

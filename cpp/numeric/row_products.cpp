@@ -1,0 +1,150 @@
+#include "numeric/row_products.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "numeric/clones.hpp"
+#include "numeric/threads.hpp"
+
+namespace maxmargin::numeric {
+
+namespace {
+
+// Rows of a block: scores and coefficients of that many stay in the cache while columns pass by.
+constexpr std::size_t kBlock = 2048;
+// Numbers below which a second thread costs more than it brings.
+constexpr std::size_t kShared = std::size_t{1} << 19;
+
+MAXMARGIN_INLINE Quad quad_at(const double* from) {
+    Quad v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+
+MAXMARGIN_INLINE Quad quad_at(const float* from) {
+    float __attribute__((vector_size(16))) v;
+    std::memcpy(&v, from, sizeof v);
+    return __builtin_convertvector(v, Quad);
+}
+
+// In eight lanes, whatever the machine has.
+template <class T>
+MAXMARGIN_INLINE double dot(const T* x, const double* y, std::size_t n) {
+    Quad even{0, 0, 0, 0}, odd{0, 0, 0, 0};
+    std::size_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        even += quad_at(x + k) * quad_at(y + k);
+        odd += quad_at(x + k + 4) * quad_at(y + k + 4);
+    }
+    if (k + 4 <= n) {
+        even += quad_at(x + k) * quad_at(y + k);
+        k += 4;
+    }
+    even += odd;
+    double rest = 0;
+    for (; k < n; ++k) rest += static_cast<double>(x[k]) * y[k];
+    return ((even[0] + even[1]) + (even[2] + even[3])) + rest;
+}
+
+// sum[k] += a[0] x[0][k] + a[1] x[1][k] + ...; every sum is one of its own, so the compiler may take several at a time.
+template <class T>
+MAXMARGIN_INLINE void add_four(const double* a, const T* const* x, std::size_t n, double* __restrict sum) {
+    const T *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    const double a0 = a[0], a1 = a[1], a2 = a[2], a3 = a[3];
+    for (std::size_t k = 0; k < n; ++k)
+        sum[k] += (a0 * static_cast<double>(x0[k]) + a1 * static_cast<double>(x1[k])) +
+                  (a2 * static_cast<double>(x2[k]) + a3 * static_cast<double>(x3[k]));
+}
+
+template <class T>
+MAXMARGIN_INLINE void add_one(double a, const T* x, std::size_t n, double* __restrict sum) {
+    for (std::size_t k = 0; k < n; ++k) sum[k] += a * static_cast<double>(x[k]);
+}
+
+// The vectors at `first + k * stride` for all k, at most kBlock, whose factor is not zero, times that factor, four at a time.
+template <class T>
+MAXMARGIN_INLINE void add_vectors(const T* first, std::ptrdiff_t stride, const double* factors, std::size_t count, std::size_t n,
+                                  double* sum) {
+    // Which factors are zero nobody can guess, so they are sorted out without a branch.
+    double a[kBlock + 1];
+    std::uint32_t at[kBlock + 1];
+    std::size_t used = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+        a[used] = factors[k];
+        at[used] = static_cast<std::uint32_t>(k);
+        used += factors[k] != 0;
+    }
+    const auto vector = [&](std::size_t k) __attribute__((always_inline)) { return first + static_cast<std::ptrdiff_t>(at[k]) * stride; };
+    std::size_t k = 0;
+    for (; k + 4 <= used; k += 4) {
+        const T* x[4] = {vector(k), vector(k + 1), vector(k + 2), vector(k + 3)};
+        add_four(a + k, x, n, sum);
+    }
+    for (; k < used; ++k) add_one(a[k], vector(k), n, sum);
+}
+
+template <class T>
+MAXMARGIN_INLINE void dots(const T* first, std::ptrdiff_t stride, const double* y, std::size_t count, std::size_t n, double* out) {
+    for (std::size_t k = 0; k < count; ++k) out[k] = dot(first + static_cast<std::ptrdiff_t>(k) * stride, y, n);
+}
+
+// Compiled twice; templates cannot be.
+MAXMARGIN_CLONES void dots_of(const float* x, std::ptrdiff_t stride, const double* y, std::size_t count, std::size_t n, double* out) {
+    dots(x, stride, y, count, n, out);
+}
+MAXMARGIN_CLONES void dots_of(const double* x, std::ptrdiff_t stride, const double* y, std::size_t count, std::size_t n, double* out) {
+    dots(x, stride, y, count, n, out);
+}
+MAXMARGIN_CLONES void add_all(const float* x, std::ptrdiff_t stride, const double* a, std::size_t count, std::size_t n, double* sum) {
+    add_vectors(x, stride, a, count, n, sum);
+}
+MAXMARGIN_CLONES void add_all(const double* x, std::ptrdiff_t stride, const double* a, std::size_t count, std::size_t n, double* sum) {
+    add_vectors(x, stride, a, count, n, sum);
+}
+
+// task(first row, rows) for all blocks.
+template <class T, class Task>
+void for_blocks(const DenseMatrix<T>& X, int n_threads, const Task& task) {
+    const std::size_t most = std::max<std::size_t>(1, X.n_rows * X.n_columns / kShared);
+    const int threads = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(std::max(1, n_threads)), most));
+    share_out(threads, (X.n_rows + kBlock - 1) / kBlock,
+              [&](std::size_t b) { task(b * kBlock, std::min(kBlock, X.n_rows - b * kBlock)); });
+}
+
+}  // namespace
+
+template <class T>
+void times_vector(const DenseMatrix<T>& X, const double* weights, int n_threads, double* out) {
+    for_blocks(X, n_threads, [&](std::size_t first, std::size_t count) {
+        const T* rows = X.data + static_cast<std::ptrdiff_t>(first) * X.row_stride;
+        if (X.column_stride == 1) return dots_of(rows, X.row_stride, weights, count, X.n_columns, out + first);
+        std::fill_n(out + first, count, 0.0);
+        for (std::size_t k = 0; k < X.n_columns; k += kBlock)
+            add_all(rows + static_cast<std::ptrdiff_t>(k) * X.column_stride, X.column_stride, weights + k,
+                    std::min(kBlock, X.n_columns - k), count, out + first);
+    });
+}
+
+template <class T>
+void sum_of_rows(const DenseMatrix<T>& X, const double* coefficients, int n_threads, double* out) {
+    const std::size_t d = X.n_columns, blocks = (X.n_rows + kBlock - 1) / kBlock;
+    std::vector<double> sums(blocks * d, 0.0);
+    for_blocks(X, n_threads, [&](std::size_t first, std::size_t count) {
+        const T* rows = X.data + static_cast<std::ptrdiff_t>(first) * X.row_stride;
+        double* sum = sums.data() + first / kBlock * d;
+        if (X.column_stride == 1) add_all(rows, X.row_stride, coefficients + first, count, d, sum);
+        else dots_of(rows, X.column_stride, coefficients + first, d, count, sum);
+    });
+    std::fill_n(out, d, 0.0);
+    for (std::size_t b = 0; b < blocks; ++b)
+        for (std::size_t k = 0; k < d; ++k) out[k] += sums[b * d + k];
+}
+
+template void times_vector<float>(const DenseMatrix<float>&, const double*, int, double*);
+template void times_vector<double>(const DenseMatrix<double>&, const double*, int, double*);
+template void sum_of_rows<float>(const DenseMatrix<float>&, const double*, int, double*);
+template void sum_of_rows<double>(const DenseMatrix<double>&, const double*, int, double*);
+
+}  // namespace maxmargin::numeric
