@@ -23,6 +23,7 @@ from maxmargin import (
     MulticlassSVM,
     MultilabelSVM,
     ParserSVM,
+    RankingClassifier,
     RankingSVM,
     SavedFileError,
     StructuredSVM,
@@ -71,6 +72,9 @@ def fitted_models():
     yield "accuracy", RankingSVM("accuracy", relevance_threshold=1).fit(X, GRADES), (X,), (X, GRADES)
     yield "approximate", ApproximateRankingSVM("ap", 10).fit(X, GRADES), (X,), (X, GRADES)
     yield "direct", DirectLossMinimizer("ap").fit(X, GRADES, QID), (X,), (X, GRADES, QID)
+    rare = np.where(GRADES > 1, "rare", "usual")
+    aim = {"threshold": {"cost": [[0, 9], [1, 0]]}, "calibration": "isotonic", "pos_label": "rare"}
+    yield "classifier", RankingClassifier(refine="always", **aim).fit(X, rare), (X,), (X, rare)
     yield "neighbours", HighOrderRankingSVM(n_neighbors=2).fit(X, GRADES), (X,), (X, GRADES)
     bags = X.reshape(12, 5, 5)
     yield "latent", LatentRankingSVM(C=5, start=np.ones(5)).fit(bags, np.arange(12) % 3 == 0), (bags,), (bags, np.arange(12) % 3)

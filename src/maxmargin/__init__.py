@@ -30,9 +30,10 @@ _MODULES = (
 __all__ = [
     "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "GraphSVM", "GridSVM", "HierarchicalSVM", "HighOrderRankingSVM",
     "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM", "MultilabelSVM", "ParserSVM",
-    "PathSearchCV", "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM", "ViolatingRanking",
-    "ViolatingRankings", "__version__", "data", "estimators", "hierarchies", "inference", "labeling", "load_model", "losses",
-    "metrics", "most_violating_ranking", "most_violating_rankings", "path", "problems", "regularization_path", "report",
+    "PathSearchCV", "RankingClassifier", "RankingSVM", "RegularizationPath", "SavedFileError", "StructuredSVM", "TreeSVM",
+    "ViolatingRanking", "ViolatingRankings", "__version__", "data", "estimators", "hierarchies", "inference", "labeling",
+    "load_model", "losses", "metrics", "most_violating_ranking", "most_violating_rankings",
+    "path", "problems", "regularization_path", "report",
     "save_model", "solvers", "structures", "surrogates",
 ]  # fmt: skip
 

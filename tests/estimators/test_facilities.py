@@ -73,6 +73,7 @@ CASES = {
     "MulticlassSVM": ({}, X, Y, {}),
     "MultilabelSVM": ({}, X, np.column_stack([Y, 1 - Y, X[:, 1] > 0]).astype(int), {}),
     "ParserSVM": ({"labelled": False, "C": 0.1, "hash_bits": 10, "max_iter": 10_000}, SENTENCES, HEADS, {}),
+    "RankingClassifier": ({"refine": "always"}, X, Y, {}),
     "RankingSVM": ({"C": 10.0}, X, Y, {"qid": QID}),
     "StructuredSVM": ({"structure": TwoClasses()}, X, Y, {}),
     "TreeSVM": ({}, TREES, LABELS, {}),

@@ -2,6 +2,7 @@
 
 from maxmargin.estimators.approximate import ApproximateRankingSVM
 from maxmargin.estimators.base import Estimator
+from maxmargin.estimators.classifier import RankingClassifier
 from maxmargin.estimators.direct import DirectLossMinimizer
 from maxmargin.estimators.graph import GraphSVM, GridSVM
 from maxmargin.estimators.hierarchical import HierarchicalSVM
@@ -22,6 +23,6 @@ from maxmargin.estimators.structured import StructuredSVM
 __all__ = [
     "ApproximateRankingSVM", "ChainSVM", "DirectLossMinimizer", "Estimator", "GraphSVM", "GridSVM", "HierarchicalSVM",
     "HighOrderRankingSVM", "LatentGraphSVM", "LatentGridSVM", "LatentRankingSVM", "LatentStructuredSVM", "MulticlassSVM",
-    "MultilabelSVM", "Parse", "ParserSVM", "PathSearchCV", "RankingSVM", "RegularizationPath", "Selection", "StructuredSVM",
-    "TreeSVM", "load_model", "regularization_path", "save_model",
+    "MultilabelSVM", "Parse", "ParserSVM", "PathSearchCV", "RankingClassifier", "RankingSVM", "RegularizationPath", "Selection",
+    "StructuredSVM", "TreeSVM", "load_model", "regularization_path", "save_model",
 ]  # fmt: skip

@@ -265,6 +265,9 @@ class Estimator(BaseEstimator, ABC):
         """Complain about budgets; subclasses add their own parameters."""
         self._check_positive("C", "tol")
         self._check_count("max_iter")
+        self._check_time_limit()
+
+    def _check_time_limit(self) -> None:
         limit = self.time_limit
         if limit is not None and not (isinstance(limit, numbers.Real) and float(limit) > 0):
             raise ValueError(f"time_limit={limit!r} must be a positive number of seconds, or None")

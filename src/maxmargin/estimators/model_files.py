@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import solvers
 from maxmargin.certificate import Certificate
 from maxmargin.estimators.base import CERTIFICATE, Estimator
-from maxmargin.estimators.direct import DirectHistory
+from maxmargin.estimators.descent import DirectHistory
 from maxmargin.hierarchies import Hierarchy
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.solvers import History, Solver

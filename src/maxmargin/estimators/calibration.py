@@ -1,0 +1,105 @@
+"""Probabilities from scores: the sigmoid of Platt, fitted as Lin, Lin and Weng (2007) do, and isotonic regression.
+
+A calibration is an array: slope and offset of a sigmoid, shape (2,); or scores and the probabilities there, with straight lines
+in between, shape (2, m).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, log_expit
+from sklearn.isotonic import IsotonicRegression
+
+from maxmargin._types import Booleans, Floats
+
+KINDS = ("sigmoid", "isotonic")
+
+
+def calibrate(kind: str, scores: Floats, relevant: Booleans) -> Floats:
+    """The calibration of scores whose labels are known, never a falling one.
+
+    Examples
+    --------
+    >>> scores = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    >>> sigmoid = calibrate("sigmoid", scores, scores > 0)
+    >>> np.round(probabilities(sigmoid, scores), 1)
+    array([0.1, 0.2, 0.4, 0.6, 0.8])
+    """
+    if kind == "isotonic":
+        fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, relevant.astype(float))
+        return np.array([fitted.X_thresholds_, fitted.y_thresholds_])
+    return _sigmoid(scores, relevant)
+
+
+def probabilities(calibration: Floats, scores: Floats) -> Floats:
+    """Of the positive class, shape (n,)."""
+    if calibration.ndim == 1:
+        return np.asarray(expit(calibration[0] * scores + calibration[1]))
+    return np.asarray(np.interp(scores, calibration[0], calibration[1]))
+
+
+def score_of(calibration: Floats, probability: float) -> float:
+    """Scores above it have more than this probability; infinite if there are none, or none below."""
+    if calibration.ndim == 1:
+        slope, offset = calibration
+        wanted = np.log(probability) - np.log1p(-probability)
+        if slope == 0:
+            return float(-np.inf if offset > wanted else np.inf)
+        return float((wanted - offset) / slope)
+    at, values = calibration
+    if values[-1] <= probability:
+        return float("inf")
+    if values[0] > probability:
+        return float("-inf")
+    k = int(np.searchsorted(values, probability, side="right"))
+    share = (probability - values[k - 1]) / (values[k] - values[k - 1])
+    return float(at[k - 1] + share * (at[k] - at[k - 1]))
+
+
+def check_calibration(calibration: Floats) -> None:
+    """Complain about an array that is no calibration."""
+    if not isinstance(calibration, np.ndarray) or calibration.dtype != np.float64 or not np.isfinite(calibration).all():
+        raise ValueError("calibration_ must be finite numbers")
+    if calibration.shape == (2,):
+        if calibration[0] < 0:
+            raise ValueError("calibration_ is a sigmoid that falls")
+        return
+    if calibration.ndim != 2 or len(calibration) != 2 or calibration.shape[1] < 1:
+        raise ValueError(f"calibration_ has shape {calibration.shape}, but must have (2,) or (2, m)")
+    at, values = calibration
+    if (np.diff(at) < 0).any() or (np.diff(values) < 0).any() or values[0] < 0 or values[-1] > 1:
+        raise ValueError("calibration_ must have ascending scores and ascending probabilities")
+
+
+def _sigmoid(scores: Floats, relevant: Booleans) -> Floats:
+    """Slope and offset by Newton's method; labels are drawn a little towards the middle, as if each class had a sample more."""
+    positive = int(np.count_nonzero(relevant))
+    targets = np.where(relevant, (positive + 1) / (positive + 2), 1 / (len(relevant) - positive + 2))
+    spread = float(scores.std())
+    if not spread > 0:
+        return np.array([0.0, float(np.log(positive + 1) - np.log(len(relevant) - positive + 1))])
+    center = float(scores.mean())
+    rows = np.column_stack([(scores - center) / spread, np.ones(len(scores))])
+
+    def loss(at: Floats) -> float:
+        linear = rows @ at
+        return float(-(targets * log_expit(linear) + (1 - targets) * log_expit(-linear)).sum())
+
+    at = np.array([0.0, float(np.log(positive + 1) - np.log(len(relevant) - positive + 1))])
+    value = loss(at)
+    for _ in range(100):
+        p = expit(rows @ at)
+        gradient = rows.T @ (p - targets)
+        hessian = (rows * (p * (1 - p))[:, None]).T @ rows + 1e-12 * np.eye(2)
+        direction = np.linalg.solve(hessian, gradient)
+        slope, length = float(gradient @ direction), 1.0
+        if slope < 1e-10:
+            break
+        while length > 1e-10 and loss(at - length * direction) > value - 1e-4 * length * slope:
+            length *= 0.5
+        at = at - length * direction
+        value = loss(at)
+    if at[0] <= 0:
+        # Scores that rank the wrong way round tell nothing.
+        return np.array([0.0, float(np.log(positive + 1) - np.log(len(relevant) - positive + 1))])
+    return np.array([at[0] / spread, at[1] - at[0] * center / spread])

@@ -1,0 +1,128 @@
+"""Linear scores tuned by a rank metric in inner folds: logistic regression over a grid of C, or the hinge over its path.
+
+Weights have the shape (d + 1,); the last one is the intercept.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning as SolverWarning
+from sklearn.linear_model import LogisticRegression
+
+from maxmargin._types import Booleans, Floats, Ints
+from maxmargin.deadline import seconds_left
+from maxmargin.estimators.linear_ranker import loss_of_ranking
+from maxmargin.estimators.path import RegularizationPath
+from maxmargin.estimators.path_search import PathSearchCV
+from maxmargin.estimators.ranking import RankingSVM
+from maxmargin.losses import RankingLoss
+from maxmargin.solvers import ConvergenceWarning
+from maxmargin.structures.rows import is_sparse
+
+Folds = Sequence[tuple[Ints, Ints]]
+# Forming d x d matrices pays only while they are small and samples are many.
+_MOST_FEATURES_OF_NEWTON = 200
+
+
+@dataclass
+class TunedStart:
+    """What was tried, what was best.
+
+    ``scores`` has the shape (folds, len(Cs)), ``folds`` the weights of every fold at the best C, ``weights`` those of all.
+    """
+
+    C: float
+    Cs: Floats
+    scores: Floats
+    folds: list[Floats]
+    weights: Floats
+    complete: bool = True
+
+
+def linear_scores(X: Any, weights: Floats) -> Floats:
+    """Of shape (n,)."""
+    return np.asarray(X @ weights[:-1] + weights[-1])
+
+
+def metric_of(loss: RankingLoss, relevant: Booleans, scores: Floats) -> float:
+    """1 - loss of the ranking by score."""
+    return 1.0 - loss_of_ranking(loss, relevant, scores)
+
+
+def tune_logistic(
+    X: Any, relevant: Booleans, loss: RankingLoss, folds: Folds, Cs: Sequence[float], tell: Callable[[str], None]
+) -> TunedStart:
+    """Logistic regression with the C whose rankings of held-out samples are best on average; of several, the smallest.
+
+    Every fold goes up the grid once, each C from the weights of the one before. If time runs out, C is the best of those tried.
+    """
+    Cs = sorted(Cs)
+    models = [_logistic(X, len(train)) for train, _ in folds]
+    whole = _logistic(X, X.shape[0])
+    parts = [(X[train], relevant[train], X[test], relevant[test]) for train, test in folds]
+    scores: list[list[float]] = []
+    best: tuple[float, float, list[Floats]] | None = None
+    for C in Cs:
+        tell(f"C {C:g}")
+        fitted = [_fit(model, C, *part[:2]) for model, part in zip(models, parts, strict=True)]
+        found = [metric_of(loss, part[3], linear_scores(part[2], w)) for w, part in zip(fitted, parts, strict=True)]
+        scores.append(found)
+        if best is None or np.mean(found) > best[0]:
+            best = float(np.mean(found)), C, fitted
+        if seconds_left() <= 0:
+            break
+    assert best is not None
+    tell(f"all samples, C {best[1]:g}")
+    # From the mean of the folds, which is nearly there.
+    whole.coef_, whole.intercept_ = (part := np.mean(best[2], axis=0))[None, :-1], part[-1:]
+    whole.classes_ = np.array([False, True])
+    tried = np.array(Cs[: len(scores)])
+    return TunedStart(best[1], tried, np.array(scores).T, best[2], _fit(whole, best[1], X, relevant), len(tried) == len(Cs))
+
+
+def _logistic(X: Any, n: int) -> LogisticRegression:
+    newton = not is_sparse(X) and X.shape[1] <= _MOST_FEATURES_OF_NEWTON and n >= 5 * X.shape[1]
+    return LogisticRegression(solver="newton-cholesky" if newton else "lbfgs", warm_start=True, max_iter=1000)
+
+
+def _fit(model: LogisticRegression, C: float, X: Any, relevant: Booleans) -> Floats:
+    with warnings.catch_warnings():
+        # A start need not be the optimum to the last digit; it is judged by its rankings.
+        warnings.simplefilter("ignore", SolverWarning)
+        warnings.simplefilter("ignore", np.exceptions.RankWarning)
+        model.set_params(C=C).fit(X, relevant)
+    return np.append(model.coef_[0], model.intercept_[0])
+
+
+def fit_hinge(X: Any, relevant: Booleans, loss: RankingLoss, folds: Folds, C: float | None) -> TunedStart:
+    """The hinge of the loss; C, unless given, is the best on the certified path, of which every range is judged."""
+    ranker, labels = RankingSVM(loss, 1.0 if C is None else C), relevant.astype(np.float64)
+    left = seconds_left()
+    limit = max(left, 1e-9) if np.isfinite(left) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if C is not None:
+            ranker.set_params(time_limit=limit)
+            fitted = [np.append(ranker.fit(X[train], labels[train]).coef_, 0.0) for train, _ in folds]
+            tests = [test for _, test in folds]
+            held = [metric_of(loss, relevant[t], linear_scores(X[t], w)) for w, t in zip(fitted, tests, strict=True)]
+            weights = np.append(ranker.fit(X, labels).coef_, 0.0)
+            return TunedStart(C, np.array([C]), np.array(held)[:, None], fitted, weights, seconds_left() > 0)
+        search = _SearchWithPaths(ranker, cv=list(folds), time_limit=limit).fit(X, labels)
+    fitted = [np.append(path.weights(search.best_lambda_), 0.0) for path in search.fold_paths]
+    middles = np.sqrt(search.cv_lambdas_[:-1] * search.cv_lambdas_[1:])
+    weights = np.append(search.best_estimator_.coef_, 0.0)
+    return TunedStart(search.best_C_, 1.0 / middles, search.cv_scores_, fitted, weights, search.path_.complete)
+
+
+class _SearchWithPaths(PathSearchCV):
+    """A search that keeps the paths of its folds."""
+
+    def _choose(self, paths: list[RegularizationPath], scores: list[Floats]) -> None:
+        self.fold_paths = paths
+        super()._choose(paths, scores)
