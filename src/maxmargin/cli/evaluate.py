@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.cli.options import DataOptions, check_reading
+from maxmargin.cli.options import DataOptions, check_reading, speaking_of
 from maxmargin.data import DataError, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
 from maxmargin.data.source import lines, number
 from maxmargin.data.table import SVMLIGHT_LINE
@@ -100,7 +100,7 @@ def _by_column(path: Path, reading: DataOptions, score: str) -> Scored:
         raise click.UsageError(f"{path} is a svmlight file, without scores; name a model before it, or a file of scores after it")
     if wanted.label == score:
         raise click.UsageError(f"--label and --score both name the column {score!r}; name two columns")
-    table = read_table(path, wanted)
+    table = read_table(path, wanted._replace(kinds={}))
     return Scored(table.y, table.X[:, 0], table.qid, query_names=table.query_names)
 
 
@@ -127,7 +127,9 @@ def _by_model(model_file: Path, data_file: Path, reading: DataOptions) -> Scored
     model = load_ranker(model_file)
     data = data_for(model, model_file, data_file, reading, labels=True)
     threshold = float(np.min(model.estimator.relevance_thresholds_))
-    return Scored(data.y, scores_of(model.estimator, data.X), data.qid, query_names=data.query_names, threshold=threshold)
+    with speaking_of(data_file):
+        scores = scores_of(model.estimator, data.X, data.qid)
+    return Scored(data.y, scores, data.qid, query_names=data.query_names, threshold=threshold)
 
 
 def _warn_if_all_relevant(scored: Scored) -> None:

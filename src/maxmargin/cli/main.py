@@ -12,10 +12,13 @@ from maxmargin.cli.options import (
     DATA,
     EXISTING,
     GAINS,
+    INPUT,
     JSON,
     MODEL,
+    MODEL_OUTPUT,
     OUTPUT,
     POSITIVE,
+    PRINTED,
     SOLVER,
     TIME_LIMIT,
     DataOptions,
@@ -31,6 +34,7 @@ from maxmargin.cli.options import (
     one_word,
     output_options,
     picture_options,
+    report_options,
     sample_options,
     training_options,
     with_exit_codes,
@@ -79,7 +83,7 @@ def demo(output: Path, seed: int) -> None:
 
 @main.command()
 @DATA
-@click.option("--model", "model_file", type=OUTPUT, required=True, help="Where to write the model.")
+@click.option("--model", "model_file", type=MODEL_OUTPUT, required=True, help="Where to write the model.")
 @click.option("--C", "C", type=POSITIVE, default=1.0, show_default=True, help="Weight of the hinges.")
 @training_options
 @data_options
@@ -90,9 +94,9 @@ def train(
 ) -> int:
     """Train a ranking model for a metric.
 
-    DATA is a svmlight/LETOR file or a table (.csv, .tsv, .parquet) with a header. Samples of a query form a list; without
-    queries all samples form one. The model is written in one step, with its certified duality gap; it has weights and numbers
-    only, and loading it runs no code.
+    DATA is a svmlight/LETOR file or a table (.csv, .tsv, .parquet) with a header, or - for standard input. Samples of a query
+    form a list; without queries all samples form one. The model is written in one step, with its certified duality gap; it has
+    weights and numbers only, and loading it runs no code.
 
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
     same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
@@ -117,7 +121,7 @@ def train(
 @click.option("-m", "--metric", callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
 @GAINS
 @click.option("--jobs", type=click.IntRange(1), help="Folds at a time.  [default: one per core]")
-@click.option("--model", "model_file", type=OUTPUT, help="Train on all data with the best C, and write the model here.")
+@click.option("--model", "model_file", type=MODEL_OUTPUT, help="Train on all data with the best C, and write the model here.")
 @training_options
 @data_options
 @output_options
@@ -169,7 +173,7 @@ def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options
     help="To choose by: map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]",
 )
 @GAINS
-@click.option("--model", type=OUTPUT, help="Where to write the chosen model.")
+@click.option("--model", type=MODEL_OUTPUT, help="Where to write the chosen model.")
 @click.option("--save", type=OUTPUT, help="Where to write the whole path.")
 @click.option("--report", type=OUTPUT, help="Where to write a page with a slider over lambda, .html.")
 @click.option("--checkpoint", type=OUTPUT, help="Where to write what has been solved; if it exists, go on from there.")
@@ -227,7 +231,7 @@ def path(
 @main.command()
 @MODEL
 @DATA
-@click.option("-o", "--output", type=OUTPUT, help="Write to a file, in one step, and not to standard output.")
+@click.option("-o", "--output", type=PRINTED, help="Write to a file, in one step; - is standard output, the default.")
 @click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
 @click.option("--tag", callback=one_word, default="maxmargin", show_default=True, help="Last field of a TREC run.")
 @sample_options
@@ -256,15 +260,15 @@ def predict(model_file: Path, data_file: Path, output: Path | None, form: str, a
 
 
 @main.command()
-@click.argument("files", nargs=-1, type=EXISTING, metavar="[MODEL] DATA [SCORES]")
+@click.argument("files", nargs=-1, type=INPUT, metavar="[MODEL] DATA [SCORES]")
 @click.option(
     "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated."
 )
 @GAINS
 @column_options
 @click.option("--score", help="Column of the scores (tables only).  [default: score]")
-@click.option("--qrels", type=EXISTING, help="Judgements: lines 'query 0 document relevance'.")
-@click.option("--run", "run_file", type=EXISTING, help="Results: lines 'query Q0 document rank score tag'.")
+@click.option("--qrels", type=INPUT, help="Judgements: lines 'query 0 document relevance'.")
+@click.option("--run", "run_file", type=INPUT, help="Results: lines 'query Q0 document rank score tag'.")
 @click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
 @click.option("--per-query", "each_query", is_flag=True, help="Also one line for every query.")
 @JSON
@@ -445,7 +449,7 @@ def register(source: Path, target: Path, output: Path, **options: Any) -> int:
 @click.option("--against", type=EXISTING, multiple=True, help="A model to compare with; may be repeated.")
 @click.option("--train", "training", type=EXISTING, help="Training data: an ordinary SVM is trained on it, to compare with.")
 @click.option("--title", help="Heading of the page.")
-@data_options
+@report_options
 @output_options
 @with_exit_codes
 def report(

@@ -47,7 +47,8 @@ def run(
     for path in against:
         other = load_ranker(path)
         name = path.stem if path.stem not in (model_file.stem, *baselines) else str(path)
-        baselines[name] = scores_of(other.estimator, data_for(other, path, data_file, reading, labels=True).X)
+        theirs = data_for(other, path, data_file, reading, labels=True)
+        baselines[name] = scores_of(other.estimator, theirs.X, theirs.qid)
     if training is not None:
         scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=printing.progress)
         baselines[_ORDINARY] = scores
@@ -56,7 +57,7 @@ def run(
         found = report_contents(
             saved.estimator, data.X, data.y, data.qid, baselines=baselines, feature_names=feature_names(data),
             query_names=dict(enumerate(map(str, data.query_names or []))), name=model_file.stem if against else None,
-            title=title, notes=notes, scores=scores_of(saved.estimator, data.X),
+            title=title, notes=notes, scores=scores_of(saved.estimator, data.X, data.qid),
         )  # fmt: skip
     save_page(found, output)
     numbers = {key: found["headline"][key] for key in ("metric", "value", "baselines", "random")}

@@ -93,13 +93,18 @@ def metric_name(loss: Any) -> str:
 def describe(data: RankingData, data_file: Path) -> dict[str, Any]:
     """Sizes."""
     queries = None if data.query_names is None else len(data.query_names)
-    return {"data": str(data_file), "samples": len(data), "queries": queries, "features": int(data.X.shape[1])}
+    kinds = {} if data.encoding is None else data.encoding.kinds
+    one_hot = {column: len(kind) for column, kind in kinds.items() if isinstance(kind, list)}
+    sizes = {"data": str(data_file), "samples": len(data), "queries": queries, "features": int(data.X.shape[1])}
+    return {**sizes, "categories": one_hot} if one_hot else sizes
 
 
 def data_line(answer: dict[str, Any]) -> str:
     """Sizes, for people."""
     lists = "one list" if answer["queries"] is None else f"{answer['queries']} queries"
-    return f"{answer['data']}: {answer['samples']} samples, {lists}, {answer['features']} features"
+    line = f"{answer['data']}: {answer['samples']} samples, {lists}, {answer['features']} features"
+    coded = ", ".join(f"{column} ({n} categories)" for column, n in answer.get("categories", {}).items())
+    return f"{line}\none-hot encoded: {coded}" if coded else line
 
 
 def model_lines(answer: dict[str, Any]) -> str:
