@@ -14,6 +14,7 @@ from maxmargin.cli.options import (
     GAINS,
     INPUT,
     JSON,
+    METRICS,
     MODEL,
     MODEL_OUTPUT,
     OUTPUT,
@@ -55,6 +56,8 @@ def main() -> None:
                                                       every C at once
     maxmargin predict ranker.model test.letor         scores, or a TREC run
     maxmargin evaluate ranker.model test.letor        MAP, NDCG, ...
+    maxmargin compare old.run new.run --qrels test.qrels    chance, or not
+    maxmargin inspect ranker.model                    what is in the file
     maxmargin report ranker.model test.letor          a page to look at
     """
 
@@ -118,7 +121,7 @@ def train(
 @DATA
 @click.option("--C", "grid", callback=numbers, help="Values to try, 0.1,1,10.  [default: six powers of ten]")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="How many.")
-@click.option("-m", "--metric", callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]")
+@click.option("-m", "--metric", callback=known_metrics, help=f"{METRICS}.  [default: what is trained for]")
 @GAINS
 @click.option("--jobs", type=click.IntRange(1), help="Folds at a time.  [default: one per core]")
 @click.option("--model", "model_file", type=MODEL_OUTPUT, help="Train on all data with the best C, and write the model here.")
@@ -170,7 +173,7 @@ def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options
     "-m",
     "--metric",
     callback=known_metrics,
-    help="To choose by: map, mrr, ndcg, ndcg@K, p@K, auc.  [default: what is trained for]",
+    help=f"To choose by: {METRICS}.  [default: what is trained for]",
 )
 @GAINS
 @click.option("--model", type=MODEL_OUTPUT, help="Where to write the chosen model.")
@@ -262,7 +265,7 @@ def predict(model_file: Path, data_file: Path, output: Path | None, form: str, a
 @main.command()
 @click.argument("files", nargs=-1, type=INPUT, metavar="[MODEL] DATA [SCORES]")
 @click.option(
-    "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help="map, mrr, ndcg, ndcg@K, p@K, auc; may be repeated."
+    "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated."
 )
 @GAINS
 @column_options
@@ -316,6 +319,56 @@ def evaluate(
     if len(files) not in (1, 2):
         raise click.UsageError("one or two files are needed: [MODEL] DATA [SCORES]")
     click.echo(work.run(files, reading, score, **options))
+
+
+@main.command()
+@MODEL
+@click.option("--top", type=click.IntRange(0), default=10, show_default=True, help="How many of the largest weights.")
+@JSON
+@with_exit_codes
+def inspect(model_file: Path, top: int, as_json: bool) -> None:
+    """What a model file holds: class and settings, certificate, training data, columns, the features with the largest weights.
+
+    \b
+    Example: maxmargin inspect ranker.model --top 20
+    """
+    from maxmargin.cli.inspect import run
+
+    click.echo(run(model_file, top, as_json))
+
+
+@main.command()
+@click.argument("files", nargs=-1, type=INPUT, metavar="RUN RUN... | MODEL MODEL... DATA")
+@click.option("--qrels", type=INPUT, help="Judgements of the runs: lines 'query 0 document relevance'.")
+@click.option("-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated.")
+@GAINS
+@click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For chance.")
+@sample_options
+@JSON
+@with_exit_codes
+def compare(files: tuple[Path, ...], reading: DataOptions, qrels: Path | None, metrics: tuple[str, ...], **options: Any) -> None:
+    """Tell whether the difference between runs, or models, is more than chance.
+
+    Every other run is compared with the first one, query by query: the mean difference with a 95 % interval (bootstrap over the
+    queries), and the p-values of a paired t test, of a randomisation test and of the sign test, all two-sided. They are corrected
+    by Holm's method for the number of comparisons, that of other runs times that of metrics. Only queries that are in all runs
+    count, or with -c all in the judgements.
+
+    \b
+    Examples:
+      maxmargin compare old.run new.run --qrels test.qrels -m AP -m nDCG@10
+      maxmargin compare old.model new.model test.letor --json
+    """
+    from maxmargin.cli import compare as work
+    from maxmargin.cli.evaluate import refuse_auc
+
+    work.check_files(files, qrels)
+    if qrels is not None:
+        refuse_auc(metrics)
+    elif options["complete"]:
+        raise click.UsageError("--complete is for --qrels")
+    click.echo(work.run(files, reading, qrels, metrics=metrics, **options))
 
 
 @main.command()

@@ -25,6 +25,8 @@ GAINS = click.option(
     "--gains", type=click.Choice(["linear", "exponential"]), default="linear", show_default=True, help="Gains of NDCG."
 )
 
+METRICS = "map, mrr, ndcg, p, recall, success, err (each also @K), rprec, rbp, auc, or as trec_eval or ir_measures call them"
+
 # They average over outputs, which nobody can do for rankings.
 _SOLVERS_OF_SAMPLES = ("eg", "pl")
 
@@ -96,11 +98,12 @@ class Loss(_Word):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The first name."""
         from maxmargin.losses.ranking import ranking_loss
+        from maxmargin.metrics import plain_name
 
         if str(value).lower() == "accuracy":
             return "accuracy"
         try:
-            return ranking_loss(str(value)).native_name()
+            return ranking_loss(plain_name(str(value))).native_name()
         except ValueError as error:
             self.fail(f"{error}".replace(", or pass a RankingLoss object", ", or 'accuracy'"), param, ctx)
 
