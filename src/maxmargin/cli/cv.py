@@ -23,6 +23,7 @@ from maxmargin import metrics
 from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.cli import train
+from maxmargin.cli.baseline import cross_validated_logistic, summary
 from maxmargin.cli.evaluate import format_table, relevance_for
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import scores_of, training_data
@@ -78,6 +79,7 @@ def run(
     metric: str | None,
     gains: Any,
     jobs: int | None,
+    baseline: bool,
     model_file: Path | None,
     printing: Printing,
 ) -> int:
@@ -91,6 +93,11 @@ def run(
         table = cross_validate(data, parameters, values, folds, measure, jobs, show=printing.progress)
     name = metric or train.metric_name(parameters["loss"])
     answer = _answer(train.describe(data, data_file), values, table, name, folds)
+    if baseline:
+        parts = split(data, folds, parameters["random_state"], measure.threshold)
+        scores = cross_validated_logistic(data, parameters, parts, measure, jobs)
+        if np.isfinite(scores).all():
+            answer["logistic_regression"] = summary(scores)
     trained = None
     if model_file is not None:
         trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=printing.progress)
@@ -206,7 +213,11 @@ def _words(answer: dict[str, Any]) -> str:
         for row in answer["results"]
     ]
     final = [train.model_lines(answer["final"])] if "final" in answer else []
-    return "\n".join([train.data_line(answer), format_table(header, rows), f"best C: {answer['best_C']:g}", *final])
+    lines = [train.data_line(answer), format_table(header, rows), f"best C: {answer['best_C']:g}"]
+    other = answer.get("logistic_regression")
+    if other is not None:
+        lines.append(f"to beat: {other['mean']:.4f} ({other['standard_error']:.4f}), logistic regression with C {other['C']:g}")
+    return "\n".join([*lines, *final])
 
 
 def _warn(answer: dict[str, Any]) -> None:

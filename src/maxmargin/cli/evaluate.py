@@ -131,13 +131,13 @@ def _by_line(data: Path, scores_file: Path, reading: DataOptions) -> Scored:
 
 def by_model(model_file: Path, data_file: Path, reading: DataOptions) -> Scored:
     """Samples as a model scores them."""
-    from maxmargin.cli.reading import data_for, load_ranker, scores_of
+    from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
 
     if _has_scores(model_file):
         raise click.UsageError(f"{model_file} has scores, which come after the data: DATA SCORES")
     model = load_ranker(model_file)
     data = data_for(model, model_file, data_file, reading, labels=True)
-    threshold = float(np.min(model.estimator.relevance_thresholds_))
+    threshold = threshold_of(model)
     with speaking_of(data_file):
         scores = scores_of(model.estimator, data.X, data.qid)
     return Scored(data.y, scores, data.qid, query_names=data.query_names, threshold=threshold)

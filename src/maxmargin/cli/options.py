@@ -219,6 +219,13 @@ def known_metrics(context: click.Context, parameter: click.Parameter, names: Any
     return names
 
 
+def given_options() -> set[str]:
+    """Parameters of the running command that the user has set."""
+    context = click.get_current_context()
+    ours = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP, None)
+    return {name for name in context.params if context.get_parameter_source(name) not in ours}
+
+
 def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse to write over what is read, and to write two results to one file. Pipes and devices may be named many times."""
     from maxmargin.storage import is_special

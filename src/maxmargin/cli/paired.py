@@ -2,7 +2,8 @@
 
 Three tests of paired differences, all two-sided: Student's t; randomisation (Fisher), where under the hypothesis the sign of
 every difference is a coin toss, enumerated for few queries and sampled for many; and the sign test, which counts wins alone.
-Intervals of the mean are percentiles of a bootstrap over queries. Smucker, Allan and Carterette (CIKM 2007) compare them on runs of TREC.
+Intervals of the mean are percentiles of a bootstrap over queries.
+Smucker, Allan and Carterette (CIKM 2007) compare them on runs of TREC.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def randomisation_test(differences: Floats, rng: np.random.Generator, samples: i
     beyond, done = 0, 0
     while done < samples:
         rows = min(samples - done, max(1, _ENTRIES // len(sizes)))
-        signs = rng.integers(0, 2, (rows, len(sizes)), dtype=np.int8) * 2 - 1
-        beyond += int(np.count_nonzero(np.abs(signs @ sizes) >= observed))
+        tossed = rng.integers(0, 2, (rows, len(sizes)), dtype=np.int8) * 2 - 1
+        beyond += int(np.count_nonzero(np.abs(tossed @ sizes) >= observed))
         done += rows
     return (beyond + 1) / (samples + 1)
 

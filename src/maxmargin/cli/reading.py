@@ -99,11 +99,21 @@ def notes_about_data(model: SavedModel) -> dict[str, Any]:
 def load_ranker(path: Path) -> SavedModel:
     """A model that scores samples."""
     saved = read_model(path)
-    if saved.estimator.of_blocks or np.ndim(saved.estimator.coef_) != 1:
+    classifies = type(saved.estimator).__name__ == "RankingClassifier"
+    if saved.estimator.of_blocks or (np.ndim(saved.estimator.coef_) != 1 and not classifies):
         raise DataError(
             f"{path}: holds a {type(saved.estimator).__name__}, which does not rank samples; use it from Python, with load_model"
         )
     return saved
+
+
+def threshold_of(saved: SavedModel) -> float:
+    """The label above which samples are relevant for a model."""
+    levels = getattr(saved.estimator, "relevance_thresholds_", None)
+    if levels is not None:
+        return float(np.min(levels))
+    noted = notes_about_data(saved).get("threshold", 0.0)
+    return float(noted) if isinstance(noted, int | float) else 0.0
 
 
 class _Known(NamedTuple):

@@ -172,8 +172,9 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
         raise DataError(f"{name}: has a header but no rows; samples are needed")
     X, encoding = coder.finish(name, np.array(numbers).reshape(len(labels), len(features)))
     qid, asked = queries.finish()
-    lists = (None, None) if query is None else (qid, as_integers(asked))
-    return Table(X, np.asarray(labels), *lists, encoding, query, ends)
+    if query is None:
+        return Table(X, np.asarray(labels), None, None, encoding, None, ends)
+    return Table(X, np.asarray(labels), qid, as_integers(asked), encoding, query, ends)
 
 
 def _plain_numbers(cells: list[str]) -> list[float] | None:

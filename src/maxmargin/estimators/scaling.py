@@ -71,17 +71,15 @@ def _dense_within(X: Floats, offsets: Ints, order: NDArray[np.intp] | None) -> F
     peak = np.maximum.reduceat(np.abs(rows), starts, axis=0)
     peak[peak == 0] = 1.0
     # Squares of entries of any size would not be numbers.
-    rows = rows / np.repeat(peak, sizes, axis=0)
+    rows = np.asarray(rows / np.repeat(peak, sizes, axis=0))
     rows -= np.repeat(np.add.reduceat(rows, starts, axis=0) / sizes[:, None], sizes, axis=0)
     variance = np.add.reduceat(rows * rows, starts, axis=0) / sizes[:, None]
     # What is constant becomes zero, whatever rounding has left of it.
     factor = np.where(variance > _ROUNDING, 1.0 / np.sqrt(np.maximum(variance, _ROUNDING)), 0.0)
     rows *= np.repeat(factor, sizes, axis=0)
-    if order is None:
-        return rows
-    scaled = np.empty_like(rows)
-    scaled[order] = rows
-    return scaled
+    if order is not None:
+        rows[order] = rows.copy()
+    return np.asarray(rows)
 
 
 def _sparse_within(X: Any, offsets: Ints, order: NDArray[np.intp] | None) -> Any:
