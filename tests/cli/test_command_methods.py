@@ -21,11 +21,12 @@ def write_table(path, X, y):
 
 @pytest.fixture
 def events(run, tmp_path):
-    """One list, with positives far out that a hinge cannot ignore, and one without."""
+    """One list, with positives far out that a hinge cannot ignore, one without, and one that is easy."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     write_table(tmp_path / "plain.csv", X, X[:, 0] + 0.5 * rng.normal(size=600) > 1)
     y = X[:, 0] > 1
+    write_table(tmp_path / "easy.csv", X, y)
     wrong = rng.permutation(np.flatnonzero(~y))[:20]
     X[wrong] *= 6
     y[wrong] = True
@@ -48,9 +49,9 @@ def test_refinement_is_taken_where_it_helps(events):
 
 
 def test_refinement_is_not_taken_where_it_does_not(events):
-    result = events("train", "plain.csv", "--C", 100, "--refine", "--model", "m")
+    result = events("train", "easy.csv", "--C", 100, "--refine", "--model", "m")
     assert "refinement: not taken" in result.stdout and "(certified)" in result.stdout
-    events("train", "plain.csv", "--C", 100, "--model", "n")
+    events("train", "easy.csv", "--C", 100, "--model", "n")
     assert type(load_model("m")).__name__ == "RankingSVM" and load_model("m").certified_
     np.testing.assert_array_equal(load_model("m").coef_, load_model("n").coef_)
     for options, message in ((["--loss", "accuracy"], "no"), (["--scale", "query"], "--scale query")):

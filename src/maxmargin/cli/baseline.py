@@ -51,7 +51,8 @@ def cross_validated_logistic(
         values = []
         for weights in logistic_weights(X[kept], relevant[kept]):
             model = RankingSVM(**shell.get_params(deep=False))
-            vars(model).update({name: value for name, value in vars(shell).items() if name.endswith("_")}, coef_=weights)
+            for name, value in {**vars(shell), "coef_": weights}.items():
+                setattr(model, name, value)
             values.append(float(measure.of(model, X[held], data.y[held], qid)))
         return values
 

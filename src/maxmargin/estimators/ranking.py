@@ -140,7 +140,8 @@ class RankingSVM(LinearRanker):
     def _scaled(self, X: Any, qid: ArrayLike | None) -> Any:
         """Samples to train on; what is needed to undo it becomes fitted attributes."""
         for name in ("feature_center_", "feature_scale_"):
-            vars(self).pop(name, None)
+            if name in vars(self):
+                delattr(self, name)
         if self.scale == "query":
             return standardized_within(X, qid)
         if self.scale == "standard":
