@@ -36,8 +36,8 @@ def run(tmp_path, monkeypatch):
         rows += [",".join(map(str, [f"q{q}", grade, *x])) for q, grade, x in zip(qid, y, X.tolist(), strict=True)]
         (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
 
-    def command(*args, code=0):
-        result = CliRunner().invoke(main, list(map(str, args)))
+    def command(*args, code=0, given=None):
+        result = CliRunner().invoke(main, list(map(str, args)), input=given)
         assert result.exit_code == code, (result.output, result.exception)
         return result
 

@@ -206,7 +206,8 @@ def evaluate(
     ``ap`` (``map``), ``mrr`` (``rr``), ``ndcg`` and ``err``, also with a cut-off, ``ndcg@10``; ``p@K``, ``recall@K`` and
     ``success@K``; ``rprec``, precision at the number of relevant samples; ``rbp``, rank-biased precision with persistence 0.8, or
     ``rbp(p=0.9)``; ``auc``. ``ap@K`` is divided by the number of all relevant samples. Grades of ``err`` go up to 4, as in
-    ``gdeval``, or to 2 in ``err(max=2)``.
+    ``gdeval``, or to 2 in ``err(max=2)``. Names are taken in any case, and as ``trec_eval`` spells them: ``ndcg_cut_10``,
+    ``P_5``, ``recall_20``, ``recip_rank``.
 
     ``retrieved`` as in :func:`per_query`.
 
@@ -257,9 +258,27 @@ _OTHER_NAMES = {
 _KNOWN = "ap[@K], mrr[@K], ndcg[@K], p@K, recall@K, success@K, rprec, rbp, rbp(p=0.9), err[@K], err(max=2)[@K], auc"
 
 
+def plain_name(name: str) -> str:
+    """The one name of a metric that has several, also of losses; any other text as it is.
+
+    >>> plain_name("nDCG_cut_10"), plain_name("R@20"), plain_name("recip_rank"), plain_name("RBP(p=0.9)")
+    ('ndcg@10', 'recall@20', 'mrr', 'rbp(p=0.9)')
+    """
+    parts = _parts(name)
+    if parts is None:
+        return name
+    key = "" if parts["key"] is None else f"({parts['key']}={parts['value']})"
+    return _OTHER_NAMES.get(parts["plain"], parts["plain"]) + key + ("" if parts["k"] is None else f"@{parts['k']}")
+
+
+def _parts(name: str) -> re.Match[str] | None:
+    # As trec_eval has them, ndcg_cut_10 and P_5.
+    return _FORM.fullmatch(re.sub(r"(_cut)?_([0-9]+)$", r"@\2", name.lower()))
+
+
 def metric_named(name: str, gains: Gains) -> Callable[[RankedLists], Floats]:
     """The metric of every query, by a name that :func:`evaluate` takes."""
-    parts = _FORM.fullmatch(name.lower())
+    parts = _parts(name)
     found = None if parts is None else _metric_of(parts, gains)
     if found is None:
         raise ValueError(f"metric {name!r} is unknown; choose from {_KNOWN}, K a whole number of first places, at least 1")

@@ -29,7 +29,8 @@ def steps(page=PAGE):
 def words(text):
     """Words, and numbers as numbers; passes and seconds differ between machines."""
     text = re.sub(r"\d+ passes in \S+ s", "", text)
-    return [float(word.rstrip(",")) if re.fullmatch(r"[-+.e\d]*\d,?", word) else word for word in text.split()]
+    number = r"[-+]?\d*\.?\d+(e[-+]?\d+)?,?"
+    return [float(word.rstrip(",")) if re.fullmatch(number, word) else word for word in text.split()]
 
 
 def test_session(tmp_path, monkeypatch, capsys):
@@ -38,7 +39,7 @@ def test_session(tmp_path, monkeypatch, capsys):
     exec(make_data, {})
     commands = list(steps())
     used = {command.split()[1] for command, _ in commands if command.startswith("maxmargin")}
-    assert used == {"cv", "train", "predict", "evaluate"}
+    assert used == {"cv", "train", "predict", "evaluate", "compare", "inspect"}
     for command, shown in commands:
         if command.startswith("maxmargin "):
             result = CliRunner().invoke(main, shlex.split(command)[1:])

@@ -1,8 +1,8 @@
 """``maxmargin cv``: C by cross-validation.
 
-Inside a fold the values of C come in ascending order and each fit starts from the cuts of the one before; every one of them is
-still solved to the same certified gap. A fold is one job, so the result depends on the seed and not on the number of jobs. Jobs
-are threads: inference and linear algebra leave the interpreter to the others, and threads need no copies of the data.
+Every C of every fold is solved for itself, from the start: weights within the same gap of the optimum differ, and so would scores
+if a fit went on from that of another C in the grid. A fold is one job, so the result depends on the seed and not on the number of
+jobs. Jobs are threads: inference and linear algebra leave the interpreter to the others, and threads need no copies of the data.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from maxmargin import metrics
 from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.cli import train
+from maxmargin.cli.baseline import cross_validated_logistic, summary
 from maxmargin.cli.evaluate import format_table, relevance_for
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
-from maxmargin.cli.reading import training_data
+from maxmargin.cli.reading import scores_of, training_data
 from maxmargin.cli.signals import exit_code
 from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM
@@ -49,7 +50,7 @@ class Measure(NamedTuple):
         if self.metric is None:
             return model.score(X, y, qid)
         labels = relevance_for(self.metric, y, self.threshold)
-        return metrics.evaluate(labels, model.decision_function(X), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
+        return metrics.evaluate(labels, scores_of(model, X, qid), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
 
 
 def agreed(data: RankingData, parameters: dict[str, Any], metric: str | None, gains: Any) -> tuple[dict[str, Any], Measure]:
@@ -78,6 +79,7 @@ def run(
     metric: str | None,
     gains: Any,
     jobs: int | None,
+    baseline: bool,
     model_file: Path | None,
     printing: Printing,
 ) -> int:
@@ -91,6 +93,11 @@ def run(
         table = cross_validate(data, parameters, values, folds, measure, jobs, show=printing.progress)
     name = metric or train.metric_name(parameters["loss"])
     answer = _answer(train.describe(data, data_file), values, table, name, folds)
+    if baseline:
+        parts = split(data, folds, parameters["random_state"], measure.threshold)
+        scores = cross_validated_logistic(data, parameters, parts, measure, jobs)
+        if np.isfinite(scores).all():
+            answer["logistic_regression"] = summary(scores)
     trained = None
     if model_file is not None:
         trained = train.fit(data, data_file, {**parameters, "C": answer["best_C"]}, show=printing.progress)
@@ -170,7 +177,7 @@ def _fold(
     X, y, qid = data.X, data.y, data.qid
     kept = np.setdiff1d(np.arange(len(y)), held)
     known, new = ((X[rows], y[rows], None if qid is None else qid[rows]) for rows in (kept, held))
-    model = RankingSVM(**parameters, warm_start=True, callback=lambda history: stop.is_set())
+    model = RankingSVM(**parameters, callback=lambda history: stop.is_set())
     fits: list[Fit] = []
     for C in values:
         if stop.is_set():
@@ -206,7 +213,11 @@ def _words(answer: dict[str, Any]) -> str:
         for row in answer["results"]
     ]
     final = [train.model_lines(answer["final"])] if "final" in answer else []
-    return "\n".join([train.data_line(answer), format_table(header, rows), f"best C: {answer['best_C']:g}", *final])
+    lines = [train.data_line(answer), format_table(header, rows), f"best C: {answer['best_C']:g}"]
+    other = answer.get("logistic_regression")
+    if other is not None:
+        lines.append(f"to beat: {other['mean']:.4f} ({other['standard_error']:.4f}), logistic regression with C {other['C']:g}")
+    return "\n".join([*lines, *final])
 
 
 def _warn(answer: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.cli.options import DataOptions, check_reading
+from maxmargin.cli.options import DataOptions, check_reading, speaking_of
 from maxmargin.data import DataError, is_table, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
 from maxmargin.data.source import lines, number
 from maxmargin.data.table import SVMLIGHT_LINE
@@ -48,7 +48,7 @@ def run(
     if len(files) == 1:
         scored = _by_column(files[0], reading, score or "score")
     elif is_archive(files[0]) or _has_samples(files[1]):
-        scored = _by_model(files[0], files[1], reading)
+        scored = by_model(files[0], files[1], reading)
     else:
         scored = _by_line(files[0], files[1], reading)
     _warn_if_all_relevant(scored)
@@ -59,14 +59,24 @@ def run_trec(
     qrels: Path, run_file: Path, complete: bool, metrics: tuple[str, ...], gains: Any, each_query: bool, as_json: bool
 ) -> str:
     """Metrics of a run; the text to print."""
+    refuse_auc(metrics)
+    wanted = metrics or [name for name in DEFAULT_METRICS if name != "auc"]
+    return _text(trec_scored(qrels, run_file, complete), wanted, gains, each_query, as_json)
+
+
+def refuse_auc(metrics: Iterable[str]) -> None:
+    """Complain about a metric that a run does not have."""
     if "auc" in map(str.lower, metrics):
         raise click.UsageError("auc needs the scores of all documents, which a run does not have; choose another metric")
+
+
+def trec_scored(qrels: Path, run_file: Path, complete: bool) -> Scored:
+    """A run and its judgements."""
     judged, results = read_qrels(qrels), read_run(run_file)
     try:
-        scored = Scored(*judged_run(judged, results, complete=complete))
+        return Scored(*judged_run(judged, results, complete=complete))
     except DataError:
         raise DataError(f"{run_file}: has no query in common with {qrels}; give results and judgements that match") from None
-    return _text(scored, metrics or [name for name in DEFAULT_METRICS if name != "auc"], gains, each_query, as_json)
 
 
 def _has_samples(path: Path) -> bool:
@@ -100,7 +110,7 @@ def _by_column(path: Path, reading: DataOptions, score: str) -> Scored:
         raise click.UsageError(f"{path} is a svmlight file, without scores; name a model before it, or a file of scores after it")
     if wanted.label == score:
         raise click.UsageError(f"--label and --score both name the column {score!r}; name two columns")
-    table = read_table(path, wanted)
+    table = read_table(path, wanted._replace(kinds={}))
     return Scored(table.y, table.X[:, 0], table.qid, query_names=table.query_names)
 
 
@@ -119,15 +129,18 @@ def _by_line(data: Path, scores_file: Path, reading: DataOptions) -> Scored:
     return Scored(relevance, scores, qid, query_names=names)
 
 
-def _by_model(model_file: Path, data_file: Path, reading: DataOptions) -> Scored:
-    from maxmargin.cli.reading import data_for, load_ranker, scores_of
+def by_model(model_file: Path, data_file: Path, reading: DataOptions) -> Scored:
+    """Samples as a model scores them."""
+    from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
 
     if _has_scores(model_file):
         raise click.UsageError(f"{model_file} has scores, which come after the data: DATA SCORES")
     model = load_ranker(model_file)
     data = data_for(model, model_file, data_file, reading, labels=True)
-    threshold = float(np.min(model.estimator.relevance_thresholds_))
-    return Scored(data.y, scores_of(model.estimator, data.X), data.qid, query_names=data.query_names, threshold=threshold)
+    threshold = threshold_of(model)
+    with speaking_of(data_file):
+        scores = scores_of(model.estimator, data.X, data.qid)
+    return Scored(data.y, scores, data.qid, query_names=data.query_names, threshold=threshold)
 
 
 def _warn_if_all_relevant(scored: Scored) -> None:
@@ -142,20 +155,27 @@ def _warn_if_all_relevant(scored: Scored) -> None:
 
 
 def _takes_grades(metric: str) -> bool:
-    return metric.lower().startswith("ndcg")
+    return metric.lower().startswith(("ndcg", "err"))
 
 
 def relevance_for(metric: str, y: Floats, threshold: float) -> Floats:
     """What a metric takes if labels above the threshold are relevant, in reports too.
 
-    For NDCG what is irrelevant gains nothing, and whole grades above the threshold gain 1, 2, ... Other metrics take relevant
-    and irrelevant.
+    For NDCG and ERR what is irrelevant gains nothing, and whole grades above the threshold gain 1, 2, ... Other metrics take
+    relevant and irrelevant.
     """
     return np.where(y > threshold, y - np.floor(threshold) if _takes_grades(metric) else 1.0, 0.0)
 
 
-def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, Floats], Sequence[Any]]:
+def metric_values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, Floats], Sequence[Any]]:
     """Metrics of every query, and the queries."""
+    try:
+        return _values(scored, metrics, gains)
+    except ValueError as error:  # grades that a metric does not know
+        raise DataError(str(error)) from error
+
+
+def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, Floats], Sequence[Any]]:
     y, scores, qid, retrieved, query_names, threshold = scored
     lists: dict[str, Any] = {"scores": scores, "qid": qid, "gains": gains, "retrieved": retrieved, "query_names": query_names}
     if threshold is None:
@@ -169,7 +189,7 @@ def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, F
 
 
 def _text(scored: Scored, metrics: Iterable[str], gains: Any, each_query: bool, as_json: bool) -> str:
-    values, queries = _values(scored, list(metrics), gains)
+    values, queries = metric_values(scored, list(metrics), gains)
     means = {name: float(value.mean()) for name, value in values.items()}
     if as_json:
         answer: dict[str, Any] = {"samples": len(scored.scores), "queries": len(queries), "metrics": means}

@@ -25,6 +25,8 @@ GAINS = click.option(
     "--gains", type=click.Choice(["linear", "exponential"]), default="linear", show_default=True, help="Gains of NDCG."
 )
 
+METRICS = "map, mrr, ndcg, p, recall, success, err (each also @K), rprec, rbp, auc, or as trec_eval or ir_measures call them"
+
 # They average over outputs, which nobody can do for rankings.
 _SOLVERS_OF_SAMPLES = ("eg", "pl")
 
@@ -44,23 +46,33 @@ class Number(click.FloatRange):
 
 
 class File(click.Path):
-    """A file by its name; a dash is none."""
+    """A file by its name. A dash is standard input, kept in a file; standard output, which has no name; or none, for a reason."""
 
-    def __init__(self, stream: str, *, exists: bool) -> None:
+    def __init__(self, dash: str, *, exists: bool) -> None:
         super().__init__(exists=exists, dir_okay=False, path_type=Path)
-        self.stream = stream
+        self.dash = dash
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path; a usage error for a dash."""
-        if os.fspath(value) == "-":
-            self.fail(f"'-' does not stand for a stream here; name a file, or {self.stream}", param, ctx)
-        return super().convert(value, param, ctx)
+        """The path; a usage error for a dash that stands for nothing."""
+        if os.fspath(value) != "-":
+            return super().convert(value, param, ctx)
+        if self.dash == "standard input" and ctx is not None:
+            from maxmargin.cli.streams import keep_standard_input
+
+            return keep_standard_input(ctx)
+        if self.dash != "standard output":
+            self.fail(f"'-' does not stand for a stream here; {self.dash}", param, ctx)
+        return None
 
 
-EXISTING = File("/dev/stdin", exists=True)
-OUTPUT = File("/dev/stdout", exists=False)
-MODEL = click.argument("model_file", type=EXISTING, metavar="MODEL")
-DATA = click.argument("data_file", type=EXISTING, metavar="DATA")
+EXISTING = File("name a file, or /dev/stdin", exists=True)
+INPUT = File("standard input", exists=True)
+OUTPUT = File("name a file, or /dev/stdout", exists=False)
+PRINTED = File("standard output", exists=False)
+_IS_BINARY = "a model is not text, and a run that is stopped could leave half of it: name a file, or /dev/stdout for a pipe"
+MODEL_OUTPUT = File(_IS_BINARY, exists=False)
+MODEL = click.argument("model_file", type=File("a model is read from a file; name it", exists=True), metavar="MODEL")
+DATA = click.argument("data_file", type=INPUT, metavar="DATA")
 
 
 if TYPE_CHECKING:
@@ -86,11 +98,12 @@ class Loss(_Word):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The first name."""
         from maxmargin.losses.ranking import ranking_loss
+        from maxmargin.metrics import plain_name
 
         if str(value).lower() == "accuracy":
             return "accuracy"
         try:
-            return ranking_loss(str(value)).native_name()
+            return ranking_loss(plain_name(str(value))).native_name()
         except ValueError as error:
             self.fail(f"{error}".replace(", or pass a RankingLoss object", ", or 'accuracy'"), param, ctx)
 
@@ -102,13 +115,19 @@ class DataOptions(NamedTuple):
     qid: str | None = None
     features: list[str] | None = None
     zero_based: bool | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     split_queries: Any = "keep"
+    query_optional: bool = False  # the column of the queries may be missing though it is named: a model remembers it
 
     def wanted(self) -> Wanted:
         """Columns of a table."""
         from maxmargin.data import Wanted
 
-        return Wanted(self.label or "relevance", self.qid or "qid", self.features, query_needed=self.qid is not None)
+        return Wanted(
+            self.label or "relevance", self.qid or "qid", self.features,
+            query_needed=self.qid is not None and not self.query_optional, drop=self.drop, categorical=self.categorical,
+        )  # fmt: skip
 
     def numbering(self, known: bool | None = None) -> Any:
         """How the features of a svmlight file are numbered, as its reader takes it; as ``known`` if nothing was said."""
@@ -146,14 +165,19 @@ def check_reading(path: Path, reading: DataOptions) -> None:
         if reading.zero_based is not None:
             raise click.UsageError(f"--zero-based and --one-based are for svmlight files, but {path} is a table")
         return
-    for name in ("label", "qid", "features"):
-        if getattr(reading, name) is not None:
+    for name in ("label", "qid", "features", "drop", "categorical"):
+        if getattr(reading, name) not in (None, ()):
             raise click.UsageError(f"--{name} is for tables (.csv, .tsv, .parquet), but {path} is taken for a svmlight file")
 
 
 def words(context: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
     """Words, separated by commas."""
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def columns(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Words of an option that may be repeated, separated by commas."""
+    return tuple(name.strip() for text in texts for name in text.split(","))
 
 
 def numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> list[float] | None:
@@ -195,6 +219,13 @@ def known_metrics(context: click.Context, parameter: click.Parameter, names: Any
     return names
 
 
+def given_options() -> set[str]:
+    """Parameters of the running command that the user has set."""
+    context = click.get_current_context()
+    ours = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP, None)
+    return {name for name in context.params if context.get_parameter_source(name) not in ours}
+
+
 def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse to write over what is read, and to write two results to one file. Pipes and devices may be named many times."""
     from maxmargin.storage import is_special
@@ -228,13 +259,26 @@ def _packing(name: str, pack: Callable[..., Any], options: Mapping[str, Decorato
 
 
 _LABEL = "Column of the labels (tables only).  [default: that of the model if there is one, or else relevance]"
+_QID = "Column of the queries (tables only).  [default: that of the model, or else qid, if there is one]"
 _READING = {
     "label": click.option("--label", help=_LABEL),
-    "qid": click.option("--qid", help="Column of the queries (tables only).  [default: qid, if there is one]"),
+    "qid": click.option("--qid", help=_QID),
     "features": click.option(
         "--features", callback=words, help="Columns of the features, a,b,c (tables).  [default: all others but ids]"
     ),
     "zero_based": click.option("--zero-based/--one-based", default=None, help="First svmlight index.  [default: 0 if it occurs]"),
+}
+# What to make of columns, which models remember.
+_COLUMNS = {
+    "drop": click.option(
+        "--drop", multiple=True, callback=columns, help="Columns that are no features (tables); may be repeated."
+    ),
+    "categorical": click.option(
+        "--categorical",
+        multiple=True,
+        callback=columns,
+        help="Columns whose numbers are names, one-hot encoded as text is (tables).",
+    ),
 }
 _SPLIT_QUERIES = click.option(
     "--split-queries",
@@ -248,7 +292,8 @@ _RELEVANCE = click.option("--relevance", "--label", "label", help=_LABEL)
 # Options of reading samples, handed to the command as ``reading``: as they come; of which lists are made; of which labels and
 # queries alone are read.
 sample_options = _packing("reading", DataOptions, _READING)
-data_options = _packing("reading", DataOptions, {**_READING, "split_queries": _SPLIT_QUERIES})
+data_options = _packing("reading", DataOptions, {**_READING, **_COLUMNS, "split_queries": _SPLIT_QUERIES})
+report_options = _packing("reading", DataOptions, {**_READING, "split_queries": _SPLIT_QUERIES})
 column_options = _packing("reading", DataOptions, {"label": _RELEVANCE, "qid": _READING["qid"]})
 
 POSITIVE = Number(0, min_open=True)
@@ -271,6 +316,13 @@ _MODEL = {
         flag_value="mean",
         type=click.Choice(["mean", "linear", "exponential"]),
         help="Use all grades: the mean over them or, for NDCG, with these gains.",
+    ),
+    "scale": click.option(
+        "--scale",
+        type=click.Choice(["none", "standard", "query"]),
+        default="none",
+        show_default=True,
+        help="Standardise features, over all samples or within every query; the model remembers.",
     ),
 }
 _TRAINING = {
@@ -376,13 +428,14 @@ def speaking_of(path: Path) -> Iterator[None]:
 
 
 # How the command spells arguments of the library, where it is not --name value.
-_SPELT = {("grades", True): "--grades mean", ("zero_based", True): "--zero-based", ("zero_based", False): "--one-based"}
+_SPELT: dict[tuple[str, Any], str] = {("grades", True): "--grades mean", ("zero_based", True): "--zero-based", ("zero_based", False): "--one-based"}
 _OPTIONS = {"relevance_threshold": "--threshold"}
 
 
 def spelt(setting: Any) -> str:
     """An argument of the library as an option of the command."""
     name, value = setting
+    value = ",".join(map(str, value)) if isinstance(value, list) else value
     option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
     return _SPELT.get((name, value), f"{option} {value}" if setting.has_value else option)
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from maxmargin._types import Floats
-from maxmargin.cli.options import DataOptions
+from maxmargin.cli.options import DataOptions, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of
 from maxmargin.data import DataError, RankingData, run_lines
 from maxmargin.storage import check_writable, is_special, replacing
@@ -22,7 +22,8 @@ def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag:
         check_writable(output)
     model = load_ranker(model_file)
     data = data_for(model, model_file, data_file, reading, labels=False, comments=form == "trec")
-    scores = scores_of(model.estimator, data.X)
+    with speaking_of(data_file):
+        scores = scores_of(model.estimator, data.X, data.qid)
     answer: dict[str, Any] = {"model": str(model_file), "data": str(data_file), "samples": len(scores)}
     try:
         lines = list(_run(data, scores, tag) if form == "trec" else (f"{score:.17g}\n" for score in scores.tolist()))

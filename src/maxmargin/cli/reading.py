@@ -8,14 +8,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cli.options import DataOptions, check_reading
-from maxmargin.data import READERS, DataError, FeatureIndexError, RankingData, Wanted, is_table, load, load_svmlight, load_wanted
+from maxmargin.data import (
+    READERS,
+    DataError,
+    Encoding,
+    FeatureIndexError,
+    RankingData,
+    UnseenCategoryWarning,
+    Wanted,
+    is_table,
+    load,
+    load_svmlight,
+    load_wanted,
+)
 from maxmargin.data.source import format_suffix
 from maxmargin.estimators.model_files import SavedModel, read_model
-from maxmargin.storage import is_special
+from maxmargin.storage import SavedFileError, is_special
 
 _TRAIN_AGAIN = "use data with the same features, or train again"
 _SAME = "use the same ones in both"
@@ -54,25 +67,60 @@ def explaining_memory(path: Path, reading: DataOptions) -> Iterator[None]:
 
 def origin(path: Path, data: RankingData) -> dict[str, Any]:
     """What to write about the data into the model: where they come from and how to read more of them."""
-    label = {} if data.label_name is None else {"label": data.label_name}
-    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based, **label}}
+    columns: dict[str, Any] = {"label": data.label_name, "query": data.query_column}
+    if data.encoding is not None and data.encoding.kinds:
+        columns |= {"columns": data.encoding.columns, "kinds": data.encoding.kinds}
+    known = {name: value for name, value in columns.items() if value is not None}
+    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based, **known}}
+
+
+def encoding_of(model: SavedModel) -> Encoding | None:
+    """How columns of tables become the features of a model; None if it was not trained from a table."""
+    names, about = getattr(model.estimator, "feature_names_in_", None), notes_about_data(model)
+    if names is None:
+        return None
+    columns, kinds = about.get("columns", list(names)), about.get("kinds", {})
+    sound = isinstance(columns, list) and isinstance(kinds, dict) and all(map(_is_kind, kinds.values()))
+    if not sound or len(Encoding(columns, kinds).names()) != len(names):
+        raise SavedFileError("the columns that its data had are not those of its features; train again")
+    return Encoding(columns, kinds)
+
+
+def _is_kind(kind: Any) -> bool:
+    return kind == "boolean" or (isinstance(kind, list) and all(isinstance(text, str) for text in kind))
+
+
+def notes_about_data(model: SavedModel) -> dict[str, Any]:
+    """What :func:`origin` has written."""
+    about = model.about.get("data")
+    return about if isinstance(about, dict) else {}
 
 
 def load_ranker(path: Path) -> SavedModel:
     """A model that scores samples."""
     saved = read_model(path)
-    if saved.estimator.of_blocks or np.ndim(saved.estimator.coef_) != 1:
+    classifies = type(saved.estimator).__name__ == "RankingClassifier"
+    if saved.estimator.of_blocks or (np.ndim(saved.estimator.coef_) != 1 and not classifies):
         raise DataError(
             f"{path}: holds a {type(saved.estimator).__name__}, which does not rank samples; use it from Python, with load_model"
         )
     return saved
 
 
+def threshold_of(saved: SavedModel) -> float:
+    """The label above which samples are relevant for a model."""
+    levels = getattr(saved.estimator, "relevance_thresholds_", None)
+    if levels is not None:
+        return float(np.min(levels))
+    noted = notes_about_data(saved).get("threshold", 0.0)
+    return float(noted) if isinstance(noted, int | float) else 0.0
+
+
 class _Known(NamedTuple):
     """Features that samples must have: those of a model, or of a file of which none is made yet."""
 
     owner: str
-    names: list[str] | None
+    encoding: Encoding | None
     n_features: int
     zero_based: bool | None
     of_model: bool
@@ -82,16 +130,24 @@ def data_for(
     model: SavedModel, model_path: Path, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False
 ) -> RankingData:
     """Samples with the features of the model, in the order of the file."""
-    names = getattr(model.estimator, "feature_names_in_", None)
-    about = model.about.get("data")
-    about = about if isinstance(about, dict) else {}
-    if is_table(path) and reading.label is None and isinstance(about.get("label"), str):
-        reading = reading._replace(label=about["label"])
+    about = notes_about_data(model)
+    if is_table(path):
+        if reading.label is None and isinstance(about.get("label"), str):
+            reading = reading._replace(label=about["label"])
+        needed = labels or getattr(model.estimator, "scale", "none") == "query"
+        if reading.qid is None and isinstance(about.get("query"), str):
+            column = about["query"]
+            # Without them a metric would be that of one list, and scores would be others.
+            reading = reading._replace(qid=column, query_optional=not needed)
+    try:
+        encoding = encoding_of(model)
+    except SavedFileError as error:
+        raise SavedFileError(f"{model_path}: {error}") from None
     # As in the training data: a file that happens to lack feature 0 must not be shifted.
     numbering = about.get("zero_based")
     known = _Known(
         f"the model {model_path}",
-        None if names is None else list(names),
+        encoding,
         int(model.estimator.n_features_in_),
         numbering if isinstance(numbering, bool) else None,
         of_model=True,
@@ -101,14 +157,19 @@ def data_for(
 
 def more_data(data: RankingData, data_file: Path, path: Path, reading: DataOptions) -> RankingData:
     """Samples with labels and with the features of ``data``."""
-    known = _Known(f"{data_file}", data.feature_names, data.X.shape[1], data.zero_based, of_model=False)
+    reading = reading._replace(drop=(), categorical=())
+    known = _Known(f"{data_file}", data.encoding, data.X.shape[1], data.zero_based, of_model=False)
     return _like(known, path, reading, labels=True)
 
 
 def _like(known: _Known, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False) -> RankingData:
     check_reading(path, reading)
     if is_table(path):
-        data = load_wanted(path, _wanted(known, path, reading, labels), "keep")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UnseenCategoryWarning)
+            data = load_wanted(path, _wanted(known, path, reading, labels), "keep")
+        for warning in caught:
+            click.echo(f"Warning: {warning.message}", err=True)
     else:
         data = _svmlight(known, path, reading, comments)
     if data.X.shape[1] != known.n_features:
@@ -120,13 +181,14 @@ def _like(known: _Known, path: Path, reading: DataOptions, *, labels: bool, comm
 def _wanted(known: _Known, path: Path, reading: DataOptions, labels: bool) -> Wanted:
     wanted = reading.wanted()
     wanted = wanted._replace(label=wanted.label if labels else None, ignored=wanted.labels)
-    if known.names is None:
+    if known.encoding is None:
         return wanted
-    if reading.features is not None and reading.features != known.names:
-        pairs = zip([*reading.features, "no more"], [*known.names, "no more"], strict=False)
+    columns = known.encoding.columns
+    if reading.features is not None and reading.features != columns:
+        pairs = zip([*reading.features, "no more"], [*columns, "no more"], strict=False)
         ours, theirs = next((a, b) for a, b in pairs if a != b)
         raise DataError(f"{path}: --features has {ours!r} where {known.owner} has {theirs!r}; leave --features out")
-    return wanted._replace(features=known.names, asked_by=known.owner)
+    return wanted._replace(features=columns, kinds=known.encoding.kinds, asked_by=known.owner)
 
 
 def _svmlight(known: _Known, path: Path, reading: DataOptions, comments: bool) -> RankingData:
@@ -148,8 +210,9 @@ def _svmlight(known: _Known, path: Path, reading: DataOptions, comments: bool) -
         raise DataError(problem, error.remedy if known.of_model else "renumber one of them") from None
 
 
-def scores_of(estimator: Any, X: Any) -> Floats:
+def scores_of(estimator: Any, X: Any, qid: Any = None) -> Floats:
     """Scores; features were matched by :func:`data_for`, so names need not be."""
+    queries = {"qid": qid} if getattr(estimator, "scale", "none") == "query" else {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return np.asarray(estimator.decision_function(X))
+        return np.asarray(estimator.decision_function(X, **queries))

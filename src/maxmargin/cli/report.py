@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin._types import Floats
 from maxmargin.cli import cv, train
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
-from maxmargin.cli.reading import data_for, load_ranker, scores_of
+from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
 from maxmargin.data import RankingData
 from maxmargin.estimators.model_files import SavedModel
 from maxmargin.report import report_contents, save_page
@@ -47,16 +47,17 @@ def run(
     for path in against:
         other = load_ranker(path)
         name = path.stem if path.stem not in (model_file.stem, *baselines) else str(path)
-        baselines[name] = scores_of(other.estimator, data_for(other, path, data_file, reading, labels=True).X)
+        theirs = data_for(other, path, data_file, reading, labels=True)
+        baselines[name] = scores_of(other.estimator, theirs.X, theirs.qid)
     if training is not None:
         scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=printing.progress)
         baselines[_ORDINARY] = scores
         notes.append(note)
     with speaking_of(data_file):
         found = report_contents(
-            saved.estimator, data.X, data.y, data.qid, baselines=baselines, feature_names=feature_names(data),
+            saved.estimator, data.X, _labels(saved, data), data.qid, baselines=baselines, feature_names=feature_names(data),
             query_names=dict(enumerate(map(str, data.query_names or []))), name=model_file.stem if against else None,
-            title=title, notes=notes, scores=scores_of(saved.estimator, data.X),
+            title=title, notes=notes, scores=scores_of(saved.estimator, data.X, data.qid),
         )  # fmt: skip
     save_page(found, output)
     numbers = {key: found["headline"][key] for key in ("metric", "value", "baselines", "random")}
@@ -64,6 +65,12 @@ def run(
     proof = {key: found["certificate"][key] for key in ("relative_gap", "certified")}
     answer = {"report": str(output), **sizes, **numbers, **proof}
     printing.tell(answer, lambda answer: "\n".join([*found["headline"]["sentences"], f"report: {output}"]))
+
+
+def _labels(saved: SavedModel, data: RankingData) -> Floats:
+    """As the model takes them: a classifier knows two."""
+    known = hasattr(saved.estimator, "relevance_thresholds_")
+    return data.y if known else (data.y > threshold_of(saved)).astype(np.float64)
 
 
 def feature_names(data: RankingData) -> list[str]:
@@ -80,7 +87,7 @@ def _ordinary_svm(
     """Scores of an ordinary SVM with the features of the model, and how it was trained."""
     known = data_for(saved, model_file, training, reading, labels=True)
     metric, _ = reported_metric(saved.estimator)
-    threshold = float(np.min(saved.estimator.relevance_thresholds_))
+    threshold = threshold_of(saved)
     # With a hinge for every sample, steps by the sample are much faster than cutting planes.
     solver = BCFW(steps="exact", tol=1e-3, max_passes=1000, time_limit=_SECONDS)
     parameters: dict[str, Any] = {"loss": "accuracy", "relevance_threshold": threshold, "random_state": 0, "solver": solver}

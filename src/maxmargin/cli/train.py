@@ -13,6 +13,7 @@ import numpy as np
 
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import origin, training_data
+from maxmargin.cli.refine import check_refinable, refine, refined_line
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM, save_model
@@ -38,15 +39,33 @@ class Trained(NamedTuple):
         return float(self.model.dual_gap_ / max(abs(self.model.primal_objective_), 1e-300))
 
 
-def run(data_file: Path, reading: DataOptions, parameters: dict[str, Any], model_file: Path, printing: Printing) -> int:
-    """Train, save, report; the exit code."""
+def run(
+    data_file: Path,
+    reading: DataOptions,
+    parameters: dict[str, Any],
+    model_file: Path,
+    printing: Printing,
+    *,
+    refining: bool = False,
+) -> int:
+    """Train, perhaps refine, save, report; the exit code."""
+    if refining:
+        check_refinable(parameters)
     check_writable(model_file)
     data = training_data(data_file, reading)
     trained = fit(data, data_file, parameters, show=printing.progress)
     answer = {**describe(data, data_file), **save(trained, data, data_file, model_file)}
+    signals = trained.signals
+    if refining and not signals:
+        # The certified model is in its place already, whatever ends what follows.
+        found = refine(data, data_file, parameters, show=printing.progress)
+        answer["refinement"], signals = found.describe(), found.signals
+        if found.taken:
+            score = write(found.model, data, data_file, model_file)
+            answer |= {"certified": False, "training": {metric_name(parameters["loss"]): score}}
     printing.tell(answer, lambda answer: f"{data_line(answer)}\n{model_lines(answer)}")
     warn_unless_converged(trained)
-    return exit_code(trained.signals)
+    return exit_code(signals)
 
 
 def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Trained:
@@ -62,11 +81,7 @@ def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show:
 def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path) -> dict[str, Any]:
     """Write the model; what there is to say about it."""
     model = trained.model
-    score = model.score(data.X, data.y, data.qid)
-    if data.feature_names is not None:
-        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
-    model.verbose = 0
-    save_model(model, model_file, about=origin(data_file, data))
+    score = write(model, data, data_file, model_file)
     return {
         "loss": model.loss,
         "C": model.C,
@@ -85,6 +100,16 @@ def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path)
     }
 
 
+def write(model: Any, data: RankingData, data_file: Path, model_file: Path) -> float:
+    """Write a model with what is known of its data; its score on them."""
+    score = float(model.score(data.X, data.y, data.qid))
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    model.verbose = 0
+    save_model(model, model_file, about=origin(data_file, data))
+    return score
+
+
 def metric_name(loss: Any) -> str:
     """The metric that ``score`` gives for a loss by name."""
     return "ap" if loss == "accuracy" else str(loss)
@@ -93,24 +118,31 @@ def metric_name(loss: Any) -> str:
 def describe(data: RankingData, data_file: Path) -> dict[str, Any]:
     """Sizes."""
     queries = None if data.query_names is None else len(data.query_names)
-    return {"data": str(data_file), "samples": len(data), "queries": queries, "features": int(data.X.shape[1])}
+    kinds = {} if data.encoding is None else data.encoding.kinds
+    one_hot = {column: len(kind) for column, kind in kinds.items() if isinstance(kind, list)}
+    sizes = {"data": str(data_file), "samples": len(data), "queries": queries, "features": int(data.X.shape[1])}
+    return {**sizes, "categories": one_hot} if one_hot else sizes
 
 
 def data_line(answer: dict[str, Any]) -> str:
     """Sizes, for people."""
     lists = "one list" if answer["queries"] is None else f"{answer['queries']} queries"
-    return f"{answer['data']}: {answer['samples']} samples, {lists}, {answer['features']} features"
+    line = f"{answer['data']}: {answer['samples']} samples, {lists}, {answer['features']} features"
+    coded = ", ".join(f"{column} ({n} categories)" for column, n in answer.get("categories", {}).items())
+    return f"{line}\none-hot encoded: {coded}" if coded else line
 
 
 def model_lines(answer: dict[str, Any]) -> str:
     """The certificate, for people."""
-    certified = "certified" if answer["certified"] else "not certified"
+    certified = "certified" if answer["certified"] or answer.get("refinement", {}).get("taken") else "not certified"
     (metric, value), skipped = next(iter(answer["training"].items())), answer["skipped_queries"]
     lines = [f"passed over, because all samples are relevant or all irrelevant: {skipped} queries"] if skipped else []
     lines.append(
         f"primal {answer['primal']:.6g}, dual {answer['dual']:.6g}, relative gap {answer['relative_gap']:.1e} ({certified}), "
         f"{answer['passes']} passes in {answer['seconds']:.2f} s"
     )
+    if "refinement" in answer:
+        lines.append(refined_line(answer["refinement"]))
     lines.append(f"{metric.upper()} on the training data {value:.4f}, model: {answer['model']}")
     return "\n".join(lines)
 

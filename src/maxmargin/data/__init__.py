@@ -10,6 +10,7 @@ from maxmargin.data.arff import ArffTable, read_arff
 from maxmargin.data.columns import Wanted
 from maxmargin.data.conll import read_conll, window_features
 from maxmargin.data.conllu import Sentence, read_conllu, write_conllu
+from maxmargin.data.encoding import Encoding, UnseenCategoryWarning
 from maxmargin.data.multilabel import (
     HierarchicalData,
     MultilabelData,
@@ -25,10 +26,11 @@ from maxmargin.data.table import load_table, load_wanted, read_table
 from maxmargin.data.trec import JudgedRun, judged_run, read_qrels, read_run, run_lines
 
 __all__ = [
-    "READERS", "ArffTable", "DataError", "FeatureIndexError", "HierarchicalData", "JudgedRun", "MultilabelData", "RankingData",
-    "Sentence", "Wanted", "is_table", "judged_run", "load", "load_hierarchical", "load_multilabel", "load_multilabel_svmlight",
-    "load_svmlight", "load_table", "load_wanted", "read_arff", "read_conll", "read_conllu", "read_label_names", "read_labels",
-    "read_qrels", "read_run", "read_scores", "read_table", "run_lines", "window_features", "write_conllu",
+    "READERS", "ArffTable", "DataError", "Encoding", "FeatureIndexError", "HierarchicalData", "JudgedRun", "MultilabelData",
+    "RankingData", "Sentence", "UnseenCategoryWarning", "Wanted", "is_table", "judged_run", "load", "load_hierarchical",
+    "load_multilabel", "load_multilabel_svmlight", "load_svmlight", "load_table", "load_wanted", "read_arff", "read_conll",
+    "read_conllu", "read_label_names", "read_labels", "read_qrels", "read_run", "read_scores", "read_table", "run_lines",
+    "window_features", "write_conllu",
 ]  # fmt: skip
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from maxmargin._types import Floats
 from maxmargin._validation import Setting
+from maxmargin.data.encoding import Encoding, Kind
 from maxmargin.data.source import DataError
 from maxmargin.queries import Codes, Names
 
@@ -23,6 +24,9 @@ class Wanted(NamedTuple):
     query_needed: bool = True  # or else read only if it is there
     ignored: Sequence[str] = ()  # never a feature unless named as one
     asked_by: str = ""  # what needs exactly these features, for messages
+    drop: Sequence[str] = ()  # columns that are no features
+    categorical: Sequence[str] = ()  # columns whose numbers are names
+    kinds: Mapping[str, Kind] | None = None  # of columns that are not numbers; or else they are seen from the cells
 
     @property
     def labels(self) -> list[str]:
@@ -31,13 +35,14 @@ class Wanted(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Features (n, p), labels (n,), codes (n,) and names of queries, or None; names of features and, for text, lines of rows."""
+    """Features (n, p), labels (n,), codes (n,) and names of queries, or None; columns and, for text, lines of rows."""
 
     X: Floats
     y: Floats
     qid: Codes | None
     query_names: Names | None
-    features: list[str]
+    encoding: Encoding
+    query: str | None = None  # their column
     lines: Sequence[int] | None = None
 
 
@@ -49,7 +54,8 @@ def name_columns(problem: str, *before: str) -> DataError:
 def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str | None]:
     """Columns of the features and of the query; every column that is used must be there once."""
     query = wanted.query if wanted.query_needed or wanted.query in names else None
-    others = (wanted.label, query, *wanted.ignored)
+    _check_named(names, wanted, place)
+    others = (wanted.label, query, *wanted.ignored, *wanted.drop)
     possible = [name for name in names if name not in others and name.strip().lower() not in _IDS]
     features = possible if wanted.features is None else list(wanted.features)
     if wanted.label in features:
@@ -62,7 +68,28 @@ def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str
             if wanted.asked_by and column in features:
                 here = f"feature {features.index(column) + 1} of {wanted.asked_by}"
                 raise DataError(f"{place}: there is no column {column!r}, {here}; the header has {', '.join(map(repr, names))}")
-            raise DataError(f"{place}: there is no column {column!r}; the header has {', '.join(map(repr, names))}")
+            header = f"the header has {', '.join(map(repr, names))}"
+            if wanted.asked_by and column == query:
+                whose = f"which holds the queries of {wanted.asked_by}"
+                raise DataError(f"{place}: there is no column {column!r}, {whose}", [header, "; name it with ", Setting("qid")])
+            raise DataError(f"{place}: there is no column {column!r}; {header}")
         if names.count(column) > 1:
             raise DataError(f"{place}: {names.count(column)} columns are called {column!r}; give every column a name of its own")
     return features, query
+
+
+def _check_named(names: list[str], wanted: Wanted, place: str) -> None:
+    """Complain about columns that options name to no end."""
+    for option in ("drop", "categorical"):
+        for column in getattr(wanted, option):
+            if column not in names:
+                header = f"the header has {', '.join(map(repr, names))}"
+                raise DataError([f"{place}: there is no column {column!r} for ", Setting(option), f"; {header}"], "", option)
+            if option == "categorical" and (column in wanted.labels or column in (wanted.query, *wanted.drop)):
+                problem = [f"{place}: column {column!r} is the label, the query or left out, and no feature for "]
+                raise DataError([*problem, Setting(option)], "name features", option)
+    both = [column for column in wanted.drop if column in (wanted.features or ()) or column in wanted.labels]
+    if both:
+        raise DataError(
+            [f"{place}: column {both[0]!r} is needed, and ", Setting("drop"), " leaves it out"], "do one of both", "drop"
+        )

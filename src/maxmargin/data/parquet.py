@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from maxmargin._types import Floats
 from maxmargin.data.columns import Table, Wanted, choose, name_columns
+from maxmargin.data.encoding import Coder, drop_column
 from maxmargin.data.source import DataError
 from maxmargin.queries import QueryCodes
 
@@ -44,9 +45,13 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
     name = os.fspath(path)
     with _opened(path) as file:
         features, query = choose(list(file.schema_arrow.names), wanted, name)
-        _check_numbers(file.schema_arrow, [*wanted.labels, *features], name)
+        coder = Coder(wanted.labels, features, wanted.kinds, wanted.categorical)
+        _settle(coder, file.schema_arrow, name)
         used = [*wanted.labels, *features, *([] if query is None else [query])]
         n = file.metadata.num_rows
+        if n == 0:
+            raise DataError(f"{name}: has columns but no rows; samples are needed")
+        empty = np.ones(len(features), dtype=bool)
         X, y, queries = np.empty((n, len(features))), np.full(n, np.nan), QueryCodes()
         row = 0
         for batch in file.iter_batches(columns=list(dict.fromkeys(used))):
@@ -54,33 +59,59 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
             if wanted.label is not None:
                 y[rows] = _numbers(batch, wanted.label, name, row)
             for k, column in enumerate(features):
-                X[rows, k] = _numbers(batch, column, name, row)
+                place = k + len(wanted.labels)
+                if coder.is_coded(place):
+                    X[rows, k] = coder.column_values(place, _texts(batch.column(column)), row, name)
+                elif empty[k] and batch.column(column).null_count == batch.num_rows:
+                    X[rows, k] = np.nan
+                else:
+                    X[rows, k] = _numbers(batch, column, name, row)
+                    empty[k] = False
+                    _refuse_missing(X[:row, k], column, name, 0)
             if query is not None:
                 for asked in _queries(batch.column(query), name, row):
                     queries.add(asked)
             row += batch.num_rows
         if row != n:
             raise DataError(f"{name}: not a sound Parquet file (it has {row} rows and says {n}); {_ANEW}")
+    for k, column in enumerate(features):
+        if empty[k] and not coder.is_coded(k + len(wanted.labels)):
+            raise drop_column(f"{name}: column {column!r} has no value at all, every cell is missing", column)
     qid, names = (None, None) if query is None else queries.finish()
-    return Table(X, y, qid, names, features)
+    X, encoding = coder.finish(name, X)
+    return Table(X, y, qid, names, encoding, query)
 
 
-def _check_numbers(schema: Any, columns: list[str], name: str) -> None:
+def _settle(coder: Coder, schema: Any, name: str) -> None:
+    """What columns hold, by their types; complain about those that are neither numbers nor text."""
     from pyarrow import types
 
-    for column in columns:
+    for k, column in enumerate(coder.columns):
         kind = schema.field(column).type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        inner = kind.value_type if types.is_dictionary(kind) else kind
+        words = types.is_string(inner) or types.is_large_string(inner)
+        plain = types.is_integer(inner) or types.is_floating(inner) or types.is_boolean(inner) or types.is_null(inner)
+        coder.settle(k, "boolean" if types.is_boolean(inner) and k >= coder.n_labels else "text" if words else "number")
+        if not plain and not (words and coder.is_coded(k) and k >= coder.n_labels):
             raise name_columns(f"{name}: column {column!r} holds {kind} and not numbers")
+
+
+def _texts(column: Any) -> list[str]:
+    """Cells as a table in text would have them."""
+    return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
 def _numbers(batch: Any, column: str, name: str, row: int) -> Floats:
     values: Floats = batch.column(column).to_numpy(zero_copy_only=False).astype(np.float64)
+    _refuse_missing(values, column, name, row)
+    return values
+
+
+def _refuse_missing(values: Floats, column: str, name: str, row: int) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         place = f"{name}, row {row + int(bad[0]) + 1}"
         raise DataError(f"{place}: {column} is missing or not finite; leave out or impute what is missing")
-    return values
 
 
 def _queries(column: Any, name: str, row: int) -> list[int] | list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from maxmargin._types import Floats
 from maxmargin._validation import Setting, Words
+from maxmargin.data.encoding import Encoding
 from maxmargin.data.source import DataError
 from maxmargin.queries import Codes, Names, query_offsets
 
@@ -31,11 +32,13 @@ class RankingData:
     comments : list of n str, or None
         What follows ``#`` on each line of a svmlight file, if asked for.
     feature_names : list of p str, or None
-        Columns of a table.
+        Columns of a table; those of text are one for every category, ``colour=red``.
     zero_based : bool, or None
         Whether the features of a svmlight file are numbered from 0; None for tables.
-    label_name : str, or None
-        Column of the labels in a table.
+    label_name, query_column : str, or None
+        Columns of the labels and of the queries in a table.
+    encoding : Encoding, or None
+        How the columns of a table became features.
     """
 
     X: Any
@@ -46,6 +49,8 @@ class RankingData:
     feature_names: list[str] | None = None
     zero_based: bool | None = None
     label_name: str | None = None
+    query_column: str | None = None
+    encoding: Encoding | None = None
 
     def __len__(self) -> int:
         return len(self.y)

@@ -60,6 +60,8 @@ def name_of(source: Source) -> str:
     """What messages call it."""
     if isinstance(source, bytes | bytearray | memoryview):
         return "<bytes>"
+    if isinstance(source, Path):
+        return str(source)
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     name = getattr(source, "name", None)

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from maxmargin.data.columns import Table, Wanted, choose, name_columns
+from maxmargin.data.encoding import Coder, Encoding
 from maxmargin.data.parquet import read_parquet
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
 from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of, number
@@ -30,12 +31,16 @@ def load_table(
     query: str | None = None,
     features: Sequence[str] | None = None,
     *,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    encoding: Encoding | None = None,
     split_queries: SplitQueries = "refuse",
 ) -> RankingData:
     r"""Samples of a table with a header: ``.csv`` or ``.tsv``, perhaps with ``.gz`` or ``.bz2``, or ``.parquet``.
 
-    Text is in UTF-8, separated by commas or, if the header has one, tabs; lines may end in ``\n``, ``\r\n`` or ``\r``, blank
-    lines are passed over. Every label and feature must be a finite number.
+    Text is in UTF-8, separated by commas, by semicolons where the header has more of them, or by tabs if it has one; lines may
+    end in ``\n``, ``\r\n`` or ``\r``, blank lines are passed over. Every label is a finite number, or true or false; features
+    also text, which is one-hot encoded (see :mod:`maxmargin.data.encoding`).
 
     Parameters
     ----------
@@ -48,6 +53,12 @@ def load_table(
     features : sequence of str, optional
         Columns of the features in the order wanted; by default all others, in the order of the table, but for numbers of rows
         and documents (``id``, ``docid``, ``doc_id``, ``document_id``, ``sample_id``, ``row_id``, the index that pandas writes).
+    drop : sequence of str
+        Columns that are no features.
+    categorical : sequence of str
+        Columns whose numbers are names, not sizes, and are one-hot encoded as text is.
+    encoding : Encoding, optional
+        That of training data, for columns that become the same features; ``features`` is not needed then.
     split_queries : "refuse", "group" or "keep"
         As in :func:`load_svmlight`.
 
@@ -65,7 +76,13 @@ def load_table(
     >>> data.qid, data.query_names
     (array([0, 0]), ['a'])
     """
-    return load_wanted(path, Wanted(label, query, features), split_queries)
+    for name, columns in (("features", features), ("drop", drop), ("categorical", categorical)):
+        if isinstance(columns, str):
+            raise TypeError(f"{name}={columns!r} must be several columns; pass {[columns]!r}")
+    wanted = Wanted(label, query, features, drop=drop, categorical=categorical)
+    if encoding is not None:
+        wanted = wanted._replace(features=encoding.columns, kinds=encoding.kinds)
+    return load_wanted(path, wanted, split_queries)
 
 
 def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "refuse") -> RankingData:
@@ -77,7 +94,10 @@ def load_wanted(path: Source, wanted: Wanted, split_queries: SplitQueries = "ref
         place = f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
         query_name = str(names[table.qid[row]])[:60]
         raise split_query(f"{name_of(path)}, {place}: query {query_name} has appeared before, with others in between")
-    data = RankingData(table.X, table.y, table.qid, names, feature_names=table.features, label_name=wanted.label)
+    data = RankingData(
+        table.X, table.y, table.qid, names, feature_names=table.encoding.names(), label_name=wanted.label,
+        query_column=table.query, encoding=table.encoding,
+    )  # fmt: skip
     return grouped(data) if split_queries == "group" else data
 
 
@@ -88,8 +108,6 @@ def read_table(path: Source, wanted: Wanted) -> Table:
     else:
         with closing(lines(path)) as text:
             table = _read_rows(text, name_of(path), wanted)
-    if len(table.y) == 0:
-        raise DataError(f"{name_of(path)}: has {'columns' if _is_parquet(path) else 'a header'} but no rows; samples are needed")
     return table
 
 
@@ -111,7 +129,8 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
             "svmlight: with load_svmlight, or under a name other than .csv, .tsv and .parquet"
         )
     # Strict, or a quote that is never closed swallows the rest of the file.
-    reader = csv.reader(chain([first], rest), delimiter="\t" if "\t" in first else ",", strict=True)
+    delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
+    reader = csv.reader(chain([first], rest), delimiter=delimiter, strict=True)
     try:
         return next(reader), reader
     except (csv.Error, StopIteration) as error:
@@ -122,6 +141,7 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
     names, reader = _header(text, name)
     features, query = choose(names, wanted, f"{name}, line 1")
     places = [names.index(column) for column in [*wanted.labels, *features]]
+    coder = Coder(wanted.labels, features, wanted.kinds, wanted.categorical)
     n_labels = len(wanted.labels)
     query_place = None if query is None else names.index(query)
     labels, numbers, queries, ends = array("d"), array("d"), QueryCodes(), array("q")
@@ -135,35 +155,49 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
                     "each column, and quote fields that contain the separator"
                 )
             cells = [row[place] for place in places]
-            together = "".join(cells)
-            try:
-                # Cells one by one as in `number`, but asked once for all of them.
-                values = list(map(float, cells)) if together.isascii() and "_" not in together else [math.nan]
-            except ValueError:
-                values = [math.nan]
-            if not all(map(math.isfinite, values)):
-                raise _bad_number(row, places, names, f"{name}, line {reader.line_num}")
+            place = f"{name}, line {reader.line_num}"
+            values = _plain_numbers(cells) if coder.plain else coder.values(cells, place)
+            if values is None:
+                raise _bad_number(row, places, names, place, coder)
             labels.append(values[0] if n_labels else math.nan)
             numbers.extend(values[n_labels:])
             ends.append(reader.line_num)
             if query_place is not None:
                 queries.add(name_of_query := row[query_place].strip())
                 if not name_of_query:
-                    raise DataError(f"{name}, line {reader.line_num}: the query is blank; every row needs one")
+                    raise DataError(f"{place}: the query is blank; every row needs one")
     except csv.Error as error:
         raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
-    X, y = np.asarray(numbers).reshape(len(labels), len(features)), np.asarray(labels)
+    if not labels:
+        raise DataError(f"{name}: has a header but no rows; samples are needed")
+    X, encoding = coder.finish(name, np.array(numbers).reshape(len(labels), len(features)))
     qid, asked = queries.finish()
-    return Table(X, y, None, None, features, ends) if query is None else Table(X, y, qid, as_integers(asked), features, ends)
+    if query is None:
+        return Table(X, np.asarray(labels), None, None, encoding, None, ends)
+    return Table(X, np.asarray(labels), qid, as_integers(asked), encoding, query, ends)
 
 
-def _bad_number(row: list[str], places: list[int], names: list[str], where: str) -> DataError:
-    for place in places:
+def _plain_numbers(cells: list[str]) -> list[float] | None:
+    """Finite numbers; None if one is not."""
+    together = "".join(cells)
+    # One by one as in `number`, but asked once for all of them.
+    if not together.isascii() or "_" in together:
+        return None
+    try:
+        values = list(map(float, cells))
+    except ValueError:
+        return None
+    return values if all(map(math.isfinite, values)) else None
+
+
+def _bad_number(row: list[str], places: list[int], names: list[str], where: str, coder: Coder) -> DataError:
+    for k, place in enumerate(places):
         text = row[place].strip()
         try:
-            if math.isfinite(number(text)):
+            if coder.is_coded(k) or math.isfinite(number(text)):
                 continue
         except ValueError:
-            return name_columns(f"{where}: {names[place]} {text!r} is not a number", "correct it, or ")
+            hint = " (decimals are written with a point)" if re.fullmatch(r"[+-]?[0-9]*,[0-9]+", text) else ""
+            return name_columns(f"{where}: {names[place]} {text!r} is not a number{hint}", "correct it, or ")
         return DataError(f"{where}: {names[place]} {text!r} is not finite; leave out or impute what is missing")
     raise AssertionError("a bad number was found before")

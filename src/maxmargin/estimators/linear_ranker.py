@@ -164,6 +164,10 @@ class LinearRanker(Estimator):
         """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
         return self.decision_function(X)
 
+    def _scores(self, X: Any, qid: ArrayLike | None) -> Floats:
+        """Scores of samples whose queries are known, for rankers whose scores depend on them."""
+        return self.decision_function(X)
+
     def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """The metric that was trained for on new data: AP, NDCG, AUC, MRR, precision, recall, RBP, each at its cut-off if it has
         one; 1 - loss for other losses, AP for the baseline.
@@ -171,7 +175,7 @@ class LinearRanker(Estimator):
         The mean over the queries, weighted by ``sample_weight`` as in :meth:`fit`, and over the grades if ``grades=True``. A
         query without relevant samples counts as 0; so does one without irrelevant ones for AUC.
         """
-        scores = self.decision_function(X)
+        scores = self._scores(X, qid)
         labels = numeric_labels(y, scores)
         _, offsets, order = query_offsets(qid, len(labels))
         weights = check_list_weights(sample_weight, offsets, order)
@@ -205,7 +209,7 @@ class LinearRanker(Estimator):
         """
         from maxmargin.report import write_report
 
-        return write_report(self, X, y, qid, path=path, **options)
+        return write_report(self, X, y, qid, path=path, **{"scores": self._scores(X, qid), **options})
 
 
 # Columns so many times larger than the usual one stand out.

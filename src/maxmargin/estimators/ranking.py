@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
-from maxmargin._validation import with_constant
+from maxmargin._types import Floats
+from maxmargin._validation import check_choice, with_constant
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility, check_convex
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
+from maxmargin.estimators.scaling import SCALES, Scale, folded, standardized, standardized_within
+from maxmargin.estimators.standardizing import feature_center, feature_scale
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import BinaryProblem, RankingProblem, StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
@@ -51,6 +55,11 @@ class RankingSVM(LinearRanker):
         Which bound of the loss is minimised: ``"margin"``, ``"slack"``, ``"beta"``, ``"log"``, ``"prob"``, or an object of
         :mod:`maxmargin.surrogates`. All but the first are searched in Python, list by list, on the convex hull of all rankings;
         what that leaves open is in ``oracle_gap_``: little for long lists, a few percent for those of ten samples.
+    scale : {"none", "standard", "query"}, default="none"
+        What to do with features before training. ``"standard"``: less their mean and divided by their standard deviation over all
+        samples; ``coef_`` is for features as they came. ``"query"``: the same within every query, for features that mean
+        something only among the documents of a query; ``coef_`` is for features standardised so, and predictions need ``qid``.
+        Sparse features are divided only. The certificate and ``bounds`` are about the weights of standardised features.
     bounds, solver, tol, max_iter, time_limit, warm_start, random_state, verbose, callback
         As in :class:`maxmargin.estimators.Estimator`, which also tells the attributes of the certificate.
     n_jobs : int, optional
@@ -66,6 +75,8 @@ class RankingSVM(LinearRanker):
         Queries without relevant or without irrelevant samples: every ranking of them is right.
     relevance_thresholds_ : array of shape (levels,)
         Labels above it count as relevant; several with ``grades=True``.
+    feature_center_, feature_scale_ : arrays of shape (d,)
+        With ``scale="standard"``, what was taken off features and what they were divided by.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -90,6 +101,7 @@ class RankingSVM(LinearRanker):
     _: KW_ONLY
     grades: bool | str = False
     surrogate: str | Surrogate = "margin"
+    scale: Scale = "none"
     bounds: tuple[ArrayLike, ArrayLike] | None = None
     solver: str | Solver = "auto"
 
@@ -102,6 +114,7 @@ class RankingSVM(LinearRanker):
         surrogate = make_surrogate(self.surrogate)
         check_convex(surrogate, self.solver)
         X, y = self._check_samples(X, y)
+        X = self._scaled(X, qid)
         if not (isinstance(self.loss, str) and self.loss == "accuracy"):
             lists = self._lists(X, y, qid, sample_weight)[0]
             return lists if type(surrogate) is Margin else _searched(lists, surrogate)
@@ -119,6 +132,53 @@ class RankingSVM(LinearRanker):
             query_offsets(qid, len(y))
         self.n_skipped_queries_ = 0
         return BinaryProblem(with_constant(X), np.where(relevant, 1, -1))
+
+    # ---- scales of features -------------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("scale", self.scale, SCALES)
+
+    def _scaled(self, X: Any, qid: ArrayLike | None) -> Any:
+        """Samples to train on; what is needed to undo it becomes fitted attributes."""
+        for name in ("feature_center_", "feature_scale_"):
+            if name in vars(self):
+                delattr(self, name)
+        if self.scale == "query":
+            return standardized_within(X, qid)
+        if self.scale == "standard":
+            self.feature_center_, self.feature_scale_ = feature_center(X), feature_scale(X)
+            return standardized(X, self.feature_center_, self.feature_scale_)
+        return X
+
+    def _keep(self, weights: Floats) -> None:
+        super()._keep(weights)
+        if self.scale == "standard":
+            coef, intercept = folded(self.coef_, self.intercept_, self.feature_center_, self.feature_scale_)
+            # Only the ordinary SVM has one; a constant does not change a ranking.
+            self.coef_, self.intercept_ = coef, intercept if len(weights) > self.n_features_in_ else 0.0
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if self.scale == "standard":
+            for name in ("feature_center_", "feature_scale_"):
+                value = vars(self).get(name)
+                if not isinstance(value, np.ndarray) or value.shape != self.coef_.shape or not np.isfinite(value).all():
+                    raise ValueError(f"{name} must be {len(self.coef_)} finite numbers")
+
+    def decision_function(self, X: Any, qid: ArrayLike | None = None) -> Floats:
+        """Scores, shape (n,); sort them in descending order to rank. The queries are needed with ``scale="query"`` alone."""
+        if self.scale != "query":
+            return super().decision_function(X)
+        check_is_fitted(self)
+        return np.asarray(standardized_within(self._check_matrix(X), qid) @ self.coef_) + self.intercept_
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> Floats:
+        """Scores, shape (n,): as in other rankers, the prediction is what to sort by."""
+        return self.decision_function(X, qid)
+
+    def _scores(self, X: Any, qid: ArrayLike | None) -> Floats:
+        return self.decision_function(X, qid)
 
 
 def _searched(lists: RankingProblem, surrogate: Surrogate) -> Problem:

@@ -1,0 +1,130 @@
+"""``maxmargin compare``: runs or models on the same queries, the first one against each of the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from maxmargin._types import Floats
+from maxmargin.cli.evaluate import by_model, format_table, metric_values, shortened, trec_scored
+from maxmargin.cli.options import DataOptions
+from maxmargin.cli.paired import TESTS, bootstrap_interval, compare_paired, holm
+from maxmargin.data import DataError
+from maxmargin.storage import is_archive
+
+_METRICS = ("map", "ndcg@10")
+_SAMPLES = 10_000
+
+
+class System(NamedTuple):
+    """What is compared: values of every metric by query."""
+
+    name: str
+    values: dict[str, dict[str, float]]
+
+
+def run(
+    files: tuple[Path, ...],
+    reading: DataOptions,
+    qrels: Path | None,
+    complete: bool,
+    metrics: tuple[str, ...],
+    gains: Any,
+    seed: int,
+    as_json: bool,
+) -> str:
+    """The text to print."""
+    wanted = list(metrics or _METRICS)
+    systems = (
+        _systems(files, lambda path: trec_scored(qrels, path, complete), wanted, gains)
+        if qrels is not None
+        else _systems(files[:-1], lambda path: by_model(path, files[-1], reading), wanted, gains)
+    )
+    queries = _common(systems)
+    if len(queries) < 2:
+        where = qrels if qrels is not None else files[-1]
+        lists = "is one list" if qrels is None else "leaves one query that all runs have"
+        raise DataError(f"{where}: {lists}, and paired tests compare values of many queries; give data with at least two")
+    missing = max(len(system.values[wanted[0]]) for system in systems) - len(queries)
+    if missing:
+        click.echo(f"Warning: {missing} queries are not in all runs and do not count; --complete counts them as 0", err=True)
+    answer = _answer(systems, queries, wanted, seed)
+    return json.dumps(answer, indent=2) if as_json else _words(answer)
+
+
+def _systems(paths: Sequence[Path], scored: Any, metrics: list[str], gains: Any) -> list[System]:
+    names = [path.name for path in paths]
+    names = [str(path) if names.count(path.name) > 1 else path.name for path in paths]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise click.UsageError(f"{twice} is named twice; name different ones to compare")
+    systems = []
+    for name, path in zip(names, paths, strict=True):
+        values, queries = metric_values(scored(path), metrics, gains)
+        by_query = {metric: dict(zip(map(str, queries), value.tolist(), strict=True)) for metric, value in values.items()}
+        systems.append(System(name, by_query))
+    return systems
+
+
+def check_files(files: tuple[Path, ...], qrels: Path | None) -> None:
+    """Complain about files that cannot be compared."""
+    if qrels is not None:
+        if len(files) < 2:
+            raise click.UsageError("two runs are needed to compare: RUN RUN --qrels FILE")
+        return
+    if len(files) < 3:
+        raise click.UsageError("two models and the data to compare them on are needed: MODEL MODEL DATA; or runs with --qrels")
+    for path in files[:-1]:
+        if not is_archive(path):
+            raise click.UsageError(f"{path} is no model; name models and then data, or runs with --qrels FILE")
+
+
+def _common(systems: list[System]) -> list[str]:
+    """Queries of all systems, in the order of the first."""
+    first, *others = [next(iter(system.values.values())) for system in systems]
+    return [query for query in first if all(query in other for other in others)]
+
+
+def _answer(systems: list[System], queries: list[str], metrics: list[str], seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    for metric in metrics:
+        values: list[Floats] = [np.array([system.values[metric][query] for query in queries]) for system in systems]
+        for system, ours in zip(systems, values, strict=True):
+            low, high = bootstrap_interval(ours, rng, _SAMPLES, 0.95)
+            row: dict[str, Any] = {"metric": metric, "name": system.name, "mean": float(ours.mean()), "interval": [low, high]}
+            if ours is not values[0]:
+                found = compare_paired(ours, values[0], rng, _SAMPLES)._asdict()
+                row |= {"against": systems[0].name, **found, "difference_interval": [found.pop("low"), found.pop("high")]}
+                row = {key: value for key, value in row.items() if key not in ("low", "high")}
+            rows.append(row)
+    compared = [row for row in rows if "against" in row]
+    for test in TESTS:
+        for row, p in zip(compared, holm([row[test] for row in compared]), strict=True):
+            row[f"{test}_holm"] = p
+    return {"queries": len(queries), "comparisons": len(compared), "level": 0.95, "results": rows}
+
+
+def _words(answer: dict[str, Any]) -> str:
+    n, rows = answer["comparisons"], []
+    for row in answer["results"]:
+        line = [shortened(row["name"]), row["metric"], f"{row['mean']:.4f}"]
+        if "against" in row:
+            low, high = row["difference_interval"]
+            tests = [_p(row[f"{test}_holm"]) for test in TESTS]
+            counts = f"{row['wins']}/{row['losses']}/{row['ties']}"
+            line += [f"{row['difference']:+.4f}", f"{low:+.4f} .. {high:+.4f}", *tests, counts]
+        rows.append([*line, *[""] * (9 - len(line))])
+    header = ["", "metric", "mean", "difference", "95 % interval", "p: t test", "randomisation", "sign test", "won/lost/equal"]
+    holm_note = f", corrected by Holm for {n} comparisons" if n > 1 else ""
+    notes = f"{answer['queries']} queries; differences to {answer['results'][0]['name']}, p-values two-sided{holm_note}"
+    return f"{notes}\n{format_table(header, rows)}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"

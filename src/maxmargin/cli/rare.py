@@ -1,0 +1,94 @@
+"""``maxmargin train --method classifier``: one list of rare events, by :class:`maxmargin.RankingClassifier`."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from maxmargin.cli.options import DataOptions, Printing, speaking_of
+from maxmargin.cli.reading import origin, training_data
+from maxmargin.cli.signals import exit_code, noting_signals
+from maxmargin.cli.train import data_line, describe, metric_name
+from maxmargin.data import DataError
+from maxmargin.estimators import RankingClassifier, save_model
+from maxmargin.solvers import ConvergenceWarning
+from maxmargin.storage import check_writable
+
+# Settings of the hinge that mean nothing here.
+_UNKNOWN = {"grades": "--grades", "solver": "--solver"}
+
+
+def run(
+    data_file: Path,
+    reading: DataOptions,
+    parameters: dict[str, Any],
+    given: set[str],
+    refine: bool | None,
+    model_file: Path,
+    printing: Printing,
+) -> int:
+    """Train, save, report; the exit code. ``given`` are the parameters that were set by the user."""
+    for name, option in _UNKNOWN.items():
+        if name in given:
+            raise click.UsageError(f"{option} is for --method svm; leave it out")
+    if parameters["loss"] == "accuracy":
+        raise click.UsageError("--method classifier is judged by rankings, and --loss accuracy is no rank loss; choose another")
+    if parameters["scale"] == "query":
+        raise click.UsageError("--method classifier is for one list, which knows no --scale query; leave it out")
+    check_writable(model_file)
+    data = training_data(data_file, reading)
+    if data.qid is not None:
+        raise DataError(f"{data_file}: has queries, and --method classifier is for one list; use --method svm")
+    threshold = parameters["relevance_threshold"]
+    threshold = max(0.0, float(data.y.min())) if threshold is None else float(threshold)
+    own = {name: parameters[name] for name in ("loss", "time_limit", "random_state")}
+    own |= {name: parameters[name] for name in ("C", "tol", "max_iter") if name in given}
+    model = RankingClassifier(
+        **own,
+        standardize="scale" not in given or parameters["scale"] == "standard",
+        refine=refine is not False,
+        verbose=int(printing.progress and sys.stderr.isatty()),
+    )
+    relevant, began = (data.y > threshold).astype(np.int64), time.perf_counter()
+    with noting_signals() as signals, warnings.catch_warnings(), speaking_of(data_file):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(data.X, relevant)
+    seconds, model.verbose = time.perf_counter() - began, 0
+    score = model.score(data.X, relevant)
+    if data.feature_names is not None:
+        model.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    about = origin(data_file, data)
+    about["data"]["threshold"] = threshold
+    save_model(model, model_file, about=about)
+    answer = {
+        **describe(data, data_file),
+        "method": "classifier",
+        "loss": model.loss,
+        "C": model.C_,
+        "refined": model.refined_,
+        "gain": model.gain_,
+        "gain_error": model.gain_error_,
+        "held_out": {name: float(value) for name, value in model.held_out_.items()},
+        "certified": False,
+        "interrupted": bool(signals),
+        "seconds": seconds,
+        "training": {metric_name(model.loss): score},
+        "model": str(model_file),
+        "summary": model.summary().splitlines(),
+    }
+    printing.tell(answer, _words)
+    if signals:
+        click.echo("Warning: interrupted; the model is the best one so far", err=True)
+    return exit_code(signals)
+
+
+def _words(answer: dict[str, Any]) -> str:
+    metric, value = next(iter(answer["training"].items()))
+    last = f"{metric.upper()} on the training data {value:.4f}, {answer['seconds']:.2f} s, model: {answer['model']}"
+    return "\n".join([data_line(answer), *answer["summary"], last])
