@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
+from maxmargin._types import Booleans, Floats
 from maxmargin.metrics import RankedLists, metric_named
 
 METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
@@ -24,6 +26,7 @@ class Judged:
         labels = labels.astype(np.float64)
         if len(labels) == 0 or not np.isfinite(labels).all():
             raise ValueError("y must hold finite labels of at least two samples")
+        self.labels = labels
         floor = max(0.0, float(labels.min()))
         self.threshold = floor if threshold is None else threshold
         self.relevant = labels > self.threshold
@@ -36,6 +39,13 @@ class Judged:
         self.graded = len(np.unique(labels[self.relevant])) > 1
         self.gains = np.where(self.relevant, labels - np.floor(self.threshold), 0.0)
         self.qid = None if qid is None else np.asarray(qid)
+
+    def part(self, rows: Booleans) -> Judged:
+        """Some of the samples, with the same meaning of relevant; all of them may be, or none."""
+        found = copy.copy(self)
+        found.labels, found.relevant, found.gains = self.labels[rows], self.relevant[rows], self.gains[rows]
+        found.qid = None if self.qid is None else self.qid[rows]
+        return found
 
     def __len__(self) -> int:
         return len(self.relevant)
