@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
+from maxmargin._types import Ints
 from maxmargin.metrics import RankedLists
 from maxmargin.report.intervals import Interval
 from maxmargin.report.plain import number
@@ -87,7 +88,7 @@ def short_threshold(below: float, score: float) -> float:
     return score
 
 
-def _levels(lists: RankedLists) -> tuple[Floats, Ints, Ints]:
+def _levels(lists: RankedLists) -> tuple[NDArray[Any], Ints, Ints]:
     """Distinct scores in descending order, how many samples have at least that score, and how many of them are relevant."""
     last = np.flatnonzero(np.append(lists.scores[1:] != lists.scores[:-1], True))
     hits = np.cumsum(lists.relevant, dtype=np.int64)
