@@ -36,7 +36,7 @@ def report(running, folder, train, known, test, new):
         feature_names=PIXELS,
         title="Finding the eights among handwritten digits",
     )
-    page = running.open(path, width=1180, height=1320, scale=1.5)
+    page = running.open(path, width=1180, height=1640, scale=1.5)
     x, y, width, height = page.run(
         "(r => [r.x, r.y, r.width, r.height])(document.querySelector('#chart-gain .canvas > svg').getBoundingClientRect())"
     )

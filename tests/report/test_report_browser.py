@@ -329,12 +329,12 @@ def test_slices_and_training_data(browser, many_queries, one_list):
     assert "trained on" in text(page, "header .warning")[0]
     names = text(page, "#slices tbody th")
     assert len(names) == 3 and all(name.startswith(NASTY) for name in names)
-    column = "[...document.querySelectorAll('#slices tbody tr')].map(r => parseFloat(r.children[4].textContent))"
+    column = "[...document.querySelectorAll('#slices tbody tr')].map(r => parseFloat(r.children[1].textContent))"
     values = page.run(column)
     assert values == sorted(values)
-    page.run("document.querySelector('#slices thead th:nth-child(5) button').click()")
+    page.run("document.querySelector('#slices thead th:nth-child(2) button').click()")
     assert (
-        page.run("[...document.querySelectorAll('#slices tbody tr')].map(r => parseFloat(r.children[4].textContent))")
+        page.run("[...document.querySelectorAll('#slices tbody tr')].map(r => parseFloat(r.children[1].textContent))")
         == values[::-1]
     )
     page = browser.open(one_list)

@@ -132,12 +132,13 @@ function slices(contents) {
   const names = contents.methods.slice(1, -1);
   return section("slices", "For whom is it worse?", contents.slices.map(({ name, rows, note: remark }) => {
     const queries = rows.some((row) => row[2] !== null);
-    const columns = [{ title: name }, { title: "samples", number: true, show: whole }, { title: "queries", number: true, show: whole },
-      { title: "relevant", number: true, show: whole }, { title: contents.metric, number: true, show: ([value, ends]) => withRange(value, ends) },
-      ...[...names, "random"].map((who) => ({ title: who, number: true, show: three }))];
-    const cells = rows.map(([part, size, queries, relevant, value, ends, ...others]) => [part, size, queries, relevant, [value, ends], ...others]);
-    const drop = (row) => row.filter((_, k) => queries || k !== 2);
-    return card(`By ${name}`, rows.length ? table(`Slices by ${name}`, drop(columns), cells.map(drop), { column: queries ? 4 : 3 }) : null,
+    // The metric first: on a phone the counts are what can be scrolled to.
+    const columns = [{ title: name }, { title: contents.metric, number: true, show: ([value, ends]) => withRange(value, ends) },
+      ...[...names, "random"].map((who) => ({ title: who, number: true, show: three })),
+      ...["samples", "relevant", ...(queries ? ["queries"] : [])].map((title) => ({ title, number: true, show: whole }))];
+    const cells = rows.map(([part, size, inQueries, relevant, value, ends, ...others]) =>
+      [part, [value, ends], ...others, size, relevant, ...(queries ? [inQueries] : [])]);
+    return card(`By ${name}`, rows.length ? table(`Slices by ${name}`, columns, cells, { column: 1 }) : null,
       note(`Small: 95 % intervals. ${contents.metric} is easier where more is relevant: compare with random. ${remark}`));
   }));
 }
