@@ -17,7 +17,7 @@ from maxmargin.report import sections
 from maxmargin.report.budgets import budgets, table_budgets, thresholds
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.documents import documents
-from maxmargin.report.headline import certificate, headline, metric_titles, reported_metric
+from maxmargin.report.headline import certificate, headline, metric_title, reported_metric
 from maxmargin.report.intervals import intervals
 from maxmargin.report.plain import number, text
 from maxmargin.report.ranked import METRICS, Judged, Ranked
@@ -36,18 +36,18 @@ def report_contents(
     model = estimator if steps is None else steps[-1][1]
     judged = Judged(y, qid, _threshold(model))
     own = _scores(estimator if scores is None else scores, X, len(judged), "estimator")
-    ranked = [Ranked(text(type(model).__name__ if name is None else name), own, judged)]
+    metric, purpose = reported_metric(model)
+    keys = METRICS if metric in METRICS else (metric, *METRICS)
+    ranked = [Ranked(text(type(model).__name__ if name is None else name), own, judged, keys)]
     for other, baseline in (baselines or {}).items():
         if text(other) in [sections.RANDOM, *(method.name for method in ranked)]:
             raise ValueError(f"baselines has the name {text(other)!r}, which another curve of the report bears; choose another")
-        ranked.append(Ranked(text(other), _scores(baseline, X, len(judged), f"baselines[{other!r}]"), judged))
+        ranked.append(Ranked(text(other), _scores(baseline, X, len(judged), f"baselines[{other!r}]"), judged, keys))
 
-    metric, purpose = reported_metric(model)
     lists = ranked[0].lists
     relevant = lists.per_query(lists.relevant).astype(np.int64)
-    chance = {key: expected_metric(key, lists, ranked[0].graded.grades) for key in METRICS}
+    chance = {key: expected_metric(key, lists, ranked[0].graded.grades) for key in keys}
     several = lists.n_queries > 1
-    titles = metric_titles(several)
     data = {
         "samples": len(judged),
         "relevant": int(judged.relevant.sum()),
@@ -58,7 +58,7 @@ def report_contents(
     }
     proof = certificate(model)
     ks = None if several else table_budgets(len(judged))
-    ends = intervals(ranked, ks)
+    ends = intervals(ranked, ks, keys)
     means = [*(method.means for method in ranked), chance]
     if steps is not None and len(steps) > 1:
         X = estimator[:-1].transform(X)
@@ -72,16 +72,19 @@ def report_contents(
     return {
         "title": f"{type(model).__name__}{purpose}" if title is None else text(title),
         "made": {"date": datetime.date.today().isoformat(), "version": maxmargin.__version__},
-        "metric": titles[metric],
+        "metric": metric_title(metric, several),
         "data": data,
         "certificate": proof,
         "headline": said,
         "methods": [*(method.name for method in ranked), sections.RANDOM],
-        "metrics": {"titles": [titles[key] for key in METRICS], "rows": [[number(row[key]) for key in METRICS] for row in means]},
+        "metrics": {
+            "titles": [metric_title(key, several) for key in keys],
+            "rows": [[number(row[key]) for key in keys] for row in means],
+        },
         "intervals": {
             "how": ends.how,
-            "metrics": [[row[key].json() for key in METRICS] for row in ends.metrics],
-            "leads": [[row[key].json() for key in METRICS] for row in ends.leads],
+            "metrics": [[row[key].json() for key in keys] for row in ends.metrics],
+            "leads": [[row[key].json() for key in keys] for row in ends.leads],
         },
         "convergence": sections.convergence(model),
         "descent": sections.descent(model),

@@ -7,6 +7,7 @@ from typing import Any
 
 from maxmargin.certificate import Certificate
 from maxmargin.losses import ranking_loss
+from maxmargin.metrics import metric_named
 from maxmargin.report.intervals import Interval, Intervals
 from maxmargin.report.plain import number, text
 from maxmargin.report.ranked import Ranked
@@ -15,6 +16,10 @@ from maxmargin.report.ranked import Ranked
 _MEANS = "That is about the training objective, not about how good the ranking is."
 TRAINING_DATA = "These are the data that the model was trained on: on them it looks better than it is. Use others to judge it."
 _TITLES = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "auc": "AUC"}
+
+
+# Metrics of the first places.
+_CUT = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "p": "precision", "recall": "recall"}
 
 
 def reported_metric(model: Any) -> tuple[str, str]:
@@ -29,13 +34,31 @@ def reported_metric(model: Any) -> tuple[str, str]:
         return "ap", ""
     if native in _TITLES:
         return native, f", trained for {_TITLES[native]}"
+    plain, _, cut = (native or "").partition("@")
+    if plain in _CUT and cut.isdigit():
+        # Where evaluation does not know the cut-off, or means something else by it, the metric of the whole list.
+        metric = str(native) if plain != "ap" and _is_known(str(native)) else plain if plain in _TITLES else "ap"
+        return metric, f", trained for {_CUT[plain]}@{cut}"
     return "ap", f", trained for {text(type(found).__name__)}"
 
 
-def metric_titles(several: bool) -> dict[str, str]:
-    """Names of the metrics for one list or for the mean over several."""
-    titles = {"ap": "AP", "ndcg": "NDCG", "ndcg@10": "NDCG@10", "mrr": "reciprocal rank", "p@10": "precision@10", "auc": "AUC"}
-    return {**titles, "ap": "MAP", "mrr": "MRR"} if several else titles
+def _is_known(metric: str) -> bool:
+    try:
+        metric_named(metric, "linear")
+    except ValueError:
+        return False
+    return True
+
+
+def metric_title(metric: str, several: bool) -> str:
+    """Name of a metric for one list or for the mean over several.
+
+    >>> [metric_title(name, several) for name, several in (("ap", True), ("ap", False), ("ndcg@10", True), ("mrr@5", True))]
+    ['MAP', 'AP', 'NDCG@10', 'MRR@5']
+    """
+    plain, at, cut = metric.partition("@")
+    titles = {**_CUT, **_TITLES} | ({"ap": "MAP", "mrr": "MRR"} if several else {})
+    return titles[plain] + at + cut
 
 
 def certificate(model: Any) -> dict[str, Any]:
@@ -62,7 +85,7 @@ def headline(
     """Sentences, and the same as a row of numbers."""
     model, others = ranked[0], ranked[1:]
     several = data["queries"] > 1
-    title = metric_titles(several)[metric]
+    title = metric_title(metric, several)
     value = model.means[metric]
     own, *their = (row[metric] for row in ends.metrics)
     leads = [row[metric] for row in ends.leads]

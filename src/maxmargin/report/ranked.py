@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,9 +53,9 @@ class Judged:
 
 
 class Ranked:
-    """The samples in the order of somebody's scores, with the metrics of every query."""
+    """The samples in the order of somebody's scores, with the metrics of every query, by name and in the order of ``names``."""
 
-    def __init__(self, name: str, scores: Floats, judged: Judged) -> None:
+    def __init__(self, name: str, scores: Floats, judged: Judged, names: Sequence[str] = METRICS) -> None:
         self.name = name
         self.scores = scores
         self.lists = RankedLists(judged.relevant, scores, judged.qid)
@@ -63,6 +64,6 @@ class Ranked:
         # Tied samples stand with the lower grade first; for relevance alone any order of the relevant ones will do.
         self.lists = self.graded if same else self.lists
         self.values = {
-            name: metric_named(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in METRICS
+            name: metric_named(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in names
         }
         self.means = {name: float(value.mean()) for name, value in self.values.items()}

@@ -50,7 +50,7 @@ def _table(name: str, column: NDArray[Any], judged: Judged, methods: list[tuple[
         if kept is None or not kept.relevant.any() or (judged.qid is None and kept.relevant.all()):
             left_out.append(text(part))
             continue
-        ranked = [Ranked(who, scores[here], kept) for who, scores in methods]
+        ranked = [Ranked(who, scores[here], kept, [metric]) for who, scores in methods]
         ends = intervals(ranked[:1], names=[metric]).metrics[0][metric]
         lists = ranked[0].lists
         chance = expected_metric(metric, lists, ranked[0].graded.grades)
