@@ -22,6 +22,14 @@ _TITLES = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "auc": "AUC"}
 _CUT = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "p": "precision", "recall": "recall"}
 
 
+def _is_known(metric: str) -> bool:
+    try:
+        metric_named(metric, "linear")
+    except ValueError:
+        return False
+    return True
+
+
 def reported_metric(model: Any) -> tuple[str, str]:
     """The metric a model is judged by, that of its loss if that has one and AP otherwise; and what it was trained for."""
     loss: Any = getattr(model, "loss", None)
@@ -32,22 +40,14 @@ def reported_metric(model: Any) -> tuple[str, str]:
         native = found.native_name()
     except (AttributeError, TypeError, ValueError):
         return "ap", ""
-    if native in _TITLES:
-        return native, f", trained for {_TITLES[native]}"
     plain, _, cut = (native or "").partition("@")
     if plain in _CUT and cut.isdigit():
         # Where evaluation does not know the cut-off, or means something else by it, the metric of the whole list.
         metric = str(native) if plain != "ap" and _is_known(str(native)) else plain if plain in _TITLES else "ap"
         return metric, f", trained for {_CUT[plain]}@{cut}"
+    if native in _TITLES:
+        return native, f", trained for {_TITLES[native]}"
     return "ap", f", trained for {text(type(found).__name__)}"
-
-
-def _is_known(metric: str) -> bool:
-    try:
-        metric_named(metric, "linear")
-    except ValueError:
-        return False
-    return True
 
 
 def metric_title(metric: str, several: bool) -> str:
