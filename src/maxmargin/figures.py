@@ -102,7 +102,7 @@ def plot_path(
     first = _new_axes((8.0, 2.1 * sum(heights) + 0.6))
     figure: Any = first.figure
     first.remove()
-    panels = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
+    panels: list[Axes] = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
     if scored:
         _draw_scores(steps, panels[0], selection, training)
     _draw_objective(steps, panels[-2])
