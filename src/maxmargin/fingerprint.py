@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin._types import Floats
+
 
 def fingerprint(*parts: Any) -> bytes:
     """A digest: equal for equal data, and different for different ones as far as anybody knows."""
@@ -23,3 +25,35 @@ def fingerprint(*parts: Any) -> bytes:
             else:
                 digest.update(f"{array!r};".encode())
     return digest.digest()
+
+
+def sketch(X: Any, y: Any) -> Floats:
+    """Six numbers about samples by which to know them again, in any order, sparse or dense, in single or double precision.
+
+    Size, and sums of labels, of features, of their squares and of their products with the labels.
+
+    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.0, 1.0])
+    >>> sketch(X, y)
+    array([ 2.,  2.,  1., 10., 30.,  7.])
+    >>> same_sketch(sketch(X[::-1], y[::-1]), sketch(X, y)), same_sketch(sketch(X, y), sketch(X, 1 - y))
+    (True, False)
+    """
+    values = X.data if hasattr(X, "indptr") else np.asarray(X)
+    labels = np.asarray(y, dtype=np.float64)
+    matrix = X if hasattr(X, "indptr") else values
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of the largest numbers there are
+        squares = float(np.einsum(values, [*range(values.ndim)], values, [*range(values.ndim)], [], dtype=np.float64))
+        each = np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
+        return np.array([*matrix.shape, labels.sum(), each.sum(), squares, float(each @ labels)])
+
+
+def same_sketch(one: Any, other: Any) -> bool:
+    """Whether two sketches are of the same samples, but for rounding."""
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != (6,) or b.shape != (6,) or a.dtype.kind not in "fiu" or b.dtype.kind not in "fiu":
+        return False
+    # Sums of signed numbers may be small; the sum of squares says how small is rounding.
+    scale = np.sqrt(np.abs(a[4]) * a[0] * a[1]) + 1e-300
+    labels = max(1.0, float(np.abs(a[2])))
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(a - b) <= 1e-6 * np.array([0, 0, labels, scale, a[4], scale * labels])).all())

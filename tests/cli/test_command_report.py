@@ -6,10 +6,12 @@ import re
 import numpy as np
 import pytest
 from command_runner import CliRunner
+from sklearn.linear_model import LogisticRegression
 
-from maxmargin import RankingSVM, load_model, metrics
+from maxmargin import RankingSVM, load_model, metrics, save_model
 from maxmargin.cli import main
 from maxmargin.data import load_svmlight
+from maxmargin.report.headline import TRAINING_DATA
 from maxmargin.solvers import BCFW
 
 
@@ -70,8 +72,9 @@ def test_report(run, tmp_path, ranker):
 def test_report_against_others(run, tmp_path, ranker):
     run("train", "train.letor", "--loss", "ndcg", "--C", 1e-4, "--model", "weak.model", "-q")
     result = run(
-        "report", "ranker.model", "test.letor", "--against", "weak.model", "--train", "train.letor", "--json", "-o", "r.html"
-    )
+        "report", "ranker.model", "test.letor", "--against", "weak.model", "--train", "train.letor", "--baseline", "svm",
+        "--json", "-o", "r.html"
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     answer = json.loads(result.output)
     assert answer["report"] == "r.html" and answer["queries"] == 20 and answer["certified"] and answer["metric"] == "MAP"
@@ -86,6 +89,48 @@ def test_report_against_others(run, tmp_path, ranker):
     truth = metrics.average_precision(test.y, ordinary, qid=test.qid)
     assert answer["baselines"]["ordinary SVM"] == pytest.approx(truth, rel=1e-5)
     assert "3-fold cross-validation of AP" in note and "train.letor" in note
+    low, high = answer["leads"]["weak"]
+    assert low <= answer["value"] - answer["baselines"]["weak"] <= high and not answer["on_training_data"]
+
+
+def test_logistic_regression_is_the_default_baseline(run, tmp_path, ranker):
+    answer = json.loads(run("report", "ranker.model", "test.letor", "--train", "train.letor", "--json").output)
+    assert list(answer["baselines"]) == ["logistic regression"]
+    note = contents(tmp_path / "report.html")["notes"][1]
+    C = float(re.search(r"C=([^)]*)\)", note)[1])
+    train, test = load_svmlight(tmp_path / "train.letor"), load_svmlight(tmp_path / "test.letor")
+    spread = train.X.toarray().std(axis=0)
+    plain = LogisticRegression(C=C, max_iter=500).fit(train.X / spread, train.y > 0)
+    truth = metrics.average_precision(test.y, plain.decision_function(test.X / spread), qid=test.qid)
+    assert answer["baselines"]["logistic regression"] == pytest.approx(truth, rel=1e-3)
+    assert "3-fold cross-validation of AP" in note and "train.letor" in note
+    both = run(
+        "report", "ranker.model", "test.letor", "--train", "train.letor", "--baseline", "svm", "--baseline", "logistic", "--json"
+    )
+    assert list(json.loads(both.output)["baselines"]) == ["ordinary SVM", "logistic regression"]
+    alone = run("report", "ranker.model", "test.letor", "--baseline", "svm")
+    assert alone.exit_code == 2 and "--train" in alone.output
+
+
+def test_slices_of_a_table(run, tmp_path):
+    rng = np.random.default_rng(4)
+    rows = [f"{int(a + b > 0)},{a:.3f},{b:.3f},{t},{s}" for a, b, t, s in zip(
+        rng.normal(size=90), rng.normal(size=90), rng.choice(["Rome", "Oslo, N", ""], 90), rng.random(90).round(4), strict=True
+    )]  # fmt: skip
+    rows = [re.sub("Oslo, N", '"Oslo, N"', row) for row in rows]
+    (tmp_path / "t.csv").write_text("hit,a,b,town,size\n" + "\n".join(rows) + "\n")
+    assert run("train", "t.csv", "--label", "hit", "--features", "a", "--model", "m.model", "-q").exit_code == 0
+    result = run("report", "m.model", "t.csv", "--slice", "town", "--slice", "size", "--slice", "hit")
+    assert result.exit_code == 0, result.output
+    assert "trained on" in result.output.splitlines()[0]
+    town, size, hit = contents(tmp_path / "report.html")["slices"]
+    assert {row[0] for row in town["rows"]} == {"Rome", "Oslo, N", "missing"} and sum(row[1] for row in town["rows"]) == 90
+    assert len(size["rows"]) == 4 and hit["rows"] == []
+    missing = run("report", "m.model", "t.csv", "--slice", "planet")
+    assert missing.exit_code == 1 and "planet" in missing.output
+    (tmp_path / "t.letor").write_text("1 1:1\n0 1:2\n")
+    wrong = run("report", "m.model", "t.letor", "--slice", "town")
+    assert wrong.exit_code == 2 and "is not a table" in wrong.output
 
 
 def test_report_on_tables(run, tmp_path):
@@ -99,7 +144,13 @@ def test_report_on_tables(run, tmp_path):
     found = contents(tmp_path / "report.html")
     assert {name for name, _ in found["features"]["by_weight"]} == {"price", "age"}
     assert found["title"] == "Which ones hit?" and found["queries"] is None
-    assert "trained on a file of that name" in found["notes"][1]
+    assert found["headline"]["warning"] == TRAINING_DATA and len(found["notes"]) == 1
+    # A file from before models remembered their data.
+    model = load_model(tmp_path / "m.model")
+    del model.training_sketch_
+    save_model(model, tmp_path / "m.model", about={"data": {"file": "t.csv"}})
+    run("report", "m.model", "t.csv", "--label", "hit")
+    assert "trained on a file of that name" in contents(tmp_path / "report.html")["notes"][1]
 
 
 def test_report_bad_input(run, tmp_path, ranker):

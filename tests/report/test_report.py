@@ -279,8 +279,10 @@ def test_certificate():
     assert "Nothing is proved" in sentence()
     assert "Nothing is proved" in sentence(**Certificate(1.0, -np.inf, True).attributes())
     known = Certificate(2.0, 1.998, True).attributes()
-    assert sentence(**known) == "Training is optimal to within 0.1\xa0%: certified."
-    assert sentence(**Certificate(2.0, 2.0, True).attributes()).endswith("within rounding: certified.")
+    # Nobody is to take the certificate of the objective for a good ranking.
+    about = "That is about the training objective, not about how good the ranking is."
+    assert sentence(**known) == f"Training is optimal to within 0.1\xa0%: certified. {about}"
+    assert "within rounding: certified." in sentence(**Certificate(2.0, 2.0, True).attributes())
     assert "not certified" in sentence(**known | {"certified_": False})
     assert "not certified" in sentence(**known | {"dual_gap_": 0.0}), "the objectives say otherwise"
     bare = report_contents(Scorer(), X, y)
@@ -302,6 +304,41 @@ def test_metric_follows_the_loss():
         "Scorer, trained for AUC",
         "Scorer, trained for Half",
     ]
+
+
+def test_metrics_of_the_first_places(queries):
+    class Cut(RankingLoss):
+        def __init__(self, name):
+            self.name = name
+
+        def native_name(self):
+            return self.name
+
+        def derivative(self, j, i, n_pos, n_neg):
+            return np.full(j.shape, -0.5 / (n_pos * n_neg))
+
+    X, y, qid, _ = queries
+    found = report_contents(Scorer(loss=Cut("ndcg@3")), X, y, qid, slices={"one": np.ones(len(y))})
+    assert found["metric"] == "NDCG@3" == found["metrics"]["titles"][0] and found["title"] == "Scorer, trained for NDCG@3"
+    assert found["headline"]["value"] == pytest.approx(metrics.ndcg(y, X[:, 0], k=3, qid=qid), rel=1e-5)
+    assert found["slices"][0]["rows"][0][4] is not None and len(found["intervals"]["metrics"][0]) == 7
+    found = report_contents(Scorer(loss=Cut("p@2")), X[:50], y[:50])
+    assert found["metric"] == "precision@2" and found["headline"]["value"] == metrics.precision(y[:50] > 0, X[:50, 0], k=2)
+    # AP with a cut-off means several things; the whole list means one.
+    found = report_contents(Scorer(loss=Cut("ap@10")), X, y, qid)
+    assert found["metric"] == "MAP" and found["title"].endswith("trained for AP@10")
+
+
+@pytest.mark.parametrize("grades", [[1, 0], [0, 1, 1, 0, 0], [1, 1, 1], [0, 0, 0]])
+def test_expectations_of_cut_metrics(grades):
+    grades = np.array(grades, dtype=float)
+    orders = [np.array(order) for order in set(itertools.permutations(grades))]
+    for k in (1, 2, 4, 9):
+        first = [next((1 / r for r, hit in enumerate(order[:k], 1) if hit), 0.0) for order in orders]
+        recall = [order[:k].sum() / max(1, grades.sum()) for order in orders]
+        lists = RankedLists(grades, grades, None)
+        assert expected_metric(f"mrr@{k}", lists, grades) == pytest.approx(np.mean(first))
+        assert expected_metric(f"recall@{k}", lists, grades) == pytest.approx(np.mean(recall))
 
 
 def test_history_with_holes():

@@ -23,7 +23,8 @@ def one_list(folder):
     y = (X[:, 0] - X[:, 1] + rng.normal(size=300) > 1.2).astype(int)
     baseline = RankingSVM("accuracy", C=0.01).fit(X, y)
     model = RankingSVM("ap", C=10).fit(X, y)
-    return model.report(X, y, path=folder / "list.html", baselines={"ordinary SVM": baseline})
+    slices = {"size of what is measured": X[:, 5]}
+    return model.report(X, y, path=folder / "list.html", baselines={"ordinary SVM": baseline}, slices=slices)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,7 @@ def many_queries(folder):
         query_names={k: f"{NASTY} query {k}" for k in range(50)},
         title=NASTY,
         notes=[NASTY],
+        slices={NASTY: np.repeat([f"{NASTY} kind {k % 3}" for k in range(50)], 10)},
     )
 
 
@@ -92,9 +94,12 @@ def test_headline_and_tables(browser, one_list, many_queries):
     lead = " ".join(text(page, "header .lead"))
     assert "RankingSVM reaches AP" in lead and "ordinary SVM" in lead and "certified." in lead
     assert len(text(page, "#samples tbody tr")) == 40 and len(text(page, "#features tbody tr")) == 20
-    assert text(page, "#metrics tbody th") == ["RankingSVM", "ordinary SVM", "random"]
+    assert text(page, "#metrics tbody th") == ["RankingSVM", "ordinary SVM", "random", "ordinary SVM"]
+    assert "95\xa0% interval" in lead and "not about how good the ranking is" in lead
     page = browser.open(many_queries)
-    column = "[...document.querySelectorAll('#queries tbody tr')].map(r => Number(r.children[4].textContent))"
+    column = (
+        "[...document.querySelectorAll('#queries .card:not(#documents) tbody tr')].map(r => Number(r.children[4].textContent))"
+    )
     values = page.run(column)
     assert values == sorted(values) and len(values) == 20
     page.run("document.querySelector('#queries thead th:nth-child(5) button').click()")
@@ -247,6 +252,95 @@ def test_toggles(browser, one_list, many_queries):
     assert page.problems == []
 
 
+def type_into(page, field, value):
+    script = "(e => { e.focus(); e.value = %s; e.dispatchEvent(new Event('input')); })(document.querySelector(%s))"
+    page.run(script % (json.dumps(str(value)), json.dumps(field)))
+
+
+def test_budget(browser, one_list):
+    page = browser.open(one_list)
+    found = page.run("contents.budgets")
+    for k in (1, 7, 300):
+        type_into(page, "#budget-number", k)
+        hits = [method[k - 1] for method in found["hits"]]
+        assert text(page, ".budget-now dd:not(.detail)")[:2] == [f"{hits[0] / k:.3f}", f"{hits[0] / found['total']:.3f}"]
+        assert text(page, "#budget .card:first-child tbody td")[3] == str(hits[1])
+        assert page.run("document.querySelector('#budget-slider').value") == str(k - 1)
+    page.run("document.activeElement.blur()")
+    type_into(page, "#budget-slider", 49)
+    assert page.run("document.querySelector('#budget-number').value") == "50"
+    type_into(page, "#budget-number", "9999")
+    assert text(page, ".budget-now dd")[2] == "1.000"
+    type_into(page, "#budget-number", "")
+    assert text(page, ".budget-now dd")[2] == "1.000" and page.problems == []
+    assert text(page, "#budget .card:last-child tbody th") == ["3", "10", "15", "30", "50", "100"]
+
+
+def test_costs(browser, one_list):
+    """The cheapest threshold of the page is that of all thresholds."""
+    page = browser.open(one_list)
+    corners, total, samples = (page.run(f"contents.thresholds.{name}") for name in ("corners", "total", "samples"))
+    for miss, alarm in ((1, 1), (10, 1), (1, 100), (1000, 0.5)):
+        type_into(page, "#cost-miss", miss)
+        type_into(page, "#cost-alarm", alarm)
+        cost = min(miss * (total - hits) + alarm * alarms for _, alarms, hits in corners)
+        values = text(page, ".cost-now dd:not(.detail)")
+        assert float(values[1].replace(",", "")) == pytest.approx(cost, rel=1e-4)
+        assert float(values[2].replace(",", "")) == pytest.approx(min(miss * total, alarm * (samples - total)), rel=1e-4)
+    type_into(page, "#cost-miss", 0)
+    assert text(page, ".cost-now dd:not(.detail)")[1] == "0"
+    for bad in ("-1", ""):
+        type_into(page, "#cost-miss", bad)
+        assert "not negative" in text(page, "#thresholds [aria-live]")[0]
+    assert page.problems == []
+
+
+def test_documents_of_a_query(browser, many_queries):
+    page = browser.open(many_queries)
+    found = page.run("contents.documents.queries")
+    heading = "#documents h3"
+    assert text(page, heading) == [f"Documents of {found[0]['name']}"]
+    page.run("document.querySelectorAll('#queries button.link')[3].click()")
+    page.settle()
+    assert text(page, heading) == [f"Documents of {found[3]['name']}"]
+    assert page.run("document.activeElement === document.querySelector('#documents h3')")
+    ranks = text(page, "#documents tbody th")
+    assert ranks == [str(row[0]) for row in found[3]["rows"]]
+    marked = page.run("[...document.querySelectorAll('#documents tbody tr')].map(r => r.classList.contains('hit'))")
+    assert marked == [row[2] > 0 for row in found[3]["rows"]]
+    page.run("document.querySelector('#documents thead th:nth-child(2) button').click()")
+    samples = [row[1] for row in found[3]["rows"]]
+    assert text(page, "#documents tbody td:nth-child(2)") == [str(k) for k in sorted(samples)]
+    by_sample = sorted(found[3]["rows"], key=lambda row: row[1])
+    marked = page.run("[...document.querySelectorAll('#documents tbody tr')].map(r => r.classList.contains('hit'))")
+    assert marked == [row[2] > 0 for row in by_sample]
+    type_into(page, "#query-search", "QUERY 17")
+    assert text(page, "#query-choice option") == [f"{NASTY} query 17"] and text(page, heading)[0].endswith("query 17")
+    type_into(page, "#query-search", "no such")
+    assert page.run("document.querySelector('#query-choice').disabled")
+    type_into(page, "#query-search", "")
+    page.run("(e => { e.value = 5; e.dispatchEvent(new Event('change')); })(document.querySelector('#query-choice'))")
+    assert text(page, heading) == [f"Documents of {found[5]['name']}"] and page.problems == []
+    assert f"of all {len(found)} queries" in text(page, "#documents .note")[0]
+
+
+def test_slices_and_training_data(browser, many_queries, one_list):
+    page = browser.open(many_queries)
+    assert "trained on" in text(page, "header .warning")[0]
+    names = text(page, "#slices tbody th")
+    assert len(names) == 3 and all(name.startswith(NASTY) for name in names)
+    column = "[...document.querySelectorAll('#slices tbody tr')].map(r => parseFloat(r.children[1].textContent))"
+    values = page.run(column)
+    assert values == sorted(values)
+    page.run("document.querySelector('#slices thead th:nth-child(2) button').click()")
+    assert (
+        page.run("[...document.querySelectorAll('#slices tbody tr')].map(r => parseFloat(r.children[1].textContent))")
+        == values[::-1]
+    )
+    page = browser.open(one_list)
+    assert len(text(page, "#slices tbody th")) == 4
+
+
 def luminance(colour):
     channels = np.array([float(c) for c in colour[colour.index("(") + 1 : -1].split(",")[:3]]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
@@ -276,7 +370,7 @@ def test_colours_can_be_read(browser, one_list, scheme):
         assert contrast(colour(f".canvas .curve.{look}", "stroke"), card) >= 3
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1280, 2200])
+@pytest.mark.parametrize("width", [320, 360, 768, 1200, 2200])
 def test_no_sideways_scrolling(browser, one_list, many_queries, width):
     for path in (one_list, many_queries):
         page = browser.open(path, width=width)
@@ -284,6 +378,12 @@ def test_no_sideways_scrolling(browser, one_list, many_queries, width):
         assert page.run("document.documentElement.scrollWidth") <= width
         widths = page.run("[...document.querySelectorAll('.canvas > svg')].map(e => e.getBoundingClientRect().width)")
         assert all(200 < w < width for w in widths)
+        # Tables that are too wide move inside their own box, and every control is whole.
+        outside = """[...document.querySelectorAll('table, input, select, .tiles, h2, p')].filter(e => {
+            const r = e.getBoundingClientRect(), box = e.closest('.scroll');
+            return !box && (r.right > innerWidth + 1 || r.left < -1) && getComputedStyle(e).opacity !== '0';
+        }).map(e => e.outerHTML.slice(0, 80))"""
+        assert page.run(outside) == []
         # Drawn for that width: a unit of the picture is a pixel, so text is as large as it says.
         units = page.run("[...document.querySelectorAll('.canvas > svg')].map(e => e.viewBox.baseVal.width)")
         assert units == pytest.approx(widths, abs=1)
@@ -292,7 +392,7 @@ def test_no_sideways_scrolling(browser, one_list, many_queries, width):
 def test_print(browser, one_list):
     page = browser.open(one_list, scheme="dark")
     document = page.pdf()
-    assert document.startswith(b"%PDF") and 2 <= document.count(b"/Type /Page\n") + document.count(b"/Type /Page/") <= 8
+    assert document.startswith(b"%PDF") and 2 <= document.count(b"/Type /Page\n") + document.count(b"/Type /Page/") <= 10
     page.prefer("dark", media="print")
     back = page.run("getComputedStyle(document.body).backgroundColor")
     assert luminance(back) == 1
@@ -315,7 +415,7 @@ def test_bare_scorer(browser, folder):
     page = browser.open(write_report(Scorer(), X, y, path=folder / "bare.html"))
     assert page.problems == [] and "Nothing is proved" in text(page, ".proof.uncertified")[0]
     sections = page.run("[...document.querySelectorAll('section')].map(e => e.id)")
-    assert sections == ["metrics", "curves", "scores", "samples", "descent", "parameters"]
+    assert sections == ["metrics", "curves", "budget", "thresholds", "scores", "samples", "descent", "parameters"]
     page.run("document.querySelector('[name=descent-axis][value=seconds]').click()")
     page.settle()
     assert text(page, "#chart-descent .title.x") == ["seconds"]

@@ -533,7 +533,14 @@ def register(source: Path, target: Path, output: Path, **options: Any) -> int:
 @DATA
 @click.option("-o", "--output", type=OUTPUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
 @click.option("--against", type=EXISTING, multiple=True, help="A model to compare with; may be repeated.")
-@click.option("--train", "training", type=EXISTING, help="Training data: an ordinary SVM is trained on it, to compare with.")
+@click.option("--train", "training", type=EXISTING, help="Training data: a baseline is trained on it, to compare with.")
+@click.option(
+    "--baseline",
+    type=click.Choice(["logistic", "svm"]),
+    multiple=True,
+    help="What to train on --train; may be repeated.  [default: logistic]",
+)
+@click.option("--slice", "columns", multiple=True, help="A column of a table for whose values to judge apart; may be repeated.")
 @click.option("--title", help="Heading of the page.")
 @report_options
 @output_options
@@ -543,21 +550,25 @@ def report(
 ) -> None:
     """Write a page about a model, judged on DATA: one HTML file that needs no network.
 
-    It shows how close to optimal training came, metrics and curves against other models and a random ranking, how scores are
-    distributed, what is ranked worst, the largest weights, and the parameters. DATA must have labels and the features of the
-    model, as for evaluate; better not the training data.
+    It shows metrics with 95 % intervals and curves against other models and a random ranking, how close to optimal training
+    came, what is found within a budget and which threshold to set or the documents of queries, slices by a column, how scores
+    are distributed, what is ranked worst, the largest weights, and the parameters. DATA must have labels and the features of
+    the model, as for evaluate; if they are the training data, the page warns.
 
-    With --train, an ordinary SVM (loss accuracy) is trained on that file for comparison; its C is chosen by a three-fold
-    cross-validation of the metric the model is judged by, and the page says so.
+    With --train, a logistic regression is trained on that file for comparison (or, with --baseline svm, an ordinary SVM); its C
+    is chosen by a three-fold cross-validation of the metric the model is judged by, and the page says so. For --slice, many
+    different numbers are cut into quartiles.
 
     \b
     Examples:
       maxmargin report ranker.model test.letor
       maxmargin report ranker.model test.letor --train train.letor -o ranker.html
-      maxmargin report new.model test.csv --label grade --against old.model
+      maxmargin report new.model test.csv --label grade --against old.model --slice country
     """
     from maxmargin.cli.report import run
 
+    if options["baseline"] and training is None:
+        raise click.UsageError("--baseline is trained on the data of --train; name them")
     compared = {f"--against {path}": path for path in against}
     keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file, "--train": training, **compared})
     run(model_file, data_file, output, against, training, **options)

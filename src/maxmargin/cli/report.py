@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin._types import Floats
 from maxmargin.cli import cv, train
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
-from maxmargin.data import RankingData
+from maxmargin.data import DataError, RankingData, is_table
+from maxmargin.data.one_column import read_column
 from maxmargin.estimators.model_files import SavedModel
+from maxmargin.progress import StatusLine
 from maxmargin.report import report_contents, save_page
 from maxmargin.report.headline import percent, reported_metric
 from maxmargin.solvers import BCFW
-from maxmargin.storage import check_writable
+from maxmargin.storage import check_writable, is_special
 
 _FOLDS = 3
-# Its hinge is a sum over samples, so useful values are smaller than those of rank losses.
+# The losses of both are sums over samples, so useful values are smaller than those of rank losses.
 _GRID = [10.0**k for k in range(-4, 3)]
 _SECONDS = 60.0  # for one fit
-_ORDINARY = "ordinary SVM"
+LOGISTIC, SVM = "logistic", "svm"
 
 
 def run(
@@ -31,6 +40,8 @@ def run(
     output: Path,
     against: tuple[Path, ...],
     training: Path | None,
+    baseline: tuple[str, ...],
+    columns: tuple[str, ...],
     title: str | None,
     reading: DataOptions,
     printing: Printing,
@@ -39,9 +50,11 @@ def run(
     check_writable(output)
     saved = load_ranker(model_file)
     data = data_for(saved, model_file, data_file, reading, labels=True)
+    slices = {column: _column(data_file, column, data) for column in columns}
     notes = [f"Model: {model_file.name}. Data: {data_file.name}."]
     origin = saved.about.get("data")
-    if isinstance(origin, dict) and origin.get("file") == data_file.name:
+    # Models of older versions do not know their training data again.
+    if not hasattr(saved.estimator, "training_sketch_") and isinstance(origin, dict) and origin.get("file") == data_file.name:
         notes.append("The model was trained on a file of that name; on its own training data a model looks better than it is.")
     baselines: dict[str, Floats] = {}
     for path in against:
@@ -50,21 +63,36 @@ def run(
         theirs = data_for(other, path, data_file, reading, labels=True)
         baselines[name] = scores_of(other.estimator, theirs.X, theirs.qid)
     if training is not None:
-        scores, note = _ordinary_svm(saved, model_file, training, data, reading, show=printing.progress)
-        baselines[_ORDINARY] = scores
-        notes.append(note)
+        for kind in dict.fromkeys(baseline or (LOGISTIC,)):
+            called, make = _KINDS[kind]
+            baselines[called], note = make(saved, model_file, training, data, reading, show=printing.progress)
+            notes.append(note)
     with speaking_of(data_file):
         found = report_contents(
             saved.estimator, data.X, _labels(saved, data), data.qid, baselines=baselines, feature_names=feature_names(data),
             query_names=dict(enumerate(map(str, data.query_names or []))), name=model_file.stem if against else None,
-            title=title, notes=notes, scores=scores_of(saved.estimator, data.X, data.qid),
+            title=title, notes=notes, scores=scores_of(saved.estimator, data.X, data.qid), slices=slices,
         )  # fmt: skip
     save_page(found, output)
-    numbers = {key: found["headline"][key] for key in ("metric", "value", "baselines", "random")}
+    said = found["headline"]
+    numbers = {key: said[key] for key in ("metric", "value", "interval", "baselines", "baseline_intervals", "leads", "random")}
     sizes = {key: found["data"][key] for key in ("samples", "relevant", "queries")}
     proof = {key: found["certificate"][key] for key in ("relative_gap", "certified")}
-    answer = {"report": str(output), **sizes, **numbers, **proof}
-    printing.tell(answer, lambda answer: "\n".join([*found["headline"]["sentences"], f"report: {output}"]))
+    answer = {"report": str(output), **sizes, **numbers, **proof, "on_training_data": said["warning"] is not None}
+    first = [] if said["warning"] is None else [said["warning"]]
+    printing.tell(answer, lambda answer: "\n".join([*first, *said["sentences"], f"report: {output}"]))
+
+
+def _column(path: Path, name: str, data: RankingData) -> NDArray[Any]:
+    """A column of a table, whatever it holds."""
+    if not is_table(path):
+        raise click.UsageError(f"--slice {name} names a column, but {path} is not a table; use a table, or slices= in Python")
+    if is_special(path):
+        raise click.UsageError(f"--slice {name} needs {path} to be read twice, which a pipe cannot be; write it to a file")
+    cells = read_column(path, name)
+    if len(cells) != len(data):
+        raise DataError(f"{path}: changed while it was read; try again")
+    return cells
 
 
 def _labels(saved: SavedModel, data: RankingData) -> Floats:
@@ -105,3 +133,39 @@ def _ordinary_svm(
         f"C was chosen among {', '.join(f'{c:g}' for c in _GRID)} by a {_FOLDS}-fold cross-validation of {metric.upper()} there."
     )
     return scores_of(trained.model, data.X), note
+
+
+def _logistic_regression(
+    saved: SavedModel, model_file: Path, training: Path, data: RankingData, reading: DataOptions, *, show: bool
+) -> tuple[Floats, str]:
+    """Scores of a logistic regression on the features of the model, divided by their spread, and how it was trained."""
+    known = data_for(saved, model_file, training, reading, labels=True)
+    metric, _ = reported_metric(saved.estimator)
+    threshold = float(np.min(saved.estimator.relevance_thresholds_))
+    measure = cv.Measure(metric, "linear", threshold)
+    relevant = known.y > threshold
+    X, y, qid = known.X, known.y, known.qid
+
+    def fitted(C: float, rows: Any) -> Any:
+        scaler = StandardScaler(with_mean=not hasattr(X, "indptr"))
+        return make_pipeline(scaler, LogisticRegression(C=C, max_iter=500)).fit(X[rows], relevant[rows])
+
+    with speaking_of(training), StatusLine(transient=True) as line, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        table = []
+        for held in cv.split(known, _FOLDS, 0, threshold):
+            kept = np.setdiff1d(np.arange(len(y)), held)
+            new = (X[held], y[held], None if qid is None else qid[held])
+            table.append([measure.of(fitted(C, kept), *new) for C in _GRID])
+            if show:
+                line.show(f"logistic regression: {len(table)} of {_FOLDS} folds")
+        C = _GRID[int(np.argmax(np.mean(table, axis=0)))]
+        model = fitted(C, slice(None))
+    note = (
+        f"Logistic regression: LogisticRegression(C={C:g}) on features of unit variance, trained on {training.name}. C was "
+        f"chosen among {', '.join(f'{c:g}' for c in _GRID)} by a {_FOLDS}-fold cross-validation of {metric.upper()} there."
+    )
+    return np.asarray(model.decision_function(data.X), dtype=np.float64), note
+
+
+_KINDS = {LOGISTIC: ("logistic regression", _logistic_regression), SVM: ("ordinary SVM", _ordinary_svm)}

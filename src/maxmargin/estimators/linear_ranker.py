@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from maxmargin import metrics
+from maxmargin import fingerprint, metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator
@@ -77,6 +77,7 @@ class LinearRanker(Estimator):
         check_numbers(y)
         X, y = self._check_matrix(X, y, fitting=True, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
+        self.training_sketch_ = fingerprint.sketch(X, y)  # reports say if they are about the training data
         return X, y
 
     def _keep(self, weights: Floats) -> None:

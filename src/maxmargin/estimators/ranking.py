@@ -71,6 +71,8 @@ class RankingSVM(LinearRanker):
         Weights; the score of a sample is ``x . coef_``.
     intercept_ : float
         0, because a constant does not change a ranking; that of the ordinary SVM for ``loss="accuracy"``.
+    training_sketch_ : array of shape (6,)
+        Sums over the training data, by which a report knows them again.
     n_skipped_queries_ : int
         Queries without relevant or without irrelevant samples: every ranking of them is right.
     relevance_thresholds_ : array of shape (levels,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -160,8 +161,14 @@ class TracedPath:
         columns = slice(None) if features is None else features
         return self.lambdas.copy(), np.array([self.store[k][columns] for k in range(len(self.store))])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The largest weights over lambda, breakpoints, and the bound of the gap; needs matplotlib."""
+    def plot(
+        self, ax: Axes | None = None, *, selection: Any = None, training: Any = None, feature_names: Sequence[str] | None = None
+    ) -> Axes:
+        """Scores, bounds of the objective and the largest weights over C, one above the other; needs matplotlib.
+
+        Scores are those of ``selection`` and ``training``, which ``select`` returns for validation and training data; the C that
+        is best on validation data is marked. With ``ax``, only the weights are drawn, there. Returns the axes of the weights.
+        """
         from maxmargin.figures import plot_path
 
-        return plot_path(self, ax)
+        return plot_path(self, ax, selection=selection, training=training, feature_names=feature_names)

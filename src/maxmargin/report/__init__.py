@@ -31,12 +31,16 @@ def write_report(
     title: str | None = None,
     notes: Sequence[str] = (),
     scores: ArrayLike | None = None,
+    slices: Mapping[str, ArrayLike] | None = None,
+    on_training_data: bool | None = None,
 ) -> Path:
     """Write one self-contained HTML page about a fitted ranking model, judged on labelled samples.
 
-    It shows how close to optimal training came, metrics and curves against the baselines and a random ranking, how scores are
-    distributed, what the model ranks worst, its largest weights and its parameters. The file needs no network and stays below
-    2 MB whatever the number of samples. It is written in one step: an interrupted run leaves no broken file.
+    It shows metrics with 95 % intervals and curves against the baselines and a random ranking, how close to optimal training
+    came, what is found within a budget and which threshold to set (for one list) or the documents of queries, how slices of the
+    data fare, how scores are distributed, what the model ranks worst, its largest weights and its parameters. The file needs no
+    network and stays below 2 MB whatever the number of samples. It is written in one step: an interrupted run leaves no broken
+    file.
 
     Parameters
     ----------
@@ -65,6 +69,12 @@ def write_report(
         Sentences to end with, say where the data come from.
     scores : array of shape (n,), optional
         Scores of the samples by the estimator, if they are known already.
+    slices : mapping of str to array of shape (n,), optional
+        Columns, by name, for whose values the metric is shown apart: text, booleans or numbers; of more than eight different
+        numbers, quartiles.
+    on_training_data : bool, optional
+        Whether the model was trained on these samples, of which the page then warns. By default it is found out, where the
+        estimator remembers (``training_sketch_``).
 
     Returns
     -------
@@ -86,7 +96,7 @@ def write_report(
     """
     found = report_contents(
         estimator, X, y, qid, baselines=baselines, feature_names=feature_names, query_names=query_names, name=name,
-        title=title, notes=notes, scores=scores,
+        title=title, notes=notes, scores=scores, slices=slices, on_training_data=on_training_data,
     )  # fmt: skip
     return save_page(found, path)
 

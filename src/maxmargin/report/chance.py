@@ -9,7 +9,8 @@ from maxmargin.metrics import RankedLists, discounts, ideal_gain, ratio
 
 
 def expected_metric(name: str, lists: RankedLists, gains: Floats) -> float:
-    """Mean over the queries of the expectation of ``ap``, ``auc``, ``mrr``, ``ndcg``, ``ndcg@K`` or ``p@K``.
+    """Mean over the queries of the expectation of ``ap``, ``auc``, ``mrr``, ``ndcg``, or one of the first places, ``ndcg@K``,
+    ``p@K``, ``mrr@K`` or ``recall@K``.
 
     ``gains``, of shape (n,), are for NDCG: of the samples of the first query in any order, of the second, ...
 
@@ -27,8 +28,14 @@ def expected_metric(name: str, lists: RankedLists, gains: Floats) -> float:
     if k is None:
         formula = {"ap": _ap, "auc": _auc, "mrr": _mrr}[plain]
         values = [formula(int(n), int(p)) if p else 0.0 for n, p in pairs.T]
-    else:
+    elif plain == "mrr":
+        values = [_mrr(int(n), int(p), k) if p else 0.0 for n, p in pairs.T]
+    elif plain == "recall":
+        values = [min(k, n) / n if p else 0.0 for n, p in pairs.T]
+    elif plain == "p":
         values = [min(k, n) * p / n / k for n, p in pairs.T]
+    else:
+        raise ValueError(f"metric {name!r} is unknown; choose from ap, auc, mrr, ndcg, ndcg@K, p@K, mrr@K, recall@K")
     return float(np.average(values, weights=times))
 
 
@@ -45,9 +52,9 @@ def _auc(n: int, p: int) -> float:
     return 0.5 if p < n else 0.0
 
 
-def _mrr(n: int, p: int) -> float:
+def _mrr(n: int, p: int, k: int | None = None) -> float:
     # The first relevant sample stands at r: none among the r - 1 before it.
     r = np.arange(1, n - p + 1)
     none_before = np.append(1.0, np.cumprod((n - p - r + 1) / (n - r + 1)))
     position = np.arange(1, n - p + 2)
-    return float(np.sum(none_before * p / (n - position + 1) / position))
+    return float(np.sum((none_before * p / (n - position + 1) / position)[:k]))

@@ -7,10 +7,27 @@ from typing import Any
 
 from maxmargin.certificate import Certificate
 from maxmargin.losses import ranking_loss
+from maxmargin.metrics import metric_named
+from maxmargin.report.intervals import Interval, Intervals
 from maxmargin.report.plain import number, text
 from maxmargin.report.ranked import Ranked
 
+# Whoever reads "certified" beside a metric must not take it for the metric.
+_MEANS = "That is about the training objective, not about how good the ranking is."
+TRAINING_DATA = "These are the data that the model was trained on: on them it looks better than it is. Use others to judge it."
 _TITLES = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "auc": "AUC"}
+
+
+# Metrics of the first places.
+_CUT = {"ap": "AP", "ndcg": "NDCG", "mrr": "reciprocal rank", "p": "precision", "recall": "recall"}
+
+
+def _is_known(metric: str) -> bool:
+    try:
+        metric_named(metric, "linear")
+    except ValueError:
+        return False
+    return True
 
 
 def reported_metric(model: Any) -> tuple[str, str]:
@@ -23,16 +40,26 @@ def reported_metric(model: Any) -> tuple[str, str]:
         native = found.native_name()
     except (AttributeError, TypeError, ValueError):
         return "ap", ""
+    plain, _, cut = (native or "").partition("@")
+    if plain in _CUT and cut.isdigit():
+        # Where evaluation does not know the cut-off, or means something else by it, the metric of the whole list.
+        metric = str(native) if plain != "ap" and _is_known(str(native)) else plain if plain in _TITLES else "ap"
+        return metric, f", trained for {_CUT[plain]}@{cut}"
     if native in _TITLES:
         return native, f", trained for {_TITLES[native]}"
     # Losses with parameters are known by their names; pages have no column for them.
     return "ap", f", trained for {text(native or type(found).__name__)}"
 
 
-def metric_titles(several: bool) -> dict[str, str]:
-    """Names of the metrics for one list or for the mean over several."""
-    titles = {"ap": "AP", "ndcg": "NDCG", "ndcg@10": "NDCG@10", "mrr": "reciprocal rank", "p@10": "precision@10", "auc": "AUC"}
-    return {**titles, "ap": "MAP", "mrr": "MRR"} if several else titles
+def metric_title(metric: str, several: bool) -> str:
+    """Name of a metric for one list or for the mean over several.
+
+    >>> [metric_title(name, several) for name, several in (("ap", True), ("ap", False), ("ndcg@10", True), ("mrr@5", True))]
+    ['MAP', 'AP', 'NDCG@10', 'MRR@5']
+    """
+    plain, at, cut = metric.partition("@")
+    titles = {**_CUT, **_TITLES} | ({"ap": "MAP", "mrr": "MRR"} if several else {})
+    return titles[plain] + at + cut
 
 
 def certificate(model: Any) -> dict[str, Any]:
@@ -47,44 +74,67 @@ def certificate(model: Any) -> dict[str, Any]:
     # A latent model solves one convex problem after another; the gap speaks of the last one.
     what = "The last convex step" if hasattr(model, "objectives_") else "Training"
     if proof.certified:
-        sentence = f"{what} is optimal to within {size}: certified."
+        sentence = f"{what} is optimal to within {size}: certified. {_MEANS}"
     else:
         sentence = f"{what} ended with a gap of {size} that is not proved: not certified."
     return {"relative_gap": number(relative), "certified": proof.certified, "sentence": sentence}
 
 
-def headline(ranked: list[Ranked], chance: float, metric: str, data: dict[str, Any], proof: dict[str, Any]) -> dict[str, Any]:
+def headline(
+    ranked: list[Ranked], chance: float, metric: str, data: dict[str, Any], proof: dict[str, Any], ends: Intervals, training: bool
+) -> dict[str, Any]:
     """Sentences, and the same as a row of numbers."""
     model, others = ranked[0], ranked[1:]
     several = data["queries"] > 1
-    title = metric_titles(several)[metric]
+    title = metric_title(metric, several)
     value = model.means[metric]
+    own, *their = (row[metric] for row in ends.metrics)
+    leads = [row[metric] for row in ends.leads]
     where = f"{data['samples']:,} samples, {data['relevant']:,} of them relevant"
     where += f", in {data['queries']:,} queries" if several else ""
-    reached = [f"{other.name} {other.means[metric]:.3f}" for other in others]
+    reached = [f"{other.name} {other.means[metric]:.3f} ({end.words()})" for other, end in zip(others, their, strict=True)]
     compared = ", ".join([*reached, f"a random ranking {chance:.3f} on average"])
-    sentences = [f"{model.name} reaches {title} {value:.3f} on {where}.", f"For comparison: {compared}.", proof["sentence"]]
-    tiles = [(f"{value:.3f}", title, f"of {model.name}")]
+    sentences = [
+        f"{model.name} reaches {title} {value:.3f} (95\N{NO-BREAK SPACE}% interval {own.words()}) on {where}.",
+        f"For comparison: {compared}.",
+    ]
+    tiles = [(f"{value:.3f}", title, f"of {model.name}; {own.words()}")]
     if others:
-        best = max(others, key=lambda other: other.means[metric])
-        tiles.append((signed(value - best.means[metric]), f"against {best.name}", f"which reaches {best.means[metric]:.3f}"))
-    tiles.append((signed(value - chance), "against a random ranking", f"which reaches {chance:.3f}"))
+        k = max(range(len(others)), key=lambda k: others[k].means[metric])
+        best, lead = others[k], leads[k]
+        sentences.append(_verdict(model.name, best.name, lead))
+        tiles.append(
+            (signed(value - best.means[metric]), f"against {best.name}", f"{lead.words()}; it reaches {best.means[metric]:.3f}")
+        )
+    tiles.append((signed(value - chance), "against a random ranking", f"{own.words(chance)}; it reaches {chance:.3f}"))
     gap = proof["relative_gap"]
     if gap is None:
-        tiles.append(("unknown", "gap to the optimum", "no bound"))
+        tiles.append(("unknown", "gap to the optimum of training", "no bound"))
     else:
         shown = f"{percent(gap)}\N{NO-BREAK SPACE}%"
-        tiles.append(
-            (shown, "gap to the optimum, at most", "certified") if proof["certified"] else (shown, "gap", "not certified")
-        )
+        bound = (shown, "gap to the optimum of training, at most", "certified for the training objective")
+        tiles.append(bound if proof["certified"] else (shown, "gap to the optimum of training", "not certified"))
     return {
-        "sentences": sentences,
+        "sentences": [*sentences, proof["sentence"]],
+        "warning": TRAINING_DATA if training else None,
         "tiles": [list(tile) for tile in tiles],
         "metric": title,
         "value": number(value),
+        "interval": own.json(),
         "baselines": {other.name: number(other.means[metric]) for other in others},
+        "baseline_intervals": {other.name: end.json() for other, end in zip(others, their, strict=True)},
+        "leads": {other.name: end.json() for other, end in zip(others, leads, strict=True)},
         "random": number(chance),
     }
+
+
+def _verdict(name: str, other: str, lead: Interval) -> str:
+    """Whether a difference is more than chance."""
+    if lead.low > 0:
+        return f"{name} is ahead of {other} by more than chance (difference {lead.words()})."
+    if lead.high < 0:
+        return f"{name} is behind {other} by more than chance (difference {lead.words()})."
+    return f"These data do not tell {name} and {other} apart (difference {lead.words()})."
 
 
 def percent(share: float) -> str:

@@ -32,7 +32,7 @@ def render(contents: Mapping[str, Any]) -> str:
         "title": html.escape(contents["title"]),
         "style": style,
         "script": script,
-        "lead": html.escape(" ".join(contents["headline"]["sentences"])),
+        "lead": html.escape(" ".join([contents["headline"].get("warning") or "", *contents["headline"]["sentences"]]).strip()),
         "data": as_json(contents),
     }
     page = _asset("template.html")

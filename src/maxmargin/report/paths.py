@@ -15,7 +15,7 @@ import maxmargin
 from maxmargin._types import Floats
 from maxmargin.report import sections
 from maxmargin.report.curves import thin
-from maxmargin.report.headline import metric_titles, reported_metric
+from maxmargin.report.headline import metric_title, reported_metric
 from maxmargin.report.plain import number, numbers, short, text
 
 MAX_MODELS = 300
@@ -227,8 +227,8 @@ def _titles(model: Any, several: bool) -> tuple[str, str]:
         return "score", ""
     metric, purpose = reported_metric(model)
     own = purpose.removeprefix(", trained for ")
-    known = own == "accuracy" or own in metric_titles(False).values()
-    return metric_titles(several)[metric] if known else f"1 \N{MINUS SIGN} {own}", purpose
+    known = own == "accuracy" or own == metric_title(metric, False)
+    return metric_title(metric, several) if known else f"1 \N{MINUS SIGN} {own}", purpose
 
 
 def _certificate(path: Any, high: float) -> dict[str, Any]:

@@ -11,8 +11,8 @@ _MAX_TEXT = 200
 
 
 def number(value: Any, digits: int = 6) -> float | None:
-    """Rounded to so many digits; None if it is not finite."""
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+    """Rounded to so many digits, and without a sign if zero; None if it is not finite."""
+    return float(f"{value:.{digits}g}") + 0.0 if math.isfinite(value) else None
 
 
 def numbers(values: NDArray[Any], digits: int = 6) -> list[float | None]:

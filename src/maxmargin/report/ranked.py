@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
+from maxmargin._types import Booleans, Floats
 from maxmargin.metrics import RankedLists, metric_named
 
 METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
@@ -24,6 +27,7 @@ class Judged:
         labels = labels.astype(np.float64)
         if len(labels) == 0 or not np.isfinite(labels).all():
             raise ValueError("y must hold finite labels of at least two samples")
+        self.labels = labels
         floor = max(0.0, float(labels.min()))
         self.threshold = floor if threshold is None else threshold
         self.relevant = labels > self.threshold
@@ -37,14 +41,21 @@ class Judged:
         self.gains = np.where(self.relevant, labels - np.floor(self.threshold), 0.0)
         self.qid = None if qid is None else np.asarray(qid)
 
+    def part(self, rows: Booleans) -> Judged:
+        """Some of the samples, with the same meaning of relevant; all of them may be, or none."""
+        found = copy.copy(self)
+        found.labels, found.relevant, found.gains = self.labels[rows], self.relevant[rows], self.gains[rows]
+        found.qid = None if self.qid is None else self.qid[rows]
+        return found
+
     def __len__(self) -> int:
         return len(self.relevant)
 
 
 class Ranked:
-    """The samples in the order of somebody's scores, with the metrics of every query."""
+    """The samples in the order of somebody's scores, with the metrics of every query, by name and in the order of ``names``."""
 
-    def __init__(self, name: str, scores: Floats, judged: Judged) -> None:
+    def __init__(self, name: str, scores: Floats, judged: Judged, names: Sequence[str] = METRICS) -> None:
         self.name = name
         self.scores = scores
         self.lists = RankedLists(judged.relevant, scores, judged.qid)
@@ -53,6 +64,6 @@ class Ranked:
         # Tied samples stand with the lower grade first; for relevance alone any order of the relevant ones will do.
         self.lists = self.graded if same else self.lists
         self.values = {
-            name: metric_named(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in METRICS
+            name: metric_named(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in names
         }
         self.means = {name: float(value.mean()) for name, value in self.values.items()}

@@ -94,17 +94,23 @@ def scores(model: Ranked, judged: Judged) -> dict[str, Any]:
     }
 
 
-def queries(ranked: list[Ranked], metric: str, n_relevant: NDArray[Any], names: Mapping[Any, str]) -> dict[str, Any]:
+def worst_first(model: Ranked, metric: str, n_relevant: NDArray[Any]) -> NDArray[np.int64]:
+    """Queries with relevant samples; of equally bad ones the longer first: there is more to learn from them."""
+    judged = np.flatnonzero(n_relevant > 0)
+    return judged[np.lexsort((-model.lists.sizes[judged], model.values[metric][judged]))]
+
+
+def queries(
+    ranked: list[Ranked], metric: str, n_relevant: NDArray[Any], worst: NDArray[np.int64], names: Mapping[Any, str]
+) -> dict[str, Any]:
     """The worst queries, how all of them fare, and how often the model beats each baseline."""
     model = ranked[0]
     sizes, values = model.lists.sizes, model.values[metric]
     first = 1.0 / np.where(n_relevant > 0, model.values["mrr"], 1.0)
     judged = np.flatnonzero(n_relevant > 0)
-    # Of equally bad queries the longer ones first: there is more to learn from them.
-    worst = judged[np.lexsort((-sizes[judged], values[judged]))][:_SHOWN]
     rows = []
     ids = model.lists.qid.tolist()
-    for k in worst:
+    for k in worst[:_SHOWN]:
         identity = ids[k]
         others = [number(other.values[metric][k]) for other in ranked[1:]]
         name = text(names.get(identity, identity))

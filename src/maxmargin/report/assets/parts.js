@@ -2,6 +2,8 @@
 
 const whole = (n) => n.toLocaleString("en-US");
 const count = (n, thing, things = `${thing}s`) => `${whole(n)} ${n === 1 ? thing : things}`;
+const three = (value) => (value === null ? "–" : value.toFixed(3).replace(/^-(?=0\.000$)/, "").replace("-", "−"));
+const range = ([low, high]) => `${three(low)} to ${three(high)}`;
 const share = (value) => `${readable(100 * value, 3)} %`;
 
 function section(id, title, ...children) {
@@ -23,6 +25,23 @@ function choice(name, label, options, act) {
       el("input", { type: "radio", name, value, checked: k === 0, change: () => act(value) }), el("span", {}, text))));
 }
 
+/** A number to type, with its name before it. */
+function field(id, label, attributes) {
+  const input = el("input", { id, type: "number", inputmode: "decimal", ...attributes });
+  return { input, element: el("label", { class: "field", for: id }, el("span", {}, label), input) };
+}
+
+/** A value with its interval below it. */
+function withRange(value, ends) {
+  return el("span", { class: "ranged" }, typeof value === "number" ? three(value) : value, ends ? el("small", {}, range(ends)) : null);
+}
+
+/** Names and values in large digits. */
+function tiles(className, rows) {
+  return el("dl", { class: `tiles ${className}` }, rows.map(([value, label, detail]) =>
+    el("div", {}, el("dt", { class: "name" }, label), el("dd", {}, value), el("dd", { class: "detail name" }, detail))));
+}
+
 /** Columns are { title, number: true if to be set flush right, show }; a click on a heading sorts by it. */
 function table(caption, columns, rows, sorted) {
   const body = el("tbody");
@@ -33,8 +52,9 @@ function table(caption, columns, rows, sorted) {
   const order = (k, descending) => {
     heads.forEach((head, j) => head.setAttribute("aria-sort", j === k ? (descending ? "descending" : "ascending") : "none"));
     const sign = descending ? -1 : 1;
+    const key = (cell) => (Array.isArray(cell) ? cell[0] : cell);  // a value with its interval
     const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
-    show([...rows].sort((a, b) => sign * compare(a[k], b[k])));
+    show([...rows].sort((a, b) => sign * compare(key(a[k]), key(b[k]))));
   };
   const heads = columns.map((column, k) => el("th", { scope: "col", class: column.number ? "number" : "name", "aria-sort": "none" },
     el("button", {
@@ -80,10 +100,10 @@ function summary(contents) {
   return el("header", {},
     el("p", { class: "overline" }, "maxmargin report"),
     el("h1", { class: "name" }, contents.title),
+    headline.warning ? el("p", { class: "lead warning", role: "note" }, headline.warning) : null,
     el("p", { class: "lead" }, headline.sentences.slice(0, -1).join(" ")),
     el("p", { class: `lead proof ${badge}` }, headline.sentences[headline.sentences.length - 1]),
-    el("dl", { class: "tiles" }, headline.tiles.map(([value, label, detail]) =>
-      el("div", {}, el("dt", { class: "name" }, label), el("dd", {}, value), el("dd", { class: "detail name" }, detail)))));
+    tiles("", headline.tiles));
 }
 
 function parameters(contents) {
