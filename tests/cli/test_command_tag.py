@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_runner import CliRunner
 
 from maxmargin.cli import main
 from maxmargin.data import read_conll, window_features
