@@ -428,7 +428,11 @@ def speaking_of(path: Path) -> Iterator[None]:
 
 
 # How the command spells arguments of the library, where it is not --name value.
-_SPELT: dict[tuple[str, Any], str] = {("grades", True): "--grades mean", ("zero_based", True): "--zero-based", ("zero_based", False): "--one-based"}
+_SPELT: dict[tuple[str, Any], str] = {
+    ("grades", True): "--grades mean",
+    ("zero_based", True): "--zero-based",
+    ("zero_based", False): "--one-based",
+}
 _OPTIONS = {"relevance_threshold": "--threshold"}
 
 
