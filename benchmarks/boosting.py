@@ -442,7 +442,8 @@ def _write_lists(pieces: dict[str, list[Piece]]) -> None:
         "columns are differences to it. Two binary: both of these averaged. Blend: `binary` with `max_delta_step=1` and the AP "
         "hinge; two seeds: with two AP hinges of different noise; all four: `binary` too, what `BoostedRankingClassifier` does. "
         "That default was chosen with all folds in sight, among these five columns, so its lead is optimistic; the last rows "
-        "show whether two folds and the other three agree on it. ± over folds, which share rows, so it is somewhat too small; in the last rows over sets.\n\n"
+        "show whether two folds and the other three agree on it. ± over folds, which share rows, so it is somewhat too small; in "
+        "the last rows over sets.\n\n"
     )
     update_report(RESULTS, TITLE, INTRODUCTION, ["## One list\n\n" + words + markdown(head, rows)])
 

@@ -46,6 +46,9 @@ def test_columns_left_out_and_numbers_that_are_names():
         load_table(TEXT, "y", features=["size"], drop=["size"])
     with pytest.raises(DataError, match="is the label, the query or left out"):
         load_table(TEXT, "y", categorical=["y"])
+    with pytest.raises(ValueError, match="leave out features, drop and categorical"):
+        load_table(TEXT, "y", drop=["size"], encoding=data.encoding)
+    assert load_table(b"qid,y,a\n1,1,2\n", "y", drop=["qid"]).feature_names == ["a"]
     with pytest.raises(TypeError, match=r"pass \['size'\]"):
         load_table(TEXT, "y", drop="size")
     many = b"y,name\n" + b"".join(b"1,name %d\n" % k for k in range(1001))

@@ -448,7 +448,9 @@ class BoostedRanker(_Blend):
         As in :func:`~maxmargin.boosting.objective`: graded NDCG, or one for which rows are relevant or not.
     metric : str, default="ndcg@10"
         By which rounds and trees are chosen.
-    members, n_estimators, learning_rate, num_leaves, noise, patience, parameters, time_limit, random_state, n_jobs, verbose
+    n_estimators : int, default=500
+        Most rounds of every model; the NDCG hinge makes small steps.
+    members, learning_rate, num_leaves, noise, patience, parameters, time_limit, random_state, n_jobs, verbose
         As in :class:`BoostedRankingClassifier`; by default ``lambdarank`` and one model of the rank loss are blended.
     validation_fraction : float, default=0.25
         Part of the queries that is held out, unless ``fit`` is given others.
@@ -471,6 +473,7 @@ class BoostedRanker(_Blend):
     loss: str | RankingLoss = "ndcg"
     _: KW_ONLY
     metric: str = "ndcg@10"
+    n_estimators: int = 500
 
     _partners: ClassVar[Sequence[Mapping[str, Any]]] = ({"objective": "lambdarank"},)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +72,9 @@ def origin(path: Path, data: RankingData) -> dict[str, Any]:
     if data.encoding is not None and data.encoding.kinds:
         columns |= {"columns": data.encoding.columns, "kinds": data.encoding.kinds}
     known = {name: value for name, value in columns.items() if value is not None}
-    return {"data": {"file": path.name, "samples": len(data), "zero_based": data.zero_based, **known}}
+    # Standard input has another name than the file it is kept in.
+    file = path.name if str(path) == os.fspath(path) else str(path)
+    return {"data": {"file": file, "samples": len(data), "zero_based": data.zero_based, **known}}
 
 
 def encoding_of(model: SavedModel) -> Encoding | None:

@@ -65,6 +65,8 @@ def run(
             answer |= {"certified": False, "training": {metric_name(parameters["loss"]): score}}
     printing.tell(answer, lambda answer: f"{data_line(answer)}\n{model_lines(answer)}")
     warn_unless_converged(trained)
+    if signals and not trained.signals:
+        click.echo("Warning: interrupted during refinement; the model is the one before it", err=True)
     return exit_code(signals)
 
 

@@ -53,7 +53,7 @@ def name_columns(problem: str, *before: str) -> DataError:
 
 def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str | None]:
     """Columns of the features and of the query; every column that is used must be there once."""
-    query = wanted.query if wanted.query_needed or wanted.query in names else None
+    query = wanted.query if wanted.query_needed or (wanted.query in names and wanted.query not in wanted.drop) else None
     _check_named(names, wanted, place)
     others = (wanted.label, query, *wanted.ignored, *wanted.drop)
     possible = [name for name in names if name not in others and name.strip().lower() not in _IDS]

@@ -81,6 +81,8 @@ def load_table(
             raise TypeError(f"{name}={columns!r} must be several columns; pass {[columns]!r}")
     wanted = Wanted(label, query, features, drop=drop, categorical=categorical)
     if encoding is not None:
+        if features is not None or drop or categorical:
+            raise ValueError("encoding says which columns are features, and of what kind; leave out features, drop and categorical")
         wanted = wanted._replace(features=encoding.columns, kinds=encoding.kinds)
     return load_wanted(path, wanted, split_queries)
 
@@ -170,7 +172,7 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
         raise DataError(f"{name}, line {reader.line_num}: {error}; close quotes, and write two for one inside a field") from None
     if not labels:
         raise DataError(f"{name}: has a header but no rows; samples are needed")
-    X, encoding = coder.finish(name, np.array(numbers).reshape(len(labels), len(features)))
+    X, encoding = coder.finish(name, np.asarray(numbers).reshape(len(labels), len(features)))
     qid, asked = queries.finish()
     if query is None:
         return Table(X, np.asarray(labels), None, None, encoding, None, ends)
