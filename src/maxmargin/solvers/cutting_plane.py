@@ -128,6 +128,7 @@ class _Line:
         ridge = self.run.lam * float(point.weights @ self.direction)
         if point.made is not None:
             return ridge - dot(point.made.psi, self.direction)
+        assert self.change is not None  # a point without a cut was found along the change of scores
         return ridge + float(point.tangent.gradient.ravel() @ self.change.ravel())
 
     def search(self, first: float) -> tuple[LinePoint, LinePoint | None]:
