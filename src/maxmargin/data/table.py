@@ -82,7 +82,7 @@ def load_table(
     wanted = Wanted(label, query, features, drop=drop, categorical=categorical)
     if encoding is not None:
         if features is not None or drop or categorical:
-            raise ValueError("encoding says which columns are features, and of what kind; leave out features, drop and categorical")
+            raise ValueError("encoding says which columns are features of what kind; leave out features, drop and categorical")
         wanted = wanted._replace(features=encoding.columns, kinds=encoding.kinds)
     return load_wanted(path, wanted, split_queries)
 
