@@ -82,7 +82,9 @@ def test_headline(path):
     assert found["path"]["models"]["validation"][k] == max(found["path"]["models"]["validation"])
     assert found["title"] == "Regularization path of RankingSVM, trained for AP"
     assert found["path"]["models"]["training"] is None and found["certificate"]["certified"]
-    assert [row[0] for row in found["parameters"]["rows"]] == ["bounds", "grades", "loss", "relevance_threshold", "surrogate"]
+    assert [row[0] for row in found["parameters"]["rows"]] == [
+        "bounds", "grades", "loss", "relevance_threshold", "scale", "surrogate",
+    ]
     known = contents(path, selection=best, held_out="three folds")
     assert "On three folds, the best is" in " ".join(known["headline"]["sentences"])
     bare = contents(path)

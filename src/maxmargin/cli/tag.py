@@ -38,9 +38,10 @@ def tag() -> None:
     pairs and triples, and beginnings, ends and shape of the first column, the word.
 
     \b
-    maxmargin tag train train.txt --model chunks.model
-    maxmargin tag evaluate chunks.model test.txt
-    maxmargin tag predict chunks.model new.txt
+    Examples:
+      maxmargin tag train train.txt --model chunks.model
+      maxmargin tag evaluate chunks.model test.txt
+      maxmargin tag predict chunks.model new.txt
     """
 
 
