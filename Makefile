@@ -55,6 +55,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.approximate_ranking
 	$(BIN)/python -m benchmarks.layerwise
 	$(BIN)/python -m benchmarks.ranking_training
+	$(BIN)/python -m benchmarks.ranking_memory
 	$(BIN)/python -m benchmarks.ranking_quality
 	$(BIN)/python -m benchmarks.ranking_cutoff
 	$(BIN)/python -m benchmarks.rare_events

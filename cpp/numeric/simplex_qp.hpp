@@ -20,7 +20,6 @@
 
 #include "numeric/double_double.hpp"
 
-
 namespace maxmargin::numeric {
 
 // What is as good as zero next to one, by the kind of number.
@@ -34,7 +33,6 @@ template <>
 struct Digits<DoubleDouble> {
     static constexpr double nothing = 1e-29, ridge = 1e-28, rounding = 1e-30, refined = 1e-26;
 };
-
 
 template <class Real>
 class BasicSimplexQP {

@@ -113,7 +113,7 @@ class _Line:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
-        self.change = None if run.problem.quick else run.problem.scores(target) - origin.scores
+        self.change: Any = None if run.problem.quick else run.problem.scores(target) - origin.scores
         self.looks: list[LinePoint] = []
 
     def _look(self, place: float) -> LinePoint:
