@@ -464,7 +464,7 @@ def report_rounds(fresh: bool) -> None:
     words = (
         "Processor time of a round on one core, 30 features, 31 leaves, relative to `binary`, the best of five, all in turn. "
         "\"Fixed gradient\" is an objective in Python that hands out always the same arrays; \"objective alone\" is the AP hinge "
-        "without the tree. What the hinge costs beyond these two is trees of another shape.\n\n"
+        "without the tree. What the hinge costs beyond these two may be trees of another shape.\n\n"
     )
     head = ["rows", "AP hinge", "without noise", "fixed gradient", "objective alone"]
     update_report(RESULTS, TITLE, INTRODUCTION, ["## One list, time per round\n\n" + words + markdown(head, rows)])

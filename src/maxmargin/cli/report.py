@@ -141,7 +141,7 @@ def _logistic_regression(
     """Scores of a logistic regression on the features of the model, divided by their spread, and how it was trained."""
     known = data_for(saved, model_file, training, reading, labels=True)
     metric, _ = reported_metric(saved.estimator)
-    threshold = float(np.min(saved.estimator.relevance_thresholds_))
+    threshold = threshold_of(saved)
     measure = cv.Measure(metric, "linear", threshold)
     relevant = known.y > threshold
     X, y, qid = known.X, known.y, known.qid
