@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
-from maxmargin._types import Booleans, Floats, Reals
+from maxmargin import _core
+from maxmargin._types import Booleans, Floats, Ints, Reals
 from maxmargin.inference.direct import direct_losses
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import NDCG, AveragePrecision, RankingLoss, ranking_loss
@@ -22,6 +24,8 @@ Reduction = Literal["mean", "sum", "none"]
 Gains = Literal["linear", "exponential"]
 # Every grade but the lowest is a problem of its own.
 _MOST_GRADES = 1000
+# Scores of a list whose time is that of the calls.
+_SHORT = 2**14
 
 
 class ListwiseLoss(torch.nn.Module):
@@ -119,8 +123,8 @@ def _with_gradient(scores: torch.Tensor, value: Floats, gradient: Reals, lists: 
         return lists.per_query(value)
     slopes = lists.per_document(gradient)
     product = torch.dot(scores, slopes) if scores.ndim == 1 else (scores * slopes).sum(dim=-1)
-    with torch.no_grad():
-        return product.fill_(value[0]) if scores.ndim == 1 else product.copy_(lists.per_query(value))
+    product.detach().copy_(lists.per_query(value))
+    return product
 
 
 def _checked_weight(weight: torch.Tensor, each: torch.Tensor) -> torch.Tensor:
@@ -134,6 +138,12 @@ def _checked_weight(weight: torch.Tensor, each: torch.Tensor) -> torch.Tensor:
     if not good:
         raise ValueError("weight must be finite and not negative; leave queries out by a weight of 0")
     return weight
+
+
+@lru_cache(maxsize=64)
+def _ends(n: int) -> Ints:
+    """Where one list of n samples begins and ends."""
+    return np.array((0, n), dtype=np.int64)
 
 
 class _Transformed(torch.autograd.Function):
@@ -229,6 +239,45 @@ class RankingHinge(ListwiseLoss):
             if type(self.loss) is not NDCG or self.loss.native_name() is None:
                 raise ValueError(f"gains={gains!r} are known to NDCG only, not to loss={self.loss!r}; use loss='ndcg' or none")
         self.gains = gains
+        # The compiled loss, where short lists may take the short way.
+        self._name = self.loss.native_name() if gains is None else None
+
+    def forward(
+        self,
+        scores: torch.Tensor,
+        relevant: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        weight: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """As in :class:`ListwiseLoss`."""
+        found = self._plain_list(scores, relevant, self._name) if mask is None and weight is None and self._name else None
+        return super().forward(scores, relevant, mask, weight) if found is None else found
+
+    def _plain_list(self, scores: torch.Tensor, relevant: torch.Tensor, name: str) -> torch.Tensor | None:
+        """One list of booleans that needs no care, in few steps, which are what takes the time of short ones; None for others."""
+        if (
+            not (isinstance(scores, torch.Tensor) and isinstance(relevant, torch.Tensor) and relevant.dtype is torch.bool)
+            or scores.ndim != 1 or scores.shape != relevant.shape or not (scores.is_cpu and relevant.is_cpu)
+            or scores.dtype not in (torch.float32, torch.float64) or len(scores) > _SHORT
+            or not (scores.is_contiguous() and relevant.is_contiguous())
+        ):  # fmt: skip
+            return None
+        try:
+            values, truth = scores.detach().numpy(), relevant.numpy().view(np.uint8)
+        except RuntimeError:
+            return None  # inside torch.func
+        if not 0 < np.count_nonzero(truth) < len(truth):
+            return None
+        try:
+            _, hinge, gradient = _core.solve_lists(values, truth, _ends(len(values)), name, 1.0, 1)
+        except ValueError:
+            return None  # scores that are no numbers; the long way says where
+        if self.n_skipped:
+            self.n_skipped = 0
+        # As in _with_gradient; `hinge` is an array of one number.
+        product = torch.dot(scores, torch.from_numpy(gradient))
+        product.detach().fill_(hinge[0])
+        return product
 
     def _solve(self, lists: Lists) -> tuple[Floats, Reals, Booleans]:
         if self.gains is not None:
