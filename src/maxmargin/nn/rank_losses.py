@@ -76,6 +76,8 @@ class ListwiseLoss(torch.nn.Module):
         tensor
             A scalar; with ``reduction="none"`` and two-dimensional scores, one value per query, shape (queries,).
         """
+        if mask is None and weight is None and (found := self._plain_list(scores, relevant)) is not None:
+            return found
         scores = wide_enough(scores)
         each: torch.Tensor
         counted: torch.Tensor
@@ -103,6 +105,10 @@ class ListwiseLoss(torch.nn.Module):
             return each.sum()
         total = counted.sum()
         return each.sum() / torch.where(total > 0, total, 1.0)
+
+    def _plain_list(self, scores: torch.Tensor, relevant: torch.Tensor) -> torch.Tensor | None:
+        """The loss of one list that needs no care, by a shorter way if there is one."""
+        return None
 
     @abstractmethod
     def _solve(self, lists: Lists) -> tuple[Floats, Reals, Booleans]:
@@ -242,21 +248,11 @@ class RankingHinge(ListwiseLoss):
         # The compiled loss, where short lists may take the short way.
         self._name = self.loss.native_name() if gains is None else None
 
-    def forward(
-        self,
-        scores: torch.Tensor,
-        relevant: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        weight: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """As in :class:`ListwiseLoss`."""
-        found = self._plain_list(scores, relevant, self._name) if mask is None and weight is None and self._name else None
-        return super().forward(scores, relevant, mask, weight) if found is None else found
-
-    def _plain_list(self, scores: torch.Tensor, relevant: torch.Tensor, name: str) -> torch.Tensor | None:
-        """One list of booleans that needs no care, in few steps, which are what takes the time of short ones; None for others."""
+    def _plain_list(self, scores: torch.Tensor, relevant: torch.Tensor) -> torch.Tensor | None:
+        # Booleans on the processor, in few steps: they are what takes the time of short lists.
         if (
-            not (isinstance(scores, torch.Tensor) and isinstance(relevant, torch.Tensor) and relevant.dtype is torch.bool)
+            self._name is None or not (isinstance(scores, torch.Tensor) and isinstance(relevant, torch.Tensor))
+            or relevant.dtype is not torch.bool
             or scores.ndim != 1 or scores.shape != relevant.shape or not (scores.is_cpu and relevant.is_cpu)
             or scores.dtype not in (torch.float32, torch.float64) or len(scores) > _SHORT
             or not (scores.is_contiguous() and relevant.is_contiguous())
@@ -269,7 +265,7 @@ class RankingHinge(ListwiseLoss):
         if not 0 < np.count_nonzero(truth) < len(truth):
             return None
         try:
-            _, hinge, gradient = _core.solve_lists(values, truth, _ends(len(values)), name, 1.0, 1)
+            _, hinge, gradient = _core.solve_lists(values, truth, _ends(len(values)), self._name, 1.0, 1)
         except ValueError:
             return None  # scores that are no numbers; the long way says where
         if self.n_skipped:
