@@ -445,7 +445,9 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
     // ---- the small quadratic program of one block --------------------------------------------------------------------------------
 
     void begin_program(std::size_t i) {
-        gram_.clear();
+        // Room for the cuts there are and the one that find_next may add.
+        width_ = points_[i].size() + 1;
+        if (gram_.size() < width_ * width_) gram_.resize(width_ * width_);
         mass_.clear();
         now_.clear();
         scale_ = 0;
@@ -456,22 +458,22 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         const auto& point = points_[i];
         const std::size_t m = mass_.size();
         const double count = data_.counts(i), unit = count * count * per_block(), x2 = squared_[i];
-        if (gram_.size() <= m) gram_.resize(m + 1);
-        gram_[m].assign(m + 1, 0.0);
+        double* row = gram_.data() + m * width_;
+        std::fill_n(row, m + 1, 0.0);
         if (point[m].cut.a != 0) {
             scatter(point[m], 1 / point[m].cut.a);
             for (std::size_t c = 0; c <= m; ++c) {
                 double labels = 0, pairs = 0;
                 for (const Part& part : point[c].labels) labels += part.more * alpha(part.at) * coefficient_[part.at];
                 for (const Part& part : point[c].pairs) pairs += part.more * pair_coefficient_[part.at];
-                gram_[m][c] = unit * point[c].cut.a * point[m].cut.a * (x2 * labels + pairs);
+                row[c] = unit * point[c].cut.a * point[m].cut.a * (x2 * labels + pairs);
             }
             clear_touched();
         }
-        for (std::size_t c = 0; c < m; ++c) gram_[c].push_back(gram_[m][c]);
+        for (std::size_t c = 0; c < m; ++c) gram_[c * width_ + m] = row[c];
         mass_.push_back(point[m].alpha);
         double now = hinges_[m];
-        for (std::size_t c = 0; c < m; ++c) now -= (mass_[c] - point[c].alpha) * gram_[m][c];
+        for (std::size_t c = 0; c < m; ++c) now -= (mass_[c] - point[c].alpha) * row[c];
         now_.push_back(now);
         scale_ = std::max(scale_, std::abs(hinges_[m]));
     }
@@ -488,11 +490,12 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
             const double slope = now_[up] - now_[down];
             if (!(slope > least)) return;
             if (round == 0) least = std::max(least, kLeastSlope * slope);
-            const double bend = gram_[up][up] + gram_[down][down] - 2 * gram_[up][down];
+            const double *of_up = gram_.data() + up * width_, *of_down = gram_.data() + down * width_;
+            const double bend = of_up[up] + of_down[down] - 2 * of_up[down];
             const double step = bend > 1e-300 ? std::min(mass_[down], slope / bend) : mass_[down];
             mass_[up] += step;
             mass_[down] = step == mass_[down] ? 0 : mass_[down] - step;
-            for (std::size_t c = 0; c < m; ++c) now_[c] -= step * (gram_[up][c] - gram_[down][c]);
+            for (std::size_t c = 0; c < m; ++c) now_[c] -= step * (of_up[c] - of_down[c]);
         }
     }
 
@@ -532,7 +535,8 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
     // Scratch of one block.
     std::vector<double> score_, margins_, hinges_, moved_score_, moved_pair_, moved_margins_;
     std::vector<double> change_, mass_, now_;
-    std::vector<std::vector<double>> gram_;
+    std::vector<double> gram_;  // rows of width_
+    std::size_t width_ = 0;
     double scale_ = 0;
     std::vector<double> coefficient_, pair_coefficient_;
     std::vector<char> label_mark_, pair_mark_;
