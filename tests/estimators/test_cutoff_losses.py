@@ -15,7 +15,7 @@ from maxmargin import (
     save_model,
 )
 from maxmargin.estimators.linear_ranker import loss_of_ranking
-from maxmargin.solvers import BCFW
+from maxmargin.solvers import BCFW, ConvergenceWarning
 
 NAMES = ["ndcg@2", "ap@3", "mrr@2", "p@3", "recall@2", "rbp(p=0.8)"]
 
@@ -88,7 +88,9 @@ def test_direct_loss_is_never_worse_than_its_start(lists, name, sign):
 @pytest.mark.parametrize("name", NAMES)
 def test_single_candidates_are_the_ranking_svm(lists, name):
     X, y, _ = lists
+    X = X + 2 * (y > 0)[:, None]  # as they are, the optimum of most losses is zero
     plain = RankingSVM(name, C=5, tol=1e-6).fit(X, y)
+    assert plain.coef_.any()
     latent = LatentRankingSVM(loss=name, C=5, tol=1e-6).fit(X, y, offsets=np.arange(len(y) + 1))
     assert latent.certified_ and latent.objective_ == pytest.approx(plain.primal_objective_, rel=1e-4)
     assert latent.score(X, y, offsets=np.arange(len(y) + 1)) == pytest.approx(plain.score(X, y), abs=0.2)
@@ -141,3 +143,22 @@ def test_bad_losses_are_named(lists):
             data = (X[:, None], y) if isinstance(model, LatentRankingSVM) else (X, y)
             with pytest.raises(ValueError, match=f"loss='{name}'.*{message}"):
                 model.fit(*data)
+
+
+def test_an_optimum_at_zero_is_called_one():
+    """Positives in the middle of the negatives: whatever the weights, some negatives are above them all."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([0.1 * rng.normal(size=(5, 2)), rng.normal(size=(400, 2))])
+    y = np.arange(405) < 5
+    with pytest.warns(ConvergenceWarning, match=r"optimum at zero weights.*NDCG\(at=3\).*train for NDCG\(\)"):
+        model = RankingSVM("ndcg@3", C=1.0).fit(X, y)
+    assert model.certified_ and not model.coef_.any() and model.primal_objective_ == pytest.approx(1.0, rel=1e-3)
+
+
+def test_descent_for_the_first_places_starts_from_all():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] + rng.normal(size=300) > 1.5
+    start = DirectLossMinimizer("ndcg", max_iter=1, C=10).fit(X, y)
+    cut = DirectLossMinimizer("ndcg@10", max_iter=1, C=10).fit(X, y)
+    np.testing.assert_array_equal(cut.coef_, start.coef_)

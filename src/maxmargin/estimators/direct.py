@@ -21,6 +21,8 @@ from maxmargin.estimators.descent import Descent, DirectHistory, Steps, checkpoi
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.estimators.standardizing import divided, feature_scale
 from maxmargin.losses import RankingLoss
+from maxmargin.losses.checked import checked_loss
+from maxmargin.losses.ranking import without_cut_off
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
 from maxmargin.solvers import OneSlackCuttingPlane
@@ -49,7 +51,8 @@ class DirectLossMinimizer(LinearRanker):
         Move away from a worse ranking, or towards a better one. With -1 inference takes O(PN) time and PN bits per query,
         unless the loss has a cut-off.
     start : {"hinge", "zeros"} or array of shape (d,), default="hinge"
-        Where descent begins: the weights of a :class:`maxmargin.RankingSVM`, zeros (from which the first step leads to the
+        Where descent begins: the weights of a :class:`maxmargin.RankingSVM` (for the loss of all places, if ``loss`` has a
+        cut-off), zeros (from which the first step leads to the
         difference of the class means), or these weights.
     standardize : bool, default=True
         Measure weights in standard deviations of the features, also at the start. False is for features that share a scale, such
@@ -242,6 +245,9 @@ class DirectLossMinimizer(LinearRanker):
             return np.zeros(len(scale))
         scaled = copy.copy(model)
         scaled.X = divided(model.X, scale)
+        # The hinge of the first places is flat where all of them are wrong, and at times smallest at zero: no place to start.
+        scaled.loss = without_cut_off(model.loss)
+        scaled.checked = checked_loss(scaled.loss)
         # Only a start: if a budget ends it, it is a start all the same.
         left = seconds_left()
         solver = OneSlackCuttingPlane(max_passes=_PASSES_OF_THE_START, time_limit=max(left, 1e-9) if np.isfinite(left) else None)

@@ -18,6 +18,7 @@ from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.estimators.scaling import SCALES, Scale, folded, standardized, standardized_within
 from maxmargin.estimators.standardizing import feature_center, feature_scale
 from maxmargin.losses import RankingLoss
+from maxmargin.losses.ranking import without_cut_off
 from maxmargin.problems import BinaryProblem, RankingProblem, StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.queries import query_offsets
@@ -181,6 +182,15 @@ class RankingSVM(LinearRanker):
 
     def _scores(self, X: Any, qid: ArrayLike | None) -> Floats:
         return self.decision_function(X, qid)
+
+    def _train(self, problem: Problem) -> Floats:
+        weights = super()._train(problem)
+        if not weights.any() and isinstance(problem, RankingProblem) and problem.loss.at is not None:
+            self._warn(
+                f"has its optimum at zero weights, which rank nothing: the hinge of {problem.loss!r} knows the first places, "
+                f"and no weights lower it; train for {without_cut_off(problem.loss)!r}, and choose C by the metric itself"
+            )
+        return weights
 
 
 def _searched(lists: RankingProblem, surrogate: Surrogate) -> Problem:

@@ -390,6 +390,19 @@ def loss_names() -> list[str]:
     return [kind.names[0] + _ENDING[kind._cut_off] for kind in NAMED]
 
 
+def without_cut_off(loss: RankingLoss) -> RankingLoss:
+    """A loss of all places with much the same aim; the loss itself if it looks at all of them.
+
+    >>> without_cut_off(NDCG(at=10)), without_cut_off(Precision(5)), without_cut_off(AUC())
+    (NDCG(), AveragePrecision(), AUC())
+    """
+    if loss.at is None:
+        return loss
+    if type(loss) is NDCG:
+        return NDCG(loss.discount)
+    return ReciprocalRank() if type(loss) is ReciprocalRank else AveragePrecision()
+
+
 def ranking_loss(loss: str | RankingLoss) -> RankingLoss:
     """The loss object behind a name; an object is returned as it is.
 
