@@ -226,7 +226,7 @@ def test_errors_name_the_sequence():
     with pytest.raises(ValueError, match="sequence 0 of X is empty"):
         ChainSVM().fit([[], [{"a": 1}]], [[], [1]])
     for n_jobs in ("two", 1.5):
-        with pytest.raises(ValueError, match="n_jobs=.* must be a positive number of threads"):
+        with pytest.raises(ValueError, match=r"n_jobs=.* must be a positive number of threads"):
             ChainSVM(n_jobs=n_jobs).fit(BLOCKS, LABELS)
 
 
