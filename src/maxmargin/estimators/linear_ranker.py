@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -70,7 +71,18 @@ class LinearRanker(Estimator):
         -------
         self
         """
-        return self._fit(X, y, qid=qid, sample_weight=sample_weight)
+        self._fit(X, y, qid=qid, sample_weight=sample_weight)
+        loss: Any = getattr(self, "loss", None)
+        if loss not in (None, "accuracy") and ranking_loss(loss).at is not None and not np.any(self.coef_):
+            # Certified or not, nobody wants them.
+            warnings.warn(
+                f"all weights of {type(self).__name__} are zero, so nothing is ranked: where lists are much longer than the "
+                f"cut-off of loss={loss!r}, its hinge may be least there; use a loss of whole lists, 'ndcg' say, or "
+                "DirectLossMinimizer",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
 
     def _check_samples(self, X: Any, y: Any) -> tuple[Any, Floats]:
         """X as an array or CSR matrix and y as numbers; finds the labels above which a sample is relevant."""
