@@ -12,6 +12,10 @@ sys.meta_path = [finder for finder in sys.meta_path if type(finder).__name__ != 
 TESTS = (
     "test_ranking_inference.py",
     "test_many_rankings.py",
+    "test_cutoff_ranking.py",
+    "test_row_products.py",
+    "test_product_search.py",
+    "test_noise.py",
     "test_reader_fuzz.py",
     "test_svmlight_reader.py",
     "test_named_features.py",

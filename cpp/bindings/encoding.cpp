@@ -22,6 +22,15 @@ namespace {
 
 std::string quoted(nb::handle object) { return nb::cast<std::string>(nb::repr(object)); }
 
+// A name for a message, which must be UTF-8: halves of surrogate pairs are written as such.
+std::string shown(std::string_view name) {
+    const nb::object text = nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "surrogatepass"));
+    if (!text.is_valid()) pass_on();
+    const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+    if (!bytes.is_valid()) pass_on();
+    return PyBytes_AsString(bytes.ptr());
+}
+
 class Encoder {
   public:
     Encoder(Vocabulary& vocabulary, bool growing, bool constant) : vocabulary_(vocabulary), growing_(growing), constant_(constant) {
@@ -31,7 +40,10 @@ class Encoder {
 
     void block(nb::handle rows) {
         const nb::object items = nb::steal(PyObject_GetIter(rows.ptr()));
-        if (!items.is_valid()) pass_on();
+        if (!items.is_valid()) {
+            PyErr_Clear();
+            throw nb::type_error(("is " + quoted(rows) + "; a list with the features of every place is needed").c_str());
+        }
         while (true) {
             const nb::object item = nb::steal(PyIter_Next(items.ptr()));
             if (!item.is_valid()) break;
@@ -119,10 +131,10 @@ class Encoder {
         const std::string_view name = text(key);
         if (PyFloat_Check(value) || PyLong_Check(value)) return number(name, value);
         if (PyUnicode_Check(value)) return indicator(name, value);
-        if (value == Py_None) throw nb::type_error(("has None for " + std::string(name) + "; leave such features out").c_str());
+        if (value == Py_None) throw nb::type_error(("has None for " + shown(name) + "; leave such features out").c_str());
         if (PyNumber_Check(value) && !PySequence_Check(value)) return number(name, value);
         if (PyMapping_Check(value) && PyObject_HasAttrString(value, "items"))
-            throw nb::type_error(("has a dictionary for " + std::string(name) + "; features are numbers, text, or lists of text").c_str());
+            throw nb::type_error(("has a dictionary for " + shown(name) + "; features are numbers, text, or lists of text").c_str());
         const nb::object list = in_order(value);
         if (!list.is_valid()) {
             PyErr_Clear();
@@ -133,7 +145,7 @@ class Encoder {
             const nb::object one = nb::steal(PyIter_Next(list.ptr()));
             if (!one.is_valid()) break;
             if (!PyUnicode_Check(one.ptr()))
-                throw nb::type_error(("has " + quoted(one) + " in the list of " + std::string(name) + "; lists are of text").c_str());
+                throw nb::type_error(("has " + quoted(one) + " in the list of " + shown(name) + "; lists are of text").c_str());
             indicator(name, one.ptr());
         }
         if (PyErr_Occurred()) pass_on();
@@ -147,7 +159,7 @@ class Encoder {
         const double x = PyFloat_AsDouble(value);
         if (x == -1.0 && PyErr_Occurred()) {
             PyErr_Clear();
-            throw nb::type_error(("has " + quoted(value) + " for " + std::string(name) + "; features are numbers, text, or lists of text").c_str());
+            throw nb::type_error(("has " + quoted(value) + " for " + shown(name) + "; features are numbers, text, or lists of text").c_str());
         }
         return x;
     }

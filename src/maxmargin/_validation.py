@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -185,9 +186,9 @@ def thread_count(n: int | None, name: str = "n_jobs") -> int:
     """Number of threads behind the usual ``n_jobs``: all cores for None and -1."""
     if n is None or n == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n < 1:
-        raise ValueError(f"{name}={n} must be a positive number of threads, or -1 for all cores")
-    return n
+    if not isinstance(n, numbers.Integral) or n < 1:
+        raise ValueError(f"{name}={n!r} must be a positive number of threads, or -1 for all cores")
+    return int(n)
 
 
 def check_memory(

@@ -83,6 +83,8 @@ def test_many_names_keep_their_columns():
         ({"a": {"b": 1}}, "^1 has a dictionary for a; features are numbers, text, or lists of text"),
         ({"a": [1.0]}, r"^1 has 1.0 in the list of a; lists are of text"),
         ({"a": object}, "^1 has <class 'object'> for a"),
+        ({"\udc80é": None}, r"^1 has None for \\udc80é; leave"),
+        ({"\udc80": ["b", 1]}, r"^1 has 1 in the list of \\udc80; lists"),
         ({"a": 1j}, "^1 has 1j for a; features are numbers"),
         ("text", "^1 holds the text 'text' where the features of one place"),
         ([1.0], "^1 holds 1.0 in a list of names, which must be text"),
@@ -92,6 +94,12 @@ def test_many_names_keep_their_columns():
 def test_bad_rows(row, message):
     with pytest.raises(TypeError, match=message):
         FeatureNames().encode([[{"a": 1}], [row]], growing=True)
+
+
+@pytest.mark.parametrize("block", [None, 5])
+def test_bad_blocks(block):
+    with pytest.raises(TypeError, match=f"^1 is {block}; a list with the features of every place is needed"):
+        FeatureNames().encode([[{"a": 1}], block], growing=True)
 
 
 def test_other_errors():

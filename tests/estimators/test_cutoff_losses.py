@@ -1,5 +1,7 @@
 """Estimators trained for metrics of the first places: the true objective, certified, and the metric as their score."""
 
+import warnings
+
 import numpy as np
 import pytest
 from brute_force import largest_hinge
@@ -162,3 +164,17 @@ def test_descent_for_the_first_places_starts_from_all():
     start = DirectLossMinimizer("ndcg", max_iter=1, C=10).fit(X, y)
     cut = DirectLossMinimizer("ndcg@10", max_iter=1, C=10).fit(X, y)
     np.testing.assert_array_equal(cut.coef_, start.coef_)
+
+
+def test_weights_of_zero_are_told():
+    """Of a long list the hinge of the first places is least where nothing is ranked: proved, and of no use."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = X[:, 0] + rng.normal(size=300) > 1.2
+    with pytest.warns(ConvergenceWarning, match=r"optimum at zero weights.*NDCG\(at=5\)"):
+        model = RankingSVM(loss="ndcg@5", C=1e4).fit(X, y)
+    assert not model.coef_.any() and model.certified_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RankingSVM(loss="ndcg", C=1e4).fit(X, y)
+        RankingSVM(loss="ndcg@100", C=1e4).fit(X, y)

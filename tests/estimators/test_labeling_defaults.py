@@ -217,3 +217,21 @@ def test_errors_name_the_sequence():
         model.predict([WORDS[0], BLOCKS[0]])
     with pytest.raises(ValueError, match="sequence 1 of X is empty; drop sequences without positions"):
         model.predict([WORDS[0], []])
+    for block in (None, 5):
+        with pytest.raises(TypeError, match=f"sequence 1 of X is {block}; a list with the features of every place is needed"):
+            ChainSVM().fit([[{"a": 1}], block], [[0], [1]])
+    # An array of objects is one of dictionaries.
+    with pytest.raises(TypeError, match="sequence 1 of X has None for a"):
+        model.predict([WORDS[0], np.array([{"a": None}])])
+    with pytest.raises(ValueError, match="sequence 0 of X is empty"):
+        ChainSVM().fit([[], [{"a": 1}]], [[], [1]])
+    for n_jobs in ("two", 1.5):
+        with pytest.raises(ValueError, match=r"n_jobs=.* must be a positive number of threads"):
+            ChainSVM(n_jobs=n_jobs).fit(BLOCKS, LABELS)
+
+
+def test_a_first_sequence_without_any_name():
+    """Empty lists may be lists of names: the next sequence tells."""
+    model = ChainSVM(C=10).fit([[[]], [["a"], []]], [["no"], ["yes", "no"]])
+    assert list(model.feature_names_in_) == ["a"]
+    assert [labels.tolist() for labels in model.predict([[["a"], []], [[]]])] == [["yes", "no"], ["no"]]

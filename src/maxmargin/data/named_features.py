@@ -100,6 +100,20 @@ def are_named(rows: Any) -> bool:
     return True in kinds and False not in kinds
 
 
+def hold_names(blocks: Iterable[Any]) -> bool:
+    """Whether blocks are of named features: by the first that is not empty, nor has nothing but empty lists.
+
+    >>> hold_names([[], [[], []], [["a"]]]), hold_names([[[1.0]], [["a"]]])
+    (True, False)
+    """
+    for rows in blocks:
+        if are_named(rows):
+            return True
+        if not isinstance(rows, list | tuple) or any(_is_named(row) is not None for row in rows):
+            return False
+    return False
+
+
 def _is_named(row: Any) -> bool | None:
     """None for an empty list, which is of either kind."""
     if isinstance(row, Mapping):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import thread_count, with_constant
 from maxmargin.cuts import Problem
-from maxmargin.data.named_features import FeatureNames, are_named
+from maxmargin.data.named_features import FeatureNames, are_named, hold_names
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator, check_convex
 from maxmargin.estimators.node_labels import outside_label
 from maxmargin.problems import StructuredProblem, SurrogateTreeProblem, TreeProblem
@@ -284,7 +284,7 @@ class LabelingSVM(SampleEstimator):
             raise ValueError(f"X is empty; at least one {block} is needed")
         features, parents = self._blocks(X)
         if fitting:
-            self._names = FeatureNames() if are_named(next(iter(features))) else None
+            self._names = FeatureNames() if hold_names(features) else None
         if self._names is not None:
             inputs, offsets = self._encoded(features, fitting)
         else:
@@ -317,7 +317,7 @@ class LabelingSVM(SampleEstimator):
             if not number.isdigit():
                 raise
             rows = features[int(number)]
-            if not isinstance(rows, list | tuple):
+            if hasattr(rows, "shape") and not (isinstance(rows, np.ndarray) and rows.dtype == object):
                 raise ValueError(self._mixed(int(number), "arrays", "dictionaries")) from None
             raise TypeError(f"{self.words.block} {number} of X {text}") from None
 
