@@ -218,4 +218,11 @@ def scores_of(estimator: Any, X: Any, qid: Any = None) -> Floats:
     queries = {"qid": qid} if getattr(estimator, "scale", "none") == "query" else {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return np.asarray(estimator.decision_function(X, **queries))
+        scores = np.asarray(estimator.decision_function(X, **queries))
+    return -scores if place_of_positive(estimator) == 0 else scores
+
+
+def place_of_positive(estimator: Any) -> int:
+    """Which of its two classes a classifier is to find; large scores are theirs that come second."""
+    wanted = getattr(estimator, "pos_label", None)
+    return 1 if wanted is None else int(np.flatnonzero(estimator.classes_ == wanted)[0])
