@@ -412,6 +412,9 @@ def compare(files: tuple[Path, ...], reading: DataOptions, qrels: Path | None, m
     by Holm's method for the number of comparisons, that of other runs times that of metrics. Only queries that are in all runs
     count, or with -c all in the judgements.
 
+    If DATA is one list, its samples are drawn again in place of queries, relevant and irrelevant ones apart: intervals of the
+    metrics and of the difference, and a p-value from the same draws.
+
     \b
     Examples:
       maxmargin compare old.run new.run --qrels test.qrels -m AP -m nDCG@10

@@ -476,7 +476,7 @@ _SPELT: dict[tuple[str, Any], str] = {
     ("zero_based", True): "--zero-based",
     ("zero_based", False): "--one-based",
 }
-_OPTIONS = {"relevance_threshold": "--threshold"}
+_OPTIONS = {"relevance_threshold": "--threshold", "query": "--qid"}
 
 
 def spelt(setting: Any) -> str:
