@@ -12,6 +12,7 @@ from scipy.stats import bootstrap, permutation_test, ttest_rel, wilcoxon
 
 from maxmargin import MulticlassSVM, load_model, save_model
 from maxmargin.cli.paired import bootstrap_interval, compare_paired, holm, randomisation_test
+from maxmargin.estimators.path import RegularizationPath
 from maxmargin.metrics import evaluate
 from maxmargin.report.intervals import p_value
 
@@ -184,6 +185,20 @@ def test_inspect(run, tmp_path):
 
 
 # ---- names --------------------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_a_path(run):
+    run("path", "train.letor", "--epsilon", 0.05, "--lambda-min", 0.01, "--save", "p", "--checkpoint", "c")
+    answer, path = json.loads(run("inspect", "p", "--json").stdout), RegularizationPath.load("p")
+    assert (answer["kind"], answer["format"], answer["class"], answer["models"]) == ("path", 1, "RankingSVM", len(path))
+    assert answer["lambda"] == [path.lambdas[0], path.lambda_end] and answer["certified"] is path.certified
+    assert answer["C"][0] == pytest.approx(1 / (path.lambdas[0] * path.n_blocks))
+    words = run("inspect", "p").stdout
+    assert "p: path of RankingSVM" in words and "format 1" in words
+    assert "everywhere within 0.05 of the optimum (certified)" in words
+    message = run("inspect", "c", code=1).stderr
+    assert "c: holds a path checkpoint" in message and "inspect reads models" in message
+    assert "is not a file saved by maxmargin" in run("inspect", "train.letor", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -386,6 +386,8 @@ def evaluate(
 def inspect(model_file: Path, top: int, as_json: bool) -> None:
     """What a model file holds: class and settings, certificate, training data, columns, the features with the largest weights.
 
+    Of a path that path --save wrote: its range of lambda and C, how many models, and what is proved.
+
     \b
     Example: maxmargin inspect ranker.model --top 20
     """
