@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.metrics import RankedLists, discounts, metric_named, ratio
+from maxmargin.metrics import RankedLists, discounts, ratio
 from maxmargin.report.plain import number
-from maxmargin.report.ranked import METRICS, Ranked
+from maxmargin.report.ranked import METRICS, Ranked, metric_of_lists
 
 DRAWS = 1000
 _WORK = 2_000_000  # samples drawn in all, for one method
@@ -232,6 +232,6 @@ def _ideal(graded: RankedLists, times: Ints) -> Floats:
 
 def _metric(name: str, lists: RankedLists, graded: RankedLists, ideal: Floats, weights: dict[str, Floats]) -> Any:
     if not _is_ndcg(name):
-        return metric_named(name, "linear")(lists)
+        return metric_of_lists(name, lists)
     reached = graded.grades.reshape(graded.n_queries, -1) @ weights[name]
     return ratio(reached, np.broadcast_to(ideal @ weights[name], reached.shape))
