@@ -141,3 +141,13 @@ def test_ids_are_no_categories(tables, tmp_path):
         assert option in message
     for option in ("--drop", "--categorical"):
         tables("train", "t.csv", option, "ticket", "--model", "m")
+
+
+def test_columns_of_other_sizes_are_named(run, tmp_path):
+    X, y, _ = samples()
+    rows = "".join(f"{int(grade > 0)},{x[0]},{1.6e9 + 1e8 * x[1]}\n" for grade, x in zip(y, X.tolist(), strict=True))
+    (tmp_path / "wild.csv").write_text("relevance,age,time\n" + rows)
+    message = run("train", "wild.csv", "--max-iter", 1, "--model", "m").stderr
+    assert "scale the features with --scale standard: column 2 ('time') reaches" in message and "StandardScaler" not in message
+    message = run("train", "wild.csv", "--max-iter", 1, "--C", 1e6, "--scale", "standard", "--model", "m").stderr
+    assert "did not reach --tol" in message and "--scale" not in message

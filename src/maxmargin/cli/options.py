@@ -479,6 +479,20 @@ _SPELT: dict[tuple[str, Any], str] = {
 _OPTIONS = {"relevance_threshold": "--threshold", "query": "--qid"}
 
 
+# Warnings are plain text; what they advise.
+_ADVICE = {
+    "scale the features with StandardScaler": "scale the features with --scale standard",
+    "raise time_limit": "raise --time-limit",
+}
+
+
+def translated(text: str) -> str:
+    """Advice of the library, with options in place of its classes and arguments."""
+    for theirs, ours in _ADVICE.items():
+        text = text.replace(theirs, ours)
+    return text
+
+
 def spelt(setting: Any) -> str:
     """An argument of the library as an option of the command."""
     name, value = setting

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from maxmargin.cli.options import DataOptions, Printing, aim_words, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, aim_words, speaking_of, translated
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.cli.train import data_line, describe, metric_name
@@ -109,12 +109,11 @@ def _translated(text: str, model: RankingClassifier, labels: list[float] | None 
     for theirs, ours in (
         (f"threshold={model.threshold!r}", aim),
         (f"threshold {model.threshold!r}", aim),
-        ("raise time_limit", "raise --time-limit"),
         ("RankingClassifier: ", ""),
         ("RankingClassifier ended", "training ended"),
     ):
         text = text.replace(theirs, ours)
-    return text
+    return translated(text)
 
 
 def _words(answer: dict[str, Any]) -> str:
