@@ -50,6 +50,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         with _written_directly(path) if is_special(path) else _put_in_place(os.path.realpath(path)) as file:
             yield file
+    except _NotMadeError as error:
+        # Of the file that is named, not of the one that was to take its place.
+        raise OSError(error.errno, f"cannot be written ({error.strerror}); choose another place", os.fspath(path)) from error
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
@@ -84,6 +87,10 @@ def _written_directly(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
+class _NotMadeError(OSError):
+    """There is no place for a new file."""
+
+
 # Nobody writes that long: what is written has been made in memory.
 _ABANDONED = 3600.0  # seconds
 
@@ -95,7 +102,11 @@ def _put_in_place(target: str) -> Iterator[IO[bytes]]:
     # Not tempfile, whose files only their owner may read.
     temporary = os.path.join(folder, f"{start}{secrets.token_hex(6)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        opened = open(temporary, "xb")  # noqa: SIM115
+    except OSError as error:
+        raise _NotMadeError(error.errno, error.strerror) from error
+    try:
+        with opened as file:
             if os.path.exists(target):
                 os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
             yield file

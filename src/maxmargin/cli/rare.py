@@ -53,6 +53,17 @@ def run(
             f"ones are to be found, those above --threshold {max(0.0, float(labels[0])):g} for example, or use --method svm"
         )
     threshold = max(0.0, float(labels[0])) if threshold is None else float(threshold)
+    relevant = (data.y > threshold).astype(np.int64)
+    for n, which in ((int(relevant.sum()), "above"), (int((1 - relevant).sum()), "not above")):
+        if n < 2:
+            raise DataError(
+                f"{data_file}: has {n} samples with a label {which} {threshold:g} (labels are from {labels[0]:g} to "
+                f"{labels[-1]:g}), and at least two of each kind are needed; add some, or set another --threshold"
+            )
+    budget = aim.get("budget", 0) if isinstance(aim, dict) else 0
+    if budget > len(data):
+        asked = f"--aim budget={budget:g}"
+        raise DataError(f"{data_file}: has {len(data)} samples, fewer than {asked}; name fewer, or a share below 1")
     own = {name: parameters[name] for name in ("loss", "time_limit", "random_state")}
     own |= {name: parameters[name] for name in ("C", "tol", "max_iter") if name in given}
     model = RankingClassifier(
@@ -62,7 +73,7 @@ def run(
         threshold="f1" if aim is None else aim,
         verbose=int(printing.progress and sys.stderr.isatty()),
     )
-    relevant, began = (data.y > threshold).astype(np.int64), time.perf_counter()
+    began = time.perf_counter()
     with noting_signals() as signals, warnings.catch_warnings(record=True) as caught, speaking_of(data_file):
         warnings.simplefilter("always", UserWarning)
         model.fit(data.X, relevant)
