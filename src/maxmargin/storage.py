@@ -50,6 +50,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         with _written_directly(path) if is_special(path) else _put_in_place(os.path.realpath(path)) as file:
             yield file
+    except _NotMadeError as error:
+        # Of the file that is named, not of the one that was to take its place.
+        raise OSError(error.errno, f"cannot be written ({error.strerror}); choose another place", os.fspath(path)) from error
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
@@ -84,6 +87,10 @@ def _written_directly(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
+class _NotMadeError(OSError):
+    """There is no place for a new file."""
+
+
 # Nobody writes that long: what is written has been made in memory.
 _ABANDONED = 3600.0  # seconds
 
@@ -95,7 +102,11 @@ def _put_in_place(target: str) -> Iterator[IO[bytes]]:
     # Not tempfile, whose files only their owner may read.
     temporary = os.path.join(folder, f"{start}{secrets.token_hex(6)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        opened = open(temporary, "xb")  # noqa: SIM115
+    except OSError as error:
+        raise _NotMadeError(error.errno, error.strerror) from error
+    try:
+        with opened as file:
             if os.path.exists(target):
                 os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
             yield file
@@ -195,6 +206,31 @@ def read_archive(path: Path, kind: str) -> Archive:
     return Archive(header["content"], arrays, header["version"])
 
 
+class Label(NamedTuple):
+    """What stands on the outside of an archive: what is in it, the form of the file, and the version that wrote it."""
+
+    kind: str
+    format: int
+    version: str
+
+
+def read_label(path: Path) -> Label:
+    """What kind of archive a file is.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_archive(f"{folder}/a", "example", {}, {})
+    ...     read_label(f"{folder}/a")
+    Label(kind='example', format=1, version='0.1.0')
+    """
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        data = file.read()
+    remedy = _Remedy("name one that maxmargin wrote")
+    header = _header(_members(data, name, remedy)[_HEADER], name, None, remedy)
+    return Label(str(header.get("kind")), header["format_version"], header["version"])
+
+
 def is_archive(path: Path) -> bool:
     """Whether a file starts like an archive, which no text and no other zip file does; nothing is taken out of pipes."""
     if not os.path.isfile(path):
@@ -241,7 +277,7 @@ def _members(data: bytes, name: str, remedy: _Remedy) -> dict[str, bytes]:
     return members
 
 
-def _header(data: bytes, name: str, kind: str, remedy: _Remedy) -> dict[str, Any]:
+def _header(data: bytes, name: str, kind: str | None, remedy: _Remedy) -> dict[str, Any]:
     try:
         header = json.loads(data.decode(), parse_constant=_no_constant)
     # Python refuses integers of thousands of digits, and lists within lists within lists.
@@ -257,7 +293,7 @@ def _header(data: bytes, name: str, kind: str, remedy: _Remedy) -> dict[str, Any
             f"{name}: was written by maxmargin {version[:40]} in format {form}, but maxmargin {__version__} reads formats up to "
             f"{_FORMAT_VERSION}; upgrade with pip install --upgrade maxmargin"
         )
-    if header.get("kind") != kind:
+    if kind is not None and header.get("kind") != kind:
         raise SavedFileError(f"{name}: holds a {str(header.get('kind'))[:40]}, not a {kind}; {remedy.foreign}")
     arrays = header.get("arrays")
     sound = isinstance(arrays, list) and all(isinstance(key, str) for key in arrays) and isinstance(header.get("content"), dict)

@@ -12,7 +12,9 @@ from scipy.stats import bootstrap, permutation_test, ttest_rel, wilcoxon
 
 from maxmargin import MulticlassSVM, load_model, save_model
 from maxmargin.cli.paired import bootstrap_interval, compare_paired, holm, randomisation_test
+from maxmargin.estimators.path import RegularizationPath
 from maxmargin.metrics import evaluate
+from maxmargin.report.intervals import p_value
 
 # ---- tests of paired differences ----------------------------------------------------------------------------------------------
 
@@ -101,7 +103,8 @@ def test_compare_models(runs):
 def test_compare_what_cannot_be(runs, tmp_path):
     runs("train", "train.letor", "--model", "m")
     runs("train", "train.letor", "--C", 3, "--model", "n")
-    (tmp_path / "list.txt").write_text("1 1:2\n0 1:1\n")
+    runs("train", "train.letor", "--threshold", 1, "--model", "high")
+    (tmp_path / "list.txt").write_text("1 1:2\n1 1:1\n")
     for arguments, code, message in (
         (["a.run", "--qrels", "qrels"], 2, "two runs are needed to compare"),
         (["a.run", "b.run"], 2, "two models and the data"),
@@ -109,9 +112,52 @@ def test_compare_what_cannot_be(runs, tmp_path):
         (["m", "m", "train.letor"], 2, "m is named twice"),
         (["m", "n", "train.letor", "-c"], 2, "--complete is for --qrels"),
         (["a.run", "b.run", "--qrels", "qrels", "-m", "auc"], 2, "auc needs the scores of all documents"),
-        (["m", "n", "list.txt"], 1, "list.txt: is one list, and paired tests compare values of many queries"),
+        (["m", "n", "list.txt"], 1, "list.txt: is one list of relevant samples only"),
+        (["m", "high", "train.letor"], 1, "m takes labels above 0 for relevant, high those above 1"),
     ):
         assert message in runs("compare", *arguments, code=code).stderr
+
+
+def test_compare_on_one_list(run, tmp_path):
+    """The same draws by hand, with another way to compute the metrics of each."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] + rng.normal(size=300) > 1).astype(int)
+    rows = "".join(f"{label},{a},{b},{c}\n" for label, (a, b, c) in zip(y, X.tolist(), strict=True))
+    (tmp_path / "list.csv").write_text("relevance,a,b,c\n" + rows)
+    run("train", "list.csv", "--model", "good")
+    run("train", "list.csv", "--features", "b,c", "--model", "bad")
+    answer = json.loads(run("compare", "bad", "good", "list.csv", "-m", "ap", "-m", "nDCG@10", "-m", "auc", "--json").stdout)
+    assert (answer["samples"], answer["relevant"], answer["queries"], answer["comparisons"]) == (300, y.sum(), 1, 3)
+    scores = {name: load_model(name).decision_function(X[:, 3 - n :]) for name, n in (("good", 3), ("bad", 2))}
+    drawn = {name: [] for name in scores}
+    kinds = [np.flatnonzero(y), np.flatnonzero(1 - y)]
+    for _ in range(400):
+        at = np.concatenate([rng.choice(kind, len(kind)) for kind in kinds])
+        for name, own in scores.items():
+            drawn[name].append(list(evaluate(y[at], own[at], metrics=["ap", "ndcg@10", "auc"]).values()))
+    drawn = {name: np.array(values) for name, values in drawn.items()}
+    for k, metric in enumerate(("ap", "nDCG@10", "auc")):
+        bad, good = (row for row in answer["results"] if row["metric"] == metric)
+        truth = [evaluate(y, scores[name], metrics=[metric.lower()])[metric.lower()] for name in ("bad", "good")]
+        assert [bad["mean"], good["mean"]] == pytest.approx(truth) and good["difference"] == pytest.approx(truth[1] - truth[0])
+        low, high = good["difference_interval"]
+        width = 4 * np.std(drawn["good"][:, k] - drawn["bad"][:, k])
+        assert high - low == pytest.approx(width, rel=0.2) and low < good["difference"] < high
+        assert bad["interval"][0] < bad["mean"] < bad["interval"][1] and "difference" not in bad
+        assert good["bootstrap"] <= good["bootstrap_holm"]
+    assert good["bootstrap"] < 0.01
+    words = run("compare", "bad", "good", "list.csv").stdout
+    assert "one list of 300 samples" in words and "a bootstrap over the samples" in words and "corrected by Holm for 2" in words
+
+
+def test_chance_of_a_difference():
+    """The p-value of noise is level: below 5 % in about 5 % of the cases, with many draws and with few."""
+    rng = np.random.default_rng(0)
+    for n_draws in (1000, 50):
+        found = np.array([p_value(rng.normal(), rng.normal(size=n_draws)) for _ in range(2000)])
+        assert 0.03 < np.mean(found < 0.05) < 0.075 and 0.45 < found.mean() < 0.55
+    assert p_value(0.3, np.full(1000, 0.3)) < 0.001 < p_value(0.0, np.zeros(50)) == 1.0
 
 
 # ---- inspect ------------------------------------------------------------------------------------------------------------------
@@ -139,6 +185,20 @@ def test_inspect(run, tmp_path):
 
 
 # ---- names --------------------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_a_path(run):
+    run("path", "train.letor", "--epsilon", 0.05, "--lambda-min", 0.01, "--save", "p", "--checkpoint", "c")
+    answer, path = json.loads(run("inspect", "p", "--json").stdout), RegularizationPath.load("p")
+    assert (answer["kind"], answer["format"], answer["class"], answer["models"]) == ("path", 1, "RankingSVM", len(path))
+    assert answer["lambda"] == [path.lambdas[0], path.lambda_end] and answer["certified"] is path.certified
+    assert answer["C"][0] == pytest.approx(1 / (path.lambdas[0] * path.n_blocks))
+    words = run("inspect", "p").stdout
+    assert "p: path of RankingSVM" in words and "format 1" in words
+    assert "everywhere within 0.05 of the optimum (certified)" in words
+    message = run("inspect", "c", code=1).stderr
+    assert "c: holds a path checkpoint" in message and "inspect reads models" in message
+    assert "is not a file saved by maxmargin" in run("inspect", "train.letor", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import RankingClassifier, load_model
+from maxmargin import RankingClassifier, load_model, save_model
 from maxmargin.cli.cv import split
 from maxmargin.data import RankingData
 from maxmargin.estimators.model_files import read_model
@@ -101,3 +101,69 @@ def test_the_model_to_beat(events):
     assert found["mean"] == pytest.approx(np.mean(values), abs=2e-3)
     assert "to beat: " in events("cv", "train.letor", "--C", "0.1", "--folds", 3, "--scale", "query", "-m", "ndcg@5").stdout
     assert "to beat" not in events("cv", "plain.csv", "--C", "10", "--folds", 3, "--no-baseline").stdout
+
+
+def test_labels_and_probabilities(events, tmp_path):
+    """The aim of train decides which samples predict flags, with the labels of the file."""
+    two = (tmp_path / "plain.csv").read_text().replace("\n1,", "\n7,").replace("\n0,", "\n2.5,")
+    (tmp_path / "two.csv").write_text(two)
+    rows = np.loadtxt("plain.csv", delimiter=",", skiprows=1)
+    for text, aim in (
+        ("f1", "f1"),
+        ("budget=0.02", {"budget": 0.02}),
+        ("Budget=30", {"budget": 30}),
+        ("precision=0.9", {"precision": 0.9}),
+        ("recall=0.95", {"recall": 0.95}),
+        ("cost=1:10", {"cost": [[0, 1], [10, 0]]}),
+        ("0.25", 0.25),
+    ):
+        result = events("train", "two.csv", "--method", "classifier", "--no-refine", "--C", 1, "--aim", text, "--model", "m")
+        assert f"--aim {text.lower()}: flags " in result.stdout and "find:          7, not 2.5" in result.stdout
+        expected = RankingClassifier(C=1, refine=False, threshold=aim, random_state=0).fit(rows[:, 1:], rows[:, 0].astype(int))
+        labels = events("predict", "m", "two.csv", "--as", "labels").stdout.split()
+        assert labels == ["7" if flagged else "2.5" for flagged in expected.predict(rows[:, 1:])]
+    answer = json.loads(events("predict", "m", "two.csv", "--as", "probabilities", "--json").stdout)
+    np.testing.assert_allclose(answer["probabilities"], expected.predict_proba(rows[:, 1:])[:, 1], rtol=1e-12)
+    assert events("predict", "m", "two.csv", "--as", "labels", "-o", "l.txt").stdout == "l.txt: 600 labels\n"
+    warned = events("train", "two.csv", "--method", "classifier", "--no-refine", "--time-limit", 1e-9, "--model", "m")
+    assert "Warning: training ended early" in warned.stderr and "raise --time-limit" in warned.stderr
+
+
+def test_the_class_to_be_found_may_come_first(events):
+    rows = np.loadtxt("plain.csv", delimiter=",", skiprows=1)
+    names = np.where(rows[:, 0] == 1, "fraud", "honest")
+    model = RankingClassifier(C=1, refine=False, pos_label="fraud").fit(rows[:, 1:], names)
+    model.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
+    save_model(model, "m")
+    metrics = json.loads(events("evaluate", "m", "plain.csv", "--json").stdout)["metrics"]
+    assert metrics["map"] == pytest.approx(average_precision_score(rows[:, 0], -model.decision_function(rows[:, 1:])))
+    assert events("predict", "m", "plain.csv", "--as", "labels").stdout.split() == model.predict(rows[:, 1:]).tolist()
+    found = np.array(events("predict", "m", "plain.csv", "--as", "probabilities").stdout.split(), float)
+    np.testing.assert_allclose(found, model.predict_proba(rows[:, 1:])[:, 0], rtol=1e-12)
+
+
+def test_what_has_no_labels_or_probabilities(events, tmp_path):
+    events("train", "plain.csv", "--model", "svm")
+    message = events("predict", "svm", "plain.csv", "--as", "labels", code=1).stderr
+    assert "svm: holds a RankingSVM, which has scores and no labels; train with --method classifier" in message
+    rows = np.loadtxt("plain.csv", delimiter=",", skiprows=1)
+    save_model(RankingClassifier(C=1, refine=False, calibration=None).fit(rows[:, 1:], rows[:, 0]), "bare")
+    assert "without calibration" in events("predict", "bare", "plain.csv", "--as", "probabilities", code=1).stderr
+    assert "leave out --as" in events("predict", "svm", "plain.csv", "--as", "labels", "--format", "trec", code=2).stderr
+    assert "--aim is for --method classifier" in events("train", "plain.csv", "--aim", "f1", "--model", "x", code=2).stderr
+    for aim, why in (
+        ("f2", "is no aim"),
+        ("cost=1", "is no aim"),
+        ("cost=1:-1", "no dearer"),
+        ("budget=1.5", "whole number"),
+        ("budget=nan", "positive number"),
+        ("precision=2", "more than 1"),
+        ("1.5", "no probability"),
+    ):
+        message = events("train", "plain.csv", "--method", "classifier", "--aim", aim, "--model", "x", code=2).stderr
+        assert why in message and "use f1, budget=100" in message
+    (tmp_path / "three.csv").write_text("relevance,a\n" + "0,1\n1,2\n2,3\n" * 20)
+    message = events("train", "three.csv", "--method", "classifier", "--model", "x", code=1).stderr
+    assert "three.csv: has 3 different labels (0, 1, 2)" in message and "--threshold 0" in message
+    events("train", "three.csv", "--method", "classifier", "--threshold", 1, "--no-refine", "--C", 1, "--model", "x")
+    assert events("predict", "x", "three.csv", "--as", "labels").stdout.split() == ["0", "0", "1"] * 20

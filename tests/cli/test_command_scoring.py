@@ -115,7 +115,7 @@ def test_features_of_tables(run, tmp_path):
     blank = [header, *([row[0], "", *row[2:]] for row in rows)]
     (tmp_path / "blank.csv").write_text("\n".join(map(",".join, blank)))
     assert run("predict", "m", "blank.csv").stdout == expected
-    assert "relevance '' is not a number" in run("evaluate", "m", "blank.csv", code=1).stderr
+    assert "relevance is missing; labels are numbers" in run("evaluate", "m", "blank.csv", code=1).stderr
     (tmp_path / "renamed.csv").write_text((tmp_path / "test.csv").read_text().replace("c,d", "C,d"))
     message = run("predict", "m", "renamed.csv", code=1).stderr
     assert "renamed.csv, line 1: there is no column 'c', feature 3 of the model m; the header has 'qid', " in message

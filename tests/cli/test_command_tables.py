@@ -130,3 +130,24 @@ def test_scores_of_a_c_do_not_depend_on_the_others(run):
     for C in (0.01, 1.0, 100.0):
         assert scores(str(C))[C] == several[C]
     assert scores("1,3,30")[1.0] == several[1.0]
+
+
+def test_ids_are_no_categories(tables, tmp_path):
+    rows = "".join(f"{k % 2},{k % 7},ticket {k}\n" for k in range(60))
+    (tmp_path / "t.csv").write_text("relevance,a,ticket\n" + rows)
+    message = tables("train", "t.csv", "--model", "m", code=1).stderr
+    assert "t.csv: column 'ticket' is text with 60 different values in 60 rows, more likely ids than categories" in message
+    for option in ("--drop ticket", "--qid ticket", "--categorical ticket"):
+        assert option in message
+    for option in ("--drop", "--categorical"):
+        tables("train", "t.csv", option, "ticket", "--model", "m")
+
+
+def test_columns_of_other_sizes_are_named(run, tmp_path):
+    X, y, _ = samples()
+    rows = "".join(f"{int(grade > 0)},{x[0]},{1.6e9 + 1e8 * x[1]}\n" for grade, x in zip(y, X.tolist(), strict=True))
+    (tmp_path / "wild.csv").write_text("relevance,age,time\n" + rows)
+    message = run("train", "wild.csv", "--max-iter", 1, "--model", "m").stderr
+    assert "scale the features with --scale standard: column 2 ('time') reaches" in message and "StandardScaler" not in message
+    message = run("train", "wild.csv", "--max-iter", 1, "--C", 1e6, "--scale", "standard", "--model", "m").stderr
+    assert "did not reach --tol" in message and "--scale" not in message

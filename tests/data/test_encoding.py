@@ -52,8 +52,24 @@ def test_columns_left_out_and_numbers_that_are_names():
     with pytest.raises(TypeError, match=r"pass \['size'\]"):
         load_table(TEXT, "y", drop="size")
     many = b"y,name\n" + b"".join(b"1,name %d\n" % k for k in range(1001))
-    with pytest.raises(DataError, match=r"line 1002: column 'name' is text with more than 1000 .*drop=\['name'\]"):
+    with pytest.raises(DataError, match=r"line 202: column 'name' is text with more than 200 .*drop=\['name'\].*query='name'"):
         load_table(many, "y")
+    assert len(load_table(many, "y", categorical=["name"]).feature_names) == 1001
+    assert load_table(many, "y", query="name", features=[], split_queries="keep").X.shape == (1001, 0)
+    for kinds, rows, fine in ((20, 20, True), (21, 42, True), (21, 41, False), (200, 400, True), (200, 399, False)):
+        text = b"y,name\n" + b"".join(b"1,name %d\n" % (k % kinds) for k in range(rows))
+        if fine:
+            assert load_table(text, "y").X.shape == (rows, kinds)
+        else:
+            with pytest.raises(DataError, match=rf"{kinds} different values in {rows} rows, more likely ids"):
+                load_table(text, "y")
+        assert load_table(text, "y", categorical=["name"]).X.shape == (rows, kinds)
+        # Other samples of the same columns may be few.
+        encoding = load_table(text, "y", categorical=["name"]).encoding
+        assert load_table(b"y,name\n1,name 3\n", "y", encoding=encoding).X.sum() == 1
+    most = b"y,name\n" + b"".join(b"1,name %d\n" % k for k in range(10_001))
+    with pytest.raises(DataError, match="more than 10,000 different values"):
+        load_table(most, "y", categorical=["name"])
 
 
 def test_missing_cells_before_the_first_that_says_what_it_is():

@@ -16,14 +16,14 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import LatentRankingSVM, RankingSVM, metrics
+from maxmargin import LatentRankingSVM, RankingClassifier, RankingSVM, metrics, regularization_path
 from maxmargin.certificate import Certificate
 from maxmargin.losses import AUC, RankingLoss
 from maxmargin.metrics import RankedLists
-from maxmargin.report import report_contents, save_page, write_report
+from maxmargin.report import path_contents, report_contents, save_page, write_report
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.curves import gain, histogram, precision_recall, thin
-from maxmargin.report.ranked import METRICS
+from maxmargin.report.ranked import METRICS, metric_of_lists
 
 
 @pytest.fixture(scope="module")
@@ -324,9 +324,58 @@ def test_metrics_of_the_first_places(queries):
     assert found["slices"][0]["rows"][0][4] is not None and len(found["intervals"]["metrics"][0]) == 7
     found = report_contents(Scorer(loss=Cut("p@2")), X[:50], y[:50])
     assert found["metric"] == "precision@2" and found["headline"]["value"] == metrics.precision(y[:50] > 0, X[:50, 0], k=2)
-    # AP with a cut-off means several things; the whole list means one.
-    found = report_contents(Scorer(loss=Cut("ap@10")), X, y, qid)
-    assert found["metric"] == "MAP" and found["title"].endswith("trained for AP@10")
+
+
+@pytest.mark.parametrize(("loss", "title", "one"), [("ap@3", "MAP@3", "AP@3"), ("rbp", "RBP(p=0.8)", "RBP(p=0.8)")])
+def test_models_are_judged_by_what_they_were_trained_for(queries, loss, title, one):
+    """As their own score says; where a query has nothing relevant both are 0."""
+    X, y, qid, _ = queries
+    y = (y > 0).astype(float)
+    model = RankingSVM(loss, C=0.1, tol=0.1).fit(X, y, qid)
+    found = report_contents(model, X, y, qid, slices={"one": np.ones(len(y))})
+    assert found["metric"] == title == found["metrics"]["titles"][0] and found["title"].endswith(f"trained for {one}")
+    scores = model.predict(X)
+    truth = []
+    for q in np.unique(qid):
+        relevant = y[qid == q][np.argsort(-scores[qid == q])] > 0
+        places = np.arange(1, len(relevant) + 1)
+        if loss == "rbp":
+            truth.append(0.2 * np.sum(relevant * 0.8 ** (places - 1)))
+        else:
+            precision = np.cumsum(relevant) / places
+            truth.append(np.sum((precision * relevant)[:3]) / max(1, min(3, relevant.sum())))
+    assert found["headline"]["value"] == pytest.approx(np.mean(truth), abs=1e-6)
+    assert found["slices"][0]["rows"][0][4] is not None
+    low, high = found["headline"]["interval"]
+    assert low < found["headline"]["value"] < high
+    single = report_contents(RankingSVM(loss, C=0.1).fit(X[:99], y[:99]), X[:99], y[:99])
+    assert single["metric"] == one and single["headline"]["warning"] is not None
+    page = path_contents(regularization_path(RankingSVM(loss), X, y, qid=qid, epsilon=0.1, lambda_min=0.1), X, y, qid)
+    assert page["title"].endswith(f"trained for {one}")
+
+
+def test_classifiers_know_their_training_data(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + rng.normal(size=200) > 1).astype(int)
+    for labels in (y, y + 1, np.where(y, "a", "b")):
+        model = RankingClassifier(C=1, refine=False, pos_label="a" if labels.dtype.kind == "U" else None).fit(X, labels)
+        turned = rng.permutation(200)
+        page = contents_of(model.report(X[turned], labels[turned], path=tmp_path / "r.html").read_text())
+        assert page["headline"]["warning"] is not None
+        page = contents_of(model.report(X[:199], labels[:199], path=tmp_path / "r.html").read_text())
+        assert page["headline"]["warning"] is None
+    model = RankingClassifier(C=1, refine=False).fit(X, y + 1)
+    assert report_contents(model, X, y + 1)["headline"]["warning"] is not None
+
+
+@pytest.mark.parametrize("name", ["ap@1", "ap@2", "ap@3", "ap@9", "rbp(p=0.7)"])
+@pytest.mark.parametrize("grades", [[1], [1, 0], [0, 1, 1, 0, 0], [1, 1, 1], [0, 0, 0]])
+def test_expectations_over_all_orders(name, grades):
+    orders = list(itertools.permutations(grades))
+    values = [metric_of_lists(name, RankedLists(order, -np.arange(len(order)), None))[0] for order in orders]
+    lists = RankedLists(grades, grades, None)
+    assert expected_metric(name, lists, np.array(grades, float)) == pytest.approx(np.mean(values), abs=1e-12)
 
 
 @pytest.mark.parametrize("grades", [[1, 0], [0, 1, 1, 0, 0], [1, 1, 1], [0, 0, 0]])

@@ -11,7 +11,8 @@ import click
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cli.evaluate import by_model, format_table, metric_values, shortened, trec_scored
+from maxmargin.cli.evaluate import Scored, by_model, format_table, metric_values, shortened, trec_scored
+from maxmargin.cli.one_list import compare_lists, list_words
 from maxmargin.cli.options import DataOptions
 from maxmargin.cli.paired import TESTS, bootstrap_interval, compare_paired, holm
 from maxmargin.data import DataError
@@ -40,16 +41,23 @@ def run(
 ) -> str:
     """The text to print."""
     wanted = list(metrics or _METRICS)
-    systems = (
-        _systems(files, lambda path: trec_scored(qrels, path, complete), wanted, gains)
-        if qrels is not None
-        else _systems(files[:-1], lambda path: by_model(path, files[-1], reading), wanted, gains)
-    )
+    paths = files if qrels is not None else files[:-1]
+    names = _names(paths)
+    if qrels is None:
+        scored = [by_model(path, files[-1], reading) for path in paths]
+        _check_same_meaning(scored, names, files[-1])
+        if scored[0].qid is None or len(scored[0].query_names or ()) == 1:
+            answer = compare_lists(scored, names, files[-1], wanted, gains, seed)
+            return json.dumps(answer, indent=2) if as_json else list_words(answer)
+    else:
+        scored = [trec_scored(qrels, path, complete) for path in paths]
+    systems = _systems(names, scored, wanted, gains)
     queries = _common(systems)
     if len(queries) < 2:
-        where = qrels if qrels is not None else files[-1]
-        lists = "is one list" if qrels is None else "leaves one query that all runs have"
-        raise DataError(f"{where}: {lists}, and paired tests compare values of many queries; give data with at least two")
+        raise DataError(
+            f"{qrels}: leaves one query that all runs have, and paired tests compare values of many queries; give data with at "
+            "least two"
+        )
     missing = max(len(system.values[wanted[0]]) for system in systems) - len(queries)
     if missing:
         click.echo(f"Warning: {missing} queries are not in all runs and do not count; --complete counts them as 0", err=True)
@@ -57,18 +65,34 @@ def run(
     return json.dumps(answer, indent=2) if as_json else _words(answer)
 
 
-def _systems(paths: Sequence[Path], scored: Any, metrics: list[str], gains: Any) -> list[System]:
+def _names(paths: Sequence[Path]) -> list[str]:
     names = [path.name for path in paths]
     names = [str(path) if names.count(path.name) > 1 else path.name for path in paths]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise click.UsageError(f"{twice} is named twice; name different ones to compare")
+    return names
+
+
+def _systems(names: list[str], all_scored: list[Scored], metrics: list[str], gains: Any) -> list[System]:
     systems = []
-    for name, path in zip(names, paths, strict=True):
-        values, queries = metric_values(scored(path), metrics, gains)
+    for name, scored in zip(names, all_scored, strict=True):
+        values, queries = metric_values(scored, metrics, gains)
         by_query = {metric: dict(zip(map(str, queries), value.tolist(), strict=True)) for metric, value in values.items()}
         systems.append(System(name, by_query))
     return systems
+
+
+def _check_same_meaning(scored: list[Scored], names: list[str], data_file: Path) -> None:
+    """Complain about models that differ in what is relevant in these data."""
+    first = scored[0]
+    for name, other in zip(names[1:], scored[1:], strict=True):
+        ours, theirs = (found.threshold or 0.0 for found in (first, other))
+        if ((first.relevance > ours) != (other.relevance > theirs)).any():
+            raise DataError(
+                f"{data_file}: {names[0]} takes labels above {ours:g} for relevant, {name} those above {theirs:g}, so their "
+                "metrics are not of the same thing; train both with the same --threshold"
+            )
 
 
 def check_files(files: tuple[Path, ...], qrels: Path | None) -> None:

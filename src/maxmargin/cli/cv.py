@@ -105,7 +105,7 @@ def run(
     printing.tell(answer, _words)
     _warn(answer)
     if trained is not None:
-        train.warn_unless_converged(trained)
+        train.warn_unless_converged(trained, data)
     return 0 if trained is None else exit_code(trained.signals)
 
 

@@ -1,4 +1,4 @@
-"""``maxmargin inspect``: what a model file holds."""
+"""``maxmargin inspect``: what the file of a model or of a path holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy as np
 from maxmargin.cli.evaluate import format_table, shortened
 from maxmargin.cli.reading import notes_about_data
 from maxmargin.estimators.model_files import SavedModel, read_model
+from maxmargin.estimators.path import RegularizationPath
+from maxmargin.storage import Label, SavedFileError, read_label
 
 _CERTIFICATE = ("primal_objective_", "dual_objective_", "dual_gap_", "certified_", "n_iter_")
 # Of the classifier and of refinement: what was found on held-out samples.
@@ -20,21 +22,79 @@ _FOUND = ("C_", "refined_", "accepted_", "gain_", "gain_error_", "n_steps_", "th
 
 def run(model_file: Path, top: int, as_json: bool) -> str:
     """The text to print."""
-    saved = read_model(model_file)
-    answer = describe(saved, model_file, top)
-    return json.dumps(answer, indent=2) if as_json else _words(answer)
+    label = read_label(model_file)
+    if label.kind == "path":
+        answer = describe_path(RegularizationPath.load(model_file), model_file, label)
+        words = _path_words
+    elif label.kind == "model":
+        answer, words = describe(read_model(model_file), model_file, label, top), _words
+    else:
+        raise SavedFileError(
+            f"{model_file}: holds a {label.kind[:40]}, written by maxmargin {label.version[:40]} in format {label.format}; "
+            "inspect reads models (--model) and paths (path --save): name one of these"
+        )
+    return json.dumps(answer, indent=2) if as_json else words(answer)
 
 
-def describe(saved: SavedModel, model_file: Path, top: int) -> dict[str, Any]:
+def _file(model_file: Path, label: Label) -> dict[str, Any]:
+    size = model_file.stat().st_size
+    return {"file": str(model_file), "kind": label.kind, "bytes": size, "written_by": label.version, "format": label.format}
+
+
+def describe_path(path: RegularizationPath, model_file: Path, label: Label) -> dict[str, Any]:
+    """What there is to say about a regularization path, as JSON can hold it."""
+    template, end = path.template, float(path.lambda_end)
+    return {
+        **_file(model_file, label),
+        "class": None if template is None else type(template).__name__,
+        "settings": {} if template is None else _settings(template),
+        "models": len(path),
+        "features": path.store.n_features,
+        "blocks": path.n_blocks,
+        "lambda": [float(path.lambdas[0]), end],
+        "C": [1.0 / (float(path.lambdas[0]) * path.n_blocks), 1.0 / (end * path.n_blocks) if end > 0 else None],
+        "epsilon": path.epsilon,
+        "rule": path.rule,
+        "passes": path.total_passes,
+        "certified": path.certified,
+        "complete": path.complete,
+    }
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items() if name != "callback"}
+
+
+def _first_lines(answer: dict[str, Any], what: str) -> list[str]:
+    settings = ", ".join(f"{name} {value}" for name, value in answer["settings"].items() if value is not None)
+    written = f"written by maxmargin {answer['written_by']}, format {answer['format']}"
+    return [f"{answer['file']}: {what}, {answer['bytes']} bytes, {written}", *([f"settings: {settings}"] if settings else [])]
+
+
+def _path_words(answer: dict[str, Any]) -> str:
+    of = "" if answer["class"] is None else f" of {answer['class']}"
+    (first, last), (low, high) = answer["lambda"], answer["C"]
+    up = f"{high:.4g}" if high is not None else "infinity"
+    proof = "certified" if answer["certified"] else "not certified"
+    ended = "" if answer["complete"] else "; it ended early"
+    return "\n".join(
+        [
+            *_first_lines(answer, f"path{of}"),
+            f"{answer['models']} models of {answer['features']} features, {answer['passes']:.0f} passes, rule {answer['rule']}",
+            f"lambda from {first:.4g} to {last:.4g}, C from {low:.4g} to {up}{ended}",
+            f"everywhere within {answer['epsilon']:g} of the optimum ({proof})",
+        ]
+    )
+
+
+def describe(saved: SavedModel, model_file: Path, label: Label, top: int) -> dict[str, Any]:
     """What there is to say, as JSON can hold it."""
     model = saved.estimator
     fitted = {name: value for name, value in sorted(vars(model).items()) if name.endswith("_") and not name.startswith("_")}
     return {
-        "file": str(model_file),
-        "bytes": model_file.stat().st_size,
-        "written_by": saved.version,
+        **_file(model_file, label),
         "class": type(model).__name__,
-        "settings": {name: _plain(value) for name, value in model.get_params(deep=False).items() if name != "callback"},
+        "settings": _settings(model),
         "features": getattr(model, "n_features_in_", None),
         "relevant_above": _plain(getattr(model, "relevance_thresholds_", None)),
         "certificate": {name.rstrip("_"): _plain(fitted[name]) for name in _CERTIFICATE if name in fitted},
@@ -75,11 +135,7 @@ def _largest(saved: SavedModel, top: int) -> list[dict[str, Any]] | None:
 
 
 def _words(answer: dict[str, Any]) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in answer["settings"].items() if value is not None)
-    lines = [
-        f"{answer['file']}: {answer['class']}, {answer['bytes']} bytes, written by maxmargin {answer['written_by']}",
-        f"settings: {settings}",
-    ]
+    lines = _first_lines(answer, answer["class"])
     proof = answer["certificate"]
     if "primal_objective" in proof:
         relative = proof["dual_gap"] / max(abs(proof["primal_objective"]), 1e-300)

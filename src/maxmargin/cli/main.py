@@ -9,6 +9,7 @@ import click
 
 from maxmargin import __version__
 from maxmargin.cli.options import (
+    AIM,
     DATA,
     EXISTING,
     GAINS,
@@ -99,6 +100,7 @@ def demo(output: Path, seed: int) -> None:
     show_default=True,
     help="RankingSVM, certified; or for one list of rare events RankingClassifier.",
 )
+@AIM
 @click.option("--refine/--no-refine", default=None, help="Steps on the loss itself, if held-out folds gain; see above.")
 @training_options
 @data_options
@@ -109,6 +111,7 @@ def train(
     model_file: Path,
     C: float | None,
     method: str,
+    aim: Any,
     refine: bool | None,
     parameters: dict[str, Any],
     reading: DataOptions,
@@ -122,8 +125,10 @@ def train(
 
     --method classifier is for one list of rare events: a logistic regression on standardised features, its C tuned for the metric
     in inner folds, refined where that helps. It is not certified, and often better than the hinge alone; --scale none leaves
-    features as they are. --refine descends the rank loss itself from the trained model: the steps are taken if the metric of five
-    held-out folds gains more than its standard error; otherwise the certified model is written.
+    features as they are. --aim says what its labels (predict --as labels) are to be good at.
+
+    --refine descends the rank loss itself from the trained model: the steps are taken if the metric of five held-out folds gains
+    more than its standard error; otherwise the certified model is written.
 
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
     same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
@@ -133,6 +138,7 @@ def train(
       maxmargin train train.letor --loss ndcg --C 10 --model ranker.model
       maxmargin train train.csv --label grade --qid query --model ranker.model
       maxmargin train frauds.csv --label fraud --method classifier --model frauds.model
+      maxmargin train frauds.csv --label fraud --method classifier --aim budget=0.01 --model frauds.model
     """
     from maxmargin.cli import rare
     from maxmargin.cli.reading import explaining_memory
@@ -142,7 +148,9 @@ def train(
     settings = {**parameters, "C": 1.0 if C is None else C}
     with explaining_memory(data_file, reading):
         if method == "classifier":
-            return rare.run(data_file, reading, settings, given_options(), refine, model_file, printing)
+            return rare.run(data_file, reading, settings, given_options(), refine, aim, model_file, printing)
+        if aim is not None:
+            raise click.UsageError("--aim is for --method classifier: other models give scores and no labels; leave it out")
         return run(data_file, reading, settings, model_file, printing, refining=bool(refine))
 
 
@@ -269,11 +277,21 @@ def path(
 @DATA
 @click.option("-o", "--output", type=PRINTED, help="Write to a file, in one step; - is standard output, the default.")
 @click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
+@click.option(
+    "--as",
+    "wanted",
+    type=click.Choice(["scores", "labels", "probabilities"]),
+    default="scores",
+    show_default=True,
+    help="What to write; labels and probabilities for models of --method classifier.",
+)
 @click.option("--tag", callback=one_word, default="maxmargin", show_default=True, help="Last field of a TREC run.")
 @sample_options
 @JSON
 @with_exit_codes
-def predict(model_file: Path, data_file: Path, output: Path | None, form: str, as_json: bool, **options: Any) -> None:
+def predict(
+    model_file: Path, data_file: Path, output: Path | None, form: str, wanted: str, as_json: bool, **options: Any
+) -> None:
     """Score samples with a model: one number per line, in the order of DATA.
 
     With --format trec a run: query, Q0, document, rank, score, tag. Documents have the names in LETOR comments (#docid = NAME)
@@ -282,17 +300,23 @@ def predict(model_file: Path, data_file: Path, output: Path | None, form: str, a
     DATA must have the features of the model. Columns of a table are found by their names, in any order; a svmlight file may
     have fewer columns, because zeros are not written, but not more. Labels are not used.
 
+    A model of train --method classifier also has --as labels, the two labels of its training data by the --aim it was trained
+    with, and --as probabilities, those of the label to be found.
+
     \b
     Examples:
       maxmargin predict ranker.model test.letor > scores.txt
       maxmargin predict ranker.model test.letor --format trec -o test.run
+      maxmargin predict frauds.model new.csv --as labels -o flagged.txt
     """
     from maxmargin.cli.predict import run
 
     keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file})
     if form == "trec" and as_json and output is None:
         raise click.UsageError("--json prints scores, not a run; write the run to a file with --output, or leave out --json")
-    run(model_file, data_file, output=output, form=form, as_json=as_json, **options)
+    if form == "trec" and wanted != "scores":
+        raise click.UsageError(f"--format trec is a run, which has scores; leave out --as {wanted}, or the format")
+    run(model_file, data_file, output=output, form=form, wanted=wanted, as_json=as_json, **options)
 
 
 @main.command()
@@ -362,6 +386,8 @@ def evaluate(
 def inspect(model_file: Path, top: int, as_json: bool) -> None:
     """What a model file holds: class and settings, certificate, training data, columns, the features with the largest weights.
 
+    Of a path that path --save wrote: its range of lambda and C, how many models, and what is proved.
+
     \b
     Example: maxmargin inspect ranker.model --top 20
     """
@@ -387,6 +413,9 @@ def compare(files: tuple[Path, ...], reading: DataOptions, qrels: Path | None, m
     queries), and the p-values of a paired t test, of a randomisation test and of the sign test, all two-sided. They are corrected
     by Holm's method for the number of comparisons, that of other runs times that of metrics. Only queries that are in all runs
     count, or with -c all in the judgements.
+
+    If DATA is one list, its samples are drawn again in place of queries, relevant and irrelevant ones apart: intervals of the
+    metrics and of the difference, and a p-value from the same draws.
 
     \b
     Examples:

@@ -45,6 +45,49 @@ class Number(click.FloatRange):
         return found
 
 
+_AIMS = "f1, budget=100, budget=0.01, precision=0.9, recall=0.9, cost=1:10 (a false alarm, a miss) or a probability"
+
+
+class Aim(click.ParamType):
+    """What labels are to be good at, as ``threshold`` of :class:`maxmargin.RankingClassifier` takes it."""
+
+    name = "aim"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A word, a probability, or a mapping of one kind to its value; a usage error for any other text."""
+        from maxmargin._validation import ArgumentError
+        from maxmargin.estimators.cutoffs import check_aim
+
+        kind, is_kind, number = str(value).strip().lower().partition("=")
+        try:
+            if kind == "cost":
+                alarm, miss = map(float, number.split(":"))
+                aim: Any = {"cost": [[0.0, alarm], [miss, 0.0]]}
+            else:
+                aim = {kind: float(number)} if is_kind else kind if kind == "f1" else float(kind)
+            check_aim(aim)
+        except ArgumentError as error:
+            self.fail(f"{value!r}{error.problem[-1]}; use {_AIMS}", param, ctx)
+        except ValueError:
+            self.fail(f"{value!r} is no aim; use {_AIMS}", param, ctx)
+        return aim
+
+
+def aim_words(aim: Any) -> str:
+    """An aim as the option has it.
+
+    >>> aim_words({"cost": [[0.0, 1.0], [10.0, 0.0]]}), aim_words({"budget": 0.01}), aim_words("f1")
+    ('cost=1:10', 'budget=0.01', 'f1')
+    """
+    if not isinstance(aim, Mapping):
+        return str(aim)
+    ((kind, value),) = aim.items()
+    return f"cost={value[0][1]:g}:{value[1][0]:g}" if kind == "cost" else f"{kind}={value:g}"
+
+
+AIM = click.option("--aim", type=Aim(), help=f"With --method classifier, what labels are for: {_AIMS}.  [default: f1]")
+
+
 class File(click.Path):
     """A file by its name. A dash is standard input, kept in a file; standard output, which has no name; or none, for a reason."""
 
@@ -433,7 +476,21 @@ _SPELT: dict[tuple[str, Any], str] = {
     ("zero_based", True): "--zero-based",
     ("zero_based", False): "--one-based",
 }
-_OPTIONS = {"relevance_threshold": "--threshold"}
+_OPTIONS = {"relevance_threshold": "--threshold", "query": "--qid"}
+
+
+# Warnings are plain text; what they advise.
+_ADVICE = {
+    "scale the features with StandardScaler": "scale the features with --scale standard",
+    "raise time_limit": "raise --time-limit",
+}
+
+
+def translated(text: str) -> str:
+    """Advice of the library, with options in place of its classes and arguments."""
+    for theirs, ours in _ADVICE.items():
+        text = text.replace(theirs, ours)
+    return text
 
 
 def spelt(setting: Any) -> str:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cli.options import DataOptions, speaking_of
-from maxmargin.cli.reading import data_for, load_ranker, scores_of
+from maxmargin.cli.reading import data_for, load_ranker, notes_about_data, place_of_positive, scores_of
 from maxmargin.data import DataError, RankingData, run_lines
+from maxmargin.estimators.model_files import SavedModel
 from maxmargin.storage import check_writable, is_special, replacing
 
 
-def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag: str, output: Path | None, as_json: bool) -> None:
-    """Score, and write to a file or print."""
+def run(
+    model_file: Path, data_file: Path, reading: DataOptions, form: str, wanted: str, tag: str, output: Path | None, as_json: bool
+) -> None:
+    """Score or label, and write to a file or print."""
     if output is not None:
         check_writable(output)
     model = load_ranker(model_file)
+    _check_wanted(model, model_file, wanted)
     data = data_for(model, model_file, data_file, reading, labels=False, comments=form == "trec")
     with speaking_of(data_file):
-        scores = scores_of(model.estimator, data.X, data.qid)
-    answer: dict[str, Any] = {"model": str(model_file), "data": str(data_file), "samples": len(scores)}
+        values = _values(model, data, wanted)
+    answer: dict[str, Any] = {"model": str(model_file), "data": str(data_file), "samples": len(values)}
     try:
-        lines = list(_run(data, scores, tag) if form == "trec" else (f"{score:.17g}\n" for score in scores.tolist()))
+        lines = list(_run(data, np.asarray(values), tag) if form == "trec" else (f"{_written(value)}\n" for value in values))
     except DataError as error:
         raise DataError(f"{data_file}: {error}") from None
     if output is not None:
@@ -36,11 +42,50 @@ def run(model_file: Path, data_file: Path, reading: DataOptions, form: str, tag:
         if as_json:
             click.echo(json.dumps(answer, indent=2))
         elif not is_special(output):  # it may be standard output itself
-            click.echo(f"{output}: {len(scores)} scores")
+            click.echo(f"{output}: {len(values)} {wanted}")
     elif as_json:
-        click.echo(json.dumps({**answer, "scores": scores.tolist()}))
+        click.echo(json.dumps({**answer, wanted: values}))
     else:
         click.echo("".join(lines), nl=False)
+
+
+def _check_wanted(model: SavedModel, model_file: Path, wanted: str) -> None:
+    """Complain about labels and probabilities of models that have none."""
+    if wanted == "scores":
+        return
+    name = type(model.estimator).__name__
+    if not hasattr(model.estimator, "classes_"):
+        raise DataError(
+            f"{model_file}: holds a {name}, which has scores and no {wanted}; train with --method classifier, or leave out "
+            f"--as {wanted}"
+        )
+    if wanted == "probabilities" and model.estimator.calibration is None:
+        raise DataError(
+            f"{model_file}: holds a {name} without calibration, so it has no probabilities; fit it with calibration='sigmoid', "
+            "or use --as scores"
+        )
+
+
+def _values(model: SavedModel, data: RankingData, wanted: str) -> list[Any]:
+    """One for each sample."""
+    scores = scores_of(model.estimator, data.X, data.qid)
+    if wanted == "scores":
+        return scores.tolist()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        if wanted == "probabilities":
+            found: list[Any] = model.estimator.predict_proba(data.X)[:, place_of_positive(model.estimator)].tolist()
+            return found
+        labels = model.estimator.predict(data.X)
+    # The command trains with 0 and 1, whatever two numbers the file has.
+    names = notes_about_data(model).get("labels")
+    if isinstance(names, list) and len(names) == 2:
+        return [names[int(label == model.estimator.classes_[1])] for label in labels]
+    return labels.tolist()  # type: ignore[no-any-return]
+
+
+def _written(value: Any) -> str:
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
 def _run(data: RankingData, scores: Floats, tag: str) -> Iterator[str]:

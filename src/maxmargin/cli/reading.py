@@ -30,19 +30,44 @@ from maxmargin.data import (
 from maxmargin.data.source import format_suffix
 from maxmargin.estimators.model_files import SavedModel, read_model
 from maxmargin.storage import SavedFileError, is_special
+from maxmargin.structures.rows import column_peaks
 
 _TRAIN_AGAIN = "use data with the same features, or train again"
+_LARGEST = 1e140  # of a feature
 _SAME = "use the same ones in both"
 
 
 def training_data(path: Path, reading: DataOptions) -> RankingData:
-    """Samples with labels."""
+    """Samples with labels, and with features of which sums of squares exist."""
     check_reading(path, reading)
+    data = _training_data(path, reading)
+    if data.X.shape[1] == 0:
+        others = "a column besides label and query" if is_table(path) else "'index:value' after the label"
+        raise DataError(f"{path}: has no feature; each sample needs {others} that is not left out")
+    _refuse_huge(path, data)
+    return data
+
+
+def _training_data(path: Path, reading: DataOptions) -> RankingData:
     if is_table(path):
         return load_wanted(path, reading.wanted(), reading.split_queries)
     if format_suffix(path) in READERS:
         return load(path)
     return load_svmlight(path, zero_based=reading.numbering(), split_queries=reading.split_queries)
+
+
+def _refuse_huge(path: Path, data: RankingData) -> None:
+    """Complain about numbers beyond those that can be squared and added up: nothing could be learned from them."""
+    peaks = column_peaks(data.X)
+    k = int(np.argmax(peaks))
+    if peaks[k] > _LARGEST:
+        first = 0 if data.zero_based else 1
+        column = f"feature {k + first}" if data.feature_names is None else f"column {data.feature_names[k]!r}"
+        out = "leave it out" if data.feature_names is None else f"leave it out with --drop {data.feature_names[k]}"
+        raise DataError(
+            f"{path}: {column} reaches {peaks[k]:.3g}, and squares of numbers beyond {_LARGEST:g} are too large to add up; "
+            f"measure it in larger units, or {out}"
+        )
 
 
 @contextmanager
@@ -218,4 +243,11 @@ def scores_of(estimator: Any, X: Any, qid: Any = None) -> Floats:
     queries = {"qid": qid} if getattr(estimator, "scale", "none") == "query" else {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return np.asarray(estimator.decision_function(X, **queries))
+        scores = np.asarray(estimator.decision_function(X, **queries))
+    return -scores if place_of_positive(estimator) == 0 else scores
+
+
+def place_of_positive(estimator: Any) -> int:
+    """Which of its two classes a classifier is to find; large scores are theirs that come second."""
+    wanted = getattr(estimator, "pos_label", None)
+    return 1 if wanted is None else int(np.flatnonzero(estimator.classes_ == wanted)[0])

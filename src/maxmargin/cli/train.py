@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin.cli.options import DataOptions, Printing, speaking_of
+from maxmargin.cli.options import DataOptions, Printing, speaking_of, translated
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.refine import check_refinable, refine, refined_line
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM, save_model
+from maxmargin.estimators.linear_ranker import scaling_advice
 from maxmargin.solvers import ConvergenceWarning
 from maxmargin.storage import check_writable
+from maxmargin.structures.rows import column_peaks
 
 
 class Trained(NamedTuple):
@@ -64,7 +66,7 @@ def run(
             score = write(found.model, data, data_file, model_file)
             answer |= {"certified": False, "training": {metric_name(parameters["loss"]): score}}
     printing.tell(answer, lambda answer: f"{data_line(answer)}\n{model_lines(answer)}")
-    warn_unless_converged(trained)
+    warn_unless_converged(trained, data)
     if signals and not trained.signals:
         click.echo("Warning: interrupted during refinement; the model is the one before it", err=True)
     return exit_code(signals)
@@ -149,13 +151,26 @@ def model_lines(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def warn_unless_converged(trained: Trained) -> None:
+def warn_unless_converged(trained: Trained, data: RankingData) -> None:
     """Say so on standard error."""
     if trained.signals:
         click.echo("Warning: interrupted; the model is the best one so far, with the gap it has", err=True)
     elif not trained.converged:
+        remedies = "Raise --max-iter or --time-limit, lower --C" if _can_scale(trained) else "Raise --max-iter or --time-limit"
         click.echo(
-            f"Warning: the relative gap did not reach --tol {trained.model.tol:g}; the model is the best one so far. Raise "
-            "--max-iter or --time-limit, or lower --C",
+            f"Warning: the relative gap did not reach --tol {trained.model.tol:g}; the model is the best one so far. "
+            f"{remedies}, or {_scaling(data) if _can_scale(trained) else 'lower --C'}",
             err=True,
         )
+
+
+def _can_scale(trained: Trained) -> bool:
+    return trained.model.scale == "none"
+
+
+def _scaling(data: RankingData) -> str:
+    """What the library would say, which names the columns that stand out, with the option in place of its class."""
+    names = data.feature_names
+    if names is None and data.zero_based:
+        names = [f"feature {k}" for k in range(data.X.shape[1])]
+    return translated(scaling_advice(column_peaks(data.X), names))

@@ -46,7 +46,7 @@ class Table(NamedTuple):
     lines: Sequence[int] | None = None
 
 
-def name_columns(problem: str, *before: str) -> DataError:
+def name_columns(problem: str, *before: str | Setting) -> DataError:
     """Complain about a column that cannot be a feature."""
     return DataError(problem, [*before, "name the columns to use with ", Setting("features")], "features")
 
@@ -72,6 +72,9 @@ def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str
             if wanted.asked_by and column == query:
                 whose = f"which holds the queries of {wanted.asked_by}"
                 raise DataError(f"{place}: there is no column {column!r}, {whose}", [header, "; name it with ", Setting("qid")])
+            if column == wanted.label:
+                remedy = [header, "; name it with ", Setting("label")]
+                raise DataError(f"{place}: there is no column {column!r} of labels", remedy)
             raise DataError(f"{place}: there is no column {column!r}; {header}")
         if names.count(column) > 1:
             raise DataError(f"{place}: {names.count(column)} columns are called {column!r}; give every column a name of its own")

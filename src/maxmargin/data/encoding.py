@@ -2,8 +2,9 @@
 
 What a column holds is seen from its first cell that is not missing: a number, ``true`` or ``false``, or text with a letter in it
 (what has none, a date say, is more often a mistake). Truth values become 1 and 0. Text is one-hot encoded: one column for every
-different text, in order of appearance, called ``colour=red``. A model keeps these *kinds*; text that is not among them gives a
-row of zeros, and a warning.
+different text, in order of appearance, called ``colour=red``. Text of more than 200 kinds, or of more than 20 that are more than
+half of the rows, is refused unless the column is said to be categorical: it is more likely ids, or queries. A model keeps these
+*kinds*; text that is not among them gives a row of zeros, and a warning.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ Kind = Literal["boolean"] | list[str]
 
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-# Of one column: more are names or sentences, not categories.
-_MOST = 1000
+# Categories of one column: more are ids, names or sentences; so are these many if half of the rows have one of their own.
+_MOST, _MANY = 200, 20
+_MOST_INSISTED = 10_000  # for columns that are said to be categorical
 
 
 class UnseenCategoryWarning(UserWarning):
@@ -66,6 +68,15 @@ def drop_column(problem: str, column: str, *before: str) -> DataError:
     return DataError(problem, [*before, "leave it out with ", Setting("drop", [column])], "drop")
 
 
+def _too_many(problem: str, column: str) -> DataError:
+    """Complain about text that is hardly a category."""
+    remedies = [
+        "leave it out with ", Setting("drop", [column]), ", say that it holds the queries with ", Setting("query", column),
+        ", or insist with ", Setting("categorical", [column]),
+    ]  # fmt: skip
+    return DataError(f"{problem}, more likely ids than categories", remedies, "categorical")
+
+
 class Coder:
     """Cells of a row as numbers, truth values as 1 and 0, text as places among the categories of its column.
 
@@ -87,7 +98,7 @@ class Coder:
         self._coders: list[Any] = [_Unknown(column, texts=False) for column in labels]
         for column in features:
             if column in categorical:
-                self._coders.append(_Words(column))
+                self._coders.append(_Words(column, insisted=True))
             elif known is None:
                 self._coders.append(_Unknown(column, texts=True))
             else:
@@ -151,6 +162,7 @@ class Coder:
                 raise drop_column(f"{name}: column {column!r} has no value at all, every cell is missing", column)
             if isinstance(coder, _Words):
                 coder.tell()
+                coder.check(name, len(codes))
                 # Cells before the first one that said what they are.
                 for row, text in enumerate(coder.early):
                     codes[row, k] = coder.places[text]
@@ -218,8 +230,8 @@ class _Truth:
 class _Words:
     """Categories: those given, or as they appear."""
 
-    def __init__(self, column: str, known: Sequence[str] | None = None) -> None:
-        self.column, self.growing = column, known is None
+    def __init__(self, column: str, known: Sequence[str] | None = None, *, insisted: bool = False) -> None:
+        self.column, self.growing, self.insisted = column, known is None, insisted
         self.places = {text: k for k, text in enumerate(known or ())}
         self.early: list[str] = []
         self.unseen: dict[str, int] = {}
@@ -230,13 +242,21 @@ class _Words:
         if found is not None:
             return float(found)
         if self.growing:
-            if len(self.places) == _MOST:
-                problem = f"{place}: column {self.column!r} is text with more than {_MOST} different values"
-                raise drop_column(problem, self.column)
+            most = _MOST_INSISTED if self.insisted else _MOST
+            if len(self.places) == most:
+                problem = f"{place}: column {self.column!r} is text with more than {most:,} different values"
+                raise drop_column(problem, self.column) if self.insisted else _too_many(problem, self.column)
             return float(self.places.setdefault(text, len(self.places)))
         self.first = self.first or f"{place}: {self.column} {text[:40]!r}"
         self.unseen[text] = self.unseen.get(text, 0) + 1
         return -1.0
+
+    def check(self, name: str, n_rows: int) -> None:
+        """Complain about text that is another one in most rows."""
+        n = len(self.places)
+        if self.growing and not self.insisted and n > max(_MANY, n_rows / 2):
+            problem = f"{name}: column {self.column!r} is text with {n} different values in {n_rows} rows"
+            raise _too_many(problem, self.column)
 
     def tell(self) -> None:
         if self.unseen:

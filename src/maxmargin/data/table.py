@@ -14,8 +14,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from maxmargin._validation import Setting
 from maxmargin.data.columns import Table, Wanted, choose, name_columns
-from maxmargin.data.encoding import Coder, Encoding
+from maxmargin.data.encoding import Coder, Encoding, drop_column
 from maxmargin.data.parquet import read_parquet
 from maxmargin.data.ranking_data import RankingData, SplitQueries, check_split_queries, grouped, split_query
 from maxmargin.data.source import DataError, Source, format_suffix, lines, name_of, number
@@ -131,7 +132,8 @@ def _header(text: Iterable[str], name: str) -> tuple[list[str], Any]:
             "svmlight: with load_svmlight, or under a name other than .csv, .tsv and .parquet"
         )
     # Strict, or a quote that is never closed swallows the rest of the file.
-    delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
+    bare = re.sub(r'"[^"]*"', "", first)
+    delimiter = "\t" if "\t" in bare else ";" if bare.count(";") > bare.count(",") else ","
     reader = csv.reader(chain([first], rest), delimiter=delimiter, strict=True)
     try:
         return next(reader), reader
@@ -160,7 +162,7 @@ def _read_rows(text: Iterable[str], name: str, wanted: Wanted) -> Table:
             place = f"{name}, line {reader.line_num}"
             values = _plain_numbers(cells) if coder.plain else coder.values(cells, place)
             if values is None:
-                raise _bad_number(row, places, names, place, coder)
+                raise _bad_number(row, places, names, place, coder, named=wanted.features is not None)
             labels.append(values[0] if n_labels else math.nan)
             numbers.extend(values[n_labels:])
             ends.append(reader.line_num)
@@ -192,14 +194,27 @@ def _plain_numbers(cells: list[str]) -> list[float] | None:
     return values if all(map(math.isfinite, values)) else None
 
 
-def _bad_number(row: list[str], places: list[int], names: list[str], where: str, coder: Coder) -> DataError:
+def _bad_number(row: list[str], places: list[int], names: list[str], where: str, coder: Coder, *, named: bool) -> DataError:
+    """What is wrong with a row; columns that somebody has named cannot be left out."""
     for k, place in enumerate(places):
         text = row[place].strip()
         try:
             if coder.is_coded(k) or math.isfinite(number(text)):
                 continue
         except ValueError:
+            if k < coder.n_labels:
+                what = "is missing" if text == "" else f"{text[:60]!r} is not a number"
+                remedy = ["labels are numbers, or true and false: correct it, or name another column with ", Setting("label")]
+                return DataError(f"{where}: {names[place]} {what}", remedy, "label")
+            if text == "":
+                if named:
+                    return DataError(f"{where}: {names[place]} is missing; fill in what is missing, or leave out this row")
+                fill = "fill in what is missing, or leave out this row, or the column: "
+                return drop_column(f"{where}: {names[place]} is missing", names[place], fill)
             hint = " (decimals are written with a point)" if re.fullmatch(r"[+-]?[0-9]*,[0-9]+", text) else ""
-            return name_columns(f"{where}: {names[place]} {text!r} is not a number{hint}", "correct it, or ")
+            problem = f"{where}: {names[place]} {text[:60]!r} is not a number{hint}"
+            if named:
+                return DataError(f"{problem}; correct it")
+            return name_columns(problem, "correct it, ", Setting("drop", [names[place]]), " leaves the column out, or ")
         return DataError(f"{where}: {names[place]} {text!r} is not finite; leave out or impute what is missing")
     raise AssertionError("a bad number was found before")

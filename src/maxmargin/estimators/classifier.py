@@ -20,6 +20,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin import fingerprint
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, check_choice
 from maxmargin.deadline import seconds_left, time_limit
@@ -137,6 +138,8 @@ class RankingClassifier(ClassifierMixin, Estimator):
         Steps of the refinement of the model itself.
     certified_ : bool
         False: nothing is proved about the weights.
+    training_sketch_ : array of shape (6,)
+        Sums over the training data, by which a report knows them again.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -270,6 +273,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
             raise ArgumentError("y", f"y holds only one class, {classes.tolist()[0]!r}", "add samples of another one")
         self.classes_ = classes
         relevant = which == self._positive()
+        self.training_sketch_ = fingerprint.sketch(X, relevant)  # reports say if they are about the training data
         folds = self._folds(relevant)
         d = X.shape[1]
         if not self.standardize:

@@ -109,7 +109,9 @@ def _known_from_training(model: Any, X: Any, judged: Judged) -> bool:
     if known is None or not (hasattr(X, "indptr") or np.ndim(X) == 2):
         return False
     matrix = X if hasattr(X, "indptr") else np.asarray(X)
-    return matrix.dtype.kind in "fiub" and same_sketch(known, sketch(matrix, judged.labels))
+    # Classifiers, which take any two labels, have sums over the samples to be found.
+    labels = judged.relevant.astype(np.float64) if hasattr(model, "classes_") else judged.labels
+    return matrix.dtype.kind in "fiub" and same_sketch(known, sketch(matrix, labels))
 
 
 def _threshold(model: Any) -> float | None:

@@ -42,21 +42,30 @@ def reported_metric(model: Any) -> tuple[str, str]:
         return "ap", ""
     plain, _, cut = (native or "").partition("@")
     if plain in _CUT and cut.isdigit():
-        # Where evaluation does not know the cut-off, or means something else by it, the metric of the whole list.
-        metric = str(native) if plain != "ap" and _is_known(str(native)) else plain if plain in _TITLES else "ap"
+        # Where evaluation does not know the cut-off, the metric of the whole list.
+        metric = str(native) if _is_known(str(native)) else plain if plain in _TITLES else "ap"
         return metric, f", trained for {_CUT[plain]}@{cut}"
     if native in _TITLES:
         return native, f", trained for {_TITLES[native]}"
-    # Losses with parameters are known by their names; pages have no column for them.
+    if native is not None and native.startswith("rbp(") and _is_known(native):
+        return native, f", trained for {_rbp(native)}"
+    # A loss of one's own has no metric.
     return "ap", f", trained for {text(native or type(found).__name__)}"
+
+
+def _rbp(metric: str) -> str:
+    """Rank-biased precision with its persistence."""
+    return f"RBP{metric.removeprefix('rbp')}"
 
 
 def metric_title(metric: str, several: bool) -> str:
     """Name of a metric for one list or for the mean over several.
 
-    >>> [metric_title(name, several) for name, several in (("ap", True), ("ap", False), ("ndcg@10", True), ("mrr@5", True))]
-    ['MAP', 'AP', 'NDCG@10', 'MRR@5']
+    >>> [metric_title(name, several) for name, several in (("ap", True), ("ap", False), ("ap@5", True), ("rbp(p=0.8)", True))]
+    ['MAP', 'AP', 'MAP@5', 'RBP(p=0.8)']
     """
+    if metric.startswith("rbp"):
+        return _rbp(metric)
     plain, at, cut = metric.partition("@")
     titles = {**_CUT, **_TITLES} | ({"ap": "MAP", "mrr": "MRR"} if several else {})
     return titles[plain] + at + cut

@@ -7,15 +7,16 @@ they should, so an interval is that of the draws around their mean, put around t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin._types import Floats, Ints
-from maxmargin.metrics import RankedLists, discounts, metric_named, ratio
+from maxmargin._types import Booleans, Floats, Ints
+from maxmargin.metrics import RankedLists, discounts, ratio
 from maxmargin.report.plain import number
-from maxmargin.report.ranked import METRICS, Ranked
+from maxmargin.report.ranked import METRICS, Ranked, metric_of_lists
 
 DRAWS = 1000
 _WORK = 2_000_000  # samples drawn in all, for one method
@@ -121,7 +122,7 @@ def _counts(rows: Ints, n: int) -> Ints:
     return np.bincount(flat.ravel(), minlength=len(rows) * n).reshape(len(rows), n)
 
 
-class _Drawn(RankedLists):
+class DrawnLists(RankedLists):
     """One list drawn again and again: a query for every row of ``times``, which has shape (draws, n) and rows of equal sum.
 
     The order of the list stays, so nothing is sorted.
@@ -139,33 +140,63 @@ class _Drawn(RankedLists):
         self.position = self.place.astype(np.float64)
 
 
+def redraws(relevant: Booleans, seed: int = 0) -> Iterator[Ints]:
+    """How often each sample of one list is drawn, some draws at a time: shape (draws, n). Both kinds keep their numbers.
+
+    >>> draws = np.concatenate(list(redraws(np.array([True, False, False]))))
+    >>> draws.shape, bool((draws[:, 0] == 1).all()), bool((draws[:, 1:].sum(axis=1) == 2).all())
+    ((1000, 3), True, True)
+    """
+    n = len(relevant)
+    kinds = [np.flatnonzero(relevant), np.flatnonzero(~relevant)]
+    n_draws = int(np.clip(_WORK // n, _FEWEST, DRAWS))
+    rng, piece = np.random.default_rng(seed), max(1, _PIECE // n)
+    for begin in range(0, n_draws, piece):
+        count = min(piece, n_draws - begin)
+        again = [rows[rng.integers(len(rows), size=(count, len(rows)))] for rows in kinds]
+        yield _counts(np.concatenate(again, axis=1), n)
+
+
+def how_drawn(n_draws: int) -> str:
+    """What was done, in words."""
+    how = f"a bootstrap over the samples, relevant and irrelevant ones apart, {n_draws:,} draws"
+    return how if n_draws >= _PERCENTILES else f"{how}, by their standard deviation"
+
+
+def p_value(difference: float, draws: Floats) -> float:
+    """Chance of a difference at least as large, either way, if there were none: two-sided, from the differences in the draws.
+
+    >>> round(p_value(0.5, np.linspace(-1, 1, 1001)), 2), p_value(0.0, np.zeros(1001))
+    (0.5, 1.0)
+    """
+    centred = np.abs(draws - draws.mean())
+    # Equal but for rounding is as large.
+    size = abs(difference) * (1 - 1e-9)
+    if len(draws) >= _PERCENTILES or np.ptp(draws) == 0:
+        return (int(np.count_nonzero(centred >= size)) + 1) / (len(draws) + 1)
+    return math.erfc(size / float(np.std(draws, ddof=1)) / math.sqrt(2))
+
+
 def _of_one_list(ranked: list[Ranked], budgets: Ints, names: Sequence[str], seed: int) -> Intervals:
     first = ranked[0].lists
     n = len(first.rows)
     relevant = np.empty(n, dtype=bool)
     relevant[first.rows] = first.relevant
-    kinds = [np.flatnonzero(relevant), np.flatnonzero(~relevant)]
-    n_draws = int(np.clip(_WORK // n, _FEWEST, DRAWS))
-    rng, piece = np.random.default_rng(seed), max(1, _PIECE // n)
     weights = {name: discounts(np.arange(1.0, n + 1), _cut(name)) for name in names if _is_ndcg(name)}
     drawn: list[list[Floats]] = [[] for _ in ranked]
     found_at: list[Floats] = []
-    for begin in range(0, n_draws, piece):
-        count = min(piece, n_draws - begin)
-        again = [rows[rng.integers(len(rows), size=(count, len(rows)))] for rows in kinds]
-        times = _counts(np.concatenate(again, axis=1), n)
+    for times in redraws(relevant, seed):
         for method, into in zip(ranked, drawn, strict=True):
-            lists = _Drawn(method.lists, times)
-            graded = lists if method.graded is method.lists else _Drawn(method.graded, times)
+            lists = DrawnLists(method.lists, times)
+            graded = lists if method.graded is method.lists else DrawnLists(method.graded, times)
             ideal = _ideal(method.graded, times)
             into.append(np.array([_metric(name, lists, graded, ideal, weights) for name in names]))
             if method is ranked[0] and len(budgets):
-                hits = np.cumsum(lists.relevant.reshape(count, n), axis=1)
+                hits = np.cumsum(lists.relevant.reshape(len(times), n), axis=1)
                 found_at.append(hits[:, budgets - 1] / budgets)
     draws = [np.concatenate(parts, axis=1) for parts in drawn]
     means = [[method.means[name] for name in names] for method in ranked]
-    how = f"a bootstrap over the samples, relevant and irrelevant ones apart, {n_draws:,} draws"
-    how += "" if n_draws >= _PERCENTILES else ", by their standard deviation"
+    how = how_drawn(draws[0].shape[1])
     rows = [
         {name: interval(m, d, 0, 1) for name, m, d in zip(names, mean, draw, strict=True)}
         for mean, draw in zip(means, draws, strict=True)
@@ -201,6 +232,6 @@ def _ideal(graded: RankedLists, times: Ints) -> Floats:
 
 def _metric(name: str, lists: RankedLists, graded: RankedLists, ideal: Floats, weights: dict[str, Floats]) -> Any:
     if not _is_ndcg(name):
-        return metric_named(name, "linear")(lists)
+        return metric_of_lists(name, lists)
     reached = graded.grades.reshape(graded.n_queries, -1) @ weights[name]
     return ratio(reached, np.broadcast_to(ideal @ weights[name], reached.shape))

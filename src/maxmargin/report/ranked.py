@@ -14,6 +14,20 @@ from maxmargin.metrics import RankedLists, metric_named
 METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
 
 
+def metric_of_lists(name: str, lists: RankedLists) -> Floats:
+    """A metric of every query. AP of the first K is divided by what K places can hold, as in training.
+
+    >>> metric_of_lists("ap@2", RankedLists([1, 1, 1, 0], [4, 3, 2, 1], None))
+    array([1.])
+    """
+    values = metric_named(name, "linear")(lists)
+    plain, _, cut = name.partition("@")
+    if plain != "ap" or not cut:
+        return values
+    relevant = lists.per_query(lists.relevant)
+    return values * (relevant / np.maximum(1.0, np.minimum(relevant, int(cut))))
+
+
 class Judged:
     """The samples of the report: labels, what counts as relevant, gains, queries.
 
@@ -64,6 +78,6 @@ class Ranked:
         # Tied samples stand with the lower grade first; for relevance alone any order of the relevant ones will do.
         self.lists = self.graded if same else self.lists
         self.values = {
-            name: metric_named(name, "linear")(self.graded if name.startswith("ndcg") else self.lists) for name in names
+            name: metric_of_lists(name, self.graded if name.startswith("ndcg") else self.lists) for name in names
         }
         self.means = {name: float(value.mean()) for name, value in self.values.items()}
