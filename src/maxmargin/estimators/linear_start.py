@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning as SolverWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -94,7 +95,8 @@ def _fit(model: LogisticRegression, C: float, X: Any, relevant: Booleans) -> Flo
     with warnings.catch_warnings():
         # A start need not be the optimum to the last digit; it is judged by its rankings.
         warnings.simplefilter("ignore", SolverWarning)
-        warnings.simplefilter("ignore", np.exceptions.RankWarning)
+        # Newton's method says so when it hands over to another one.
+        warnings.simplefilter("ignore", LinAlgWarning)
         model.set_params(C=C).fit(X, relevant)
     return np.append(model.coef_[0], model.intercept_[0])
 
