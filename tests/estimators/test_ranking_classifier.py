@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import DirectLossMinimizer, RankingClassifier, RankingSVM, load_model, save_model
+from maxmargin import DirectLossMinimizer, RankingClassifier, RankingSVM, load_model, metrics, save_model
 from maxmargin._validation import ArgumentError
+from maxmargin.estimators import linear_start
 from maxmargin.estimators.calibration import calibrate, check_calibration, probabilities, score_of
 from maxmargin.estimators.cutoffs import choose_cutoff, outcome
 from maxmargin.estimators.descent import judge
@@ -408,6 +409,36 @@ def test_ends_early_with_what_it_has(spoilt):
             model = RankingClassifier(callback=callback).fit(X, y)
         np.testing.assert_array_equal(model.coef_, plain.coef_)
         assert not model.refined_
+
+
+def test_interrupted_while_tuning(spoilt, monkeypatch):
+    X, y = spoilt
+    fit, calls = linear_start._fit, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        return fit(*arguments)
+
+    monkeypatch.setattr(linear_start, "_fit", interrupted)
+    stop_at = 13
+    with pytest.warns(ConvergenceWarning, match="the best of 2 tried; refinement was not tried"):
+        model = RankingClassifier().fit(X, y)
+    same = RankingClassifier(C=model.C_, refine=False).fit(X, y)
+    assert model.Cs_.tolist() == [1e-4, 1e-3] and model.score(X, y) == pytest.approx(same.score(X, y), abs=1e-3)
+    calls, stop_at = [], 3
+    with pytest.raises(KeyboardInterrupt):
+        RankingClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["p@20", "recall@20", "ap", "ndcg@20", "auc", "mrr"])
+def test_score_is_the_metric_of_that_name(ordinary, name):
+    X, y = ordinary
+    model = RankingClassifier(name, C=0.1, refine=False).fit(X, y)
+    assert model.score(X, y) == pytest.approx(metrics.evaluate(y, model.decision_function(X), metrics=[name])[name], abs=1e-12)
+    recall = metrics.evaluate(y, model.decision_function(X), metrics=["recall@20"])["recall@20"]
+    assert recall < 0.5 and (name != "recall@20" or model.held_out_["score"] < 1)
 
 
 # ---- bad input ------------------------------------------------------------------------------------------------------------

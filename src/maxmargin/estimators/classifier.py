@@ -330,7 +330,8 @@ class RankingClassifier(ClassifierMixin, Estimator):
 
     def _warn_of_the_end(self, start: TunedStart) -> None:
         left = "refinement was not tried" if not start.complete else "refinement was stopped, and the start is kept"
-        self._warn(f"ended early with C={start.C:g}, the best of {len(start.Cs)} tried; {left}; raise time_limit")
+        remedy = "raise time_limit, or let it go on"
+        self._warn(f"ended early with C={start.C:g}, the best of {len(start.Cs)} tried; {left}; {remedy}")
 
     def _tune(self, samples: _Samples, loss: RankingLoss, line: StatusLine) -> TunedStart:
         data = samples.Z, samples.relevant, loss, samples.folds
@@ -444,7 +445,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         return np.asarray(np.log(self.predict_proba(X)))
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """The metric that was trained for on new data, 1 - loss: AP by default."""
+        """The metric that was trained for on new data: AP by default."""
         scores, relevant = self._judged(X, y)
         return metric_of(ranking_loss(self.loss), relevant, scores)
 
