@@ -145,6 +145,14 @@ def test_validation_by_queries_and_by_rows():
         DirectLossMinimizer(validation=50).fit(X, y, qid)
 
 
+def test_verdicts_are_those_of_the_last_fit(ordinary):
+    X, y = ordinary
+    model = DirectLossMinimizer(validation=2, max_iter=4).fit(X[:200], y[:200])
+    assert model.gains_.shape == (2, 2)
+    model.set_params(validation=None).fit(X[:200], y[:200])
+    assert not hasattr(model, "accepted_") and not hasattr(model, "gains_")
+
+
 # ---- labels ---------------------------------------------------------------------------------------------------------------
 
 
