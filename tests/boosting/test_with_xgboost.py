@@ -54,6 +54,19 @@ def test_one_list_by_both_interfaces():
     assert found > 0.8
 
 
+def test_early_stopping_of_the_scikit_learn_interface():
+    """By the callback of the documentation; early_stopping_rounds would stop at the smallest AP."""
+    X, y = queries()
+    relevant = (y > 2).astype(float)
+    stop = xgb.callback.EarlyStopping(rounds=3, maximize=True)
+    model = xgb.XGBRegressor(
+        objective=objective("ap"), n_estimators=15, max_depth=3, n_jobs=1, base_score=0.0, eval_metric=evaluation("ap"),
+        callbacks=[stop],
+    )  # fmt: skip
+    model.fit(X, relevant, eval_set=[(X, relevant)], verbose=False)
+    assert model.best_iteration == np.argmax(model.evals_result()["validation_0"]["ap"]) > 0
+
+
 def test_one_weight_for_every_query():
     _, y = queries()
     weights = np.ones(len(GROUP))

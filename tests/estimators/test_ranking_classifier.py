@@ -10,13 +10,14 @@ from scipy.optimize import minimize
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import PrecisionRecallDisplay, average_precision_score, f1_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import DirectLossMinimizer, RankingClassifier, RankingSVM, load_model, save_model
+from maxmargin import DirectLossMinimizer, RankingClassifier, RankingSVM, load_model, metrics, save_model
 from maxmargin._validation import ArgumentError
+from maxmargin.estimators import linear_start
 from maxmargin.estimators.calibration import calibrate, check_calibration, probabilities, score_of
 from maxmargin.estimators.cutoffs import choose_cutoff, outcome
 from maxmargin.estimators.descent import judge
@@ -144,6 +145,14 @@ def test_validation_by_queries_and_by_rows():
         DirectLossMinimizer(validation=50).fit(X, y, qid)
 
 
+def test_verdicts_are_those_of_the_last_fit(ordinary):
+    X, y = ordinary
+    model = DirectLossMinimizer(validation=2, max_iter=4).fit(X[:200], y[:200])
+    assert model.gains_.shape == (2, 2)
+    model.set_params(validation=None).fit(X[:200], y[:200])
+    assert not hasattr(model, "accepted_") and not hasattr(model, "gains_")
+
+
 # ---- labels ---------------------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +248,24 @@ def test_aims_are_met_on_held_out_scores(ordinary):
         RankingClassifier(threshold={"precision": 1.0}, refine=False, C=1.0).fit(X, rng.permutation(y))
 
 
+@pytest.mark.parametrize("n", [100, 10000])
+def test_shares_are_meant_as_they_are_written(n):
+    """69 % of 10000 are 6900, although 0.69 * 10000 is less as a product of floats; 81 % of 5000 are not 4051."""
+    scores, relevant = np.arange(n, dtype=float), np.arange(n) % 2 == 0
+    for percent in range(1, 100):
+        assert (scores > choose_cutoff({"budget": percent / 100}, scores, relevant).value).sum() == n * percent // 100
+        cut = choose_cutoff({"recall": percent / 100}, scores, relevant).value
+        assert (relevant & (scores > cut)).sum() == -(-(n // 2) * percent // 100)
+
+
+def test_a_number_to_flag_is_meant_of_all_samples(ordinary):
+    """Also if inner folds hold out only a part of them."""
+    X, y = ordinary
+    part = StratifiedShuffleSplit(1, test_size=0.25, random_state=0)
+    model = RankingClassifier(C=0.1, threshold={"budget": 80}, refine=False, cv=part).fit(X, y)
+    assert model.held_out_["flagged"] == 0.1
+
+
 # ---- probabilities --------------------------------------------------------------------------------------------------------
 
 
@@ -331,6 +358,16 @@ def test_same_seed_same_model_and_files(ordinary, tmp_path):
     assert loaded.summary() == models[0].summary()
 
 
+@pytest.mark.parametrize("kind", [bool, int, str])
+def test_labels_that_are_objects_fit_into_files(ordinary, tmp_path, kind):
+    X, y = ordinary
+    model = RankingClassifier(C=1.0, refine=False).fit(X, y.astype(kind).astype(object))
+    save_model(model, tmp_path / "objects.model")
+    found = load_model(tmp_path / "objects.model").predict(X)
+    np.testing.assert_array_equal(found, model.predict(X))
+    assert found.dtype == object and {type(label) for label in found} == {kind}
+
+
 def test_damaged_files(ordinary, tmp_path):
     X, y = ordinary
     save_model(RankingClassifier(C=1.0, refine=False).fit(X, y), tmp_path / "m")
@@ -382,6 +419,36 @@ def test_ends_early_with_what_it_has(spoilt):
         assert not model.refined_
 
 
+def test_interrupted_while_tuning(spoilt, monkeypatch):
+    X, y = spoilt
+    fit, calls = linear_start._fit, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        return fit(*arguments)
+
+    monkeypatch.setattr(linear_start, "_fit", interrupted)
+    stop_at = 13
+    with pytest.warns(ConvergenceWarning, match="the best of 2 tried; refinement was not tried"):
+        model = RankingClassifier().fit(X, y)
+    same = RankingClassifier(C=model.C_, refine=False).fit(X, y)
+    assert model.Cs_.tolist() == [1e-4, 1e-3] and model.score(X, y) == pytest.approx(same.score(X, y), abs=1e-3)
+    calls, stop_at = [], 3
+    with pytest.raises(KeyboardInterrupt):
+        RankingClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["p@20", "recall@20", "ap", "ndcg@20", "auc", "mrr"])
+def test_score_is_the_metric_of_that_name(ordinary, name):
+    X, y = ordinary
+    model = RankingClassifier(name, C=0.1, refine=False).fit(X, y)
+    assert model.score(X, y) == pytest.approx(metrics.evaluate(y, model.decision_function(X), metrics=[name])[name], abs=1e-12)
+    recall = metrics.evaluate(y, model.decision_function(X), metrics=["recall@20"])["recall@20"]
+    assert recall < 0.5 and (name != "recall@20" or model.held_out_["score"] < 1)
+
+
 # ---- bad input ------------------------------------------------------------------------------------------------------------
 
 
@@ -424,6 +491,8 @@ def test_bad_data(ordinary):
         RankingClassifier().fit(X, np.ones(800))
     with pytest.raises(ArgumentError, match="y has 1 sample of class 1, but inner folds need two"):
         RankingClassifier().fit(X, (np.arange(800) == 5).astype(int))
+    with pytest.raises(ArgumentError, match=r"y mixes labels of different kinds, int and str; make them alike"):
+        RankingClassifier().fit(X, np.array([1 if label else "no" for label in y], dtype=object))
     with pytest.raises(ArgumentError, match="fold 1 of cv has samples of one class only"):
         RankingClassifier(cv=[(np.arange(400), np.flatnonzero(y))]).fit(X, y)
     holes = X.copy()

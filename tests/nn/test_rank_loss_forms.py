@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, vmap
 
 import maxmargin as mm
 from maxmargin.losses import Discounted
@@ -126,6 +126,26 @@ def test_func(loss):
     many[1, 2, 3], mask[1, 2, 3] = torch.nan, False
     found = vmap(lambda s, m: loss(s, truth, m))(many, mask)
     assert found[0] == value.detach() and found[1] == pytest.approx(loss(many[1], truth, mask[1]).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_forward_mode(loss):
+    scores, grades = graded((4, 7), 5)
+    truth, mask = labels_for(loss, grades), torch.arange(7) < torch.tensor([[7], [5], [6], [7]])
+    weight = torch.tensor([1.0, 2.0, 0.5, 0.0])
+    assert torch.autograd.gradcheck(lambda s: loss(s, truth, mask, weight), scores, check_forward_ad=True)
+    assert torch.autograd.gradcheck(lambda s: loss(s, truth[0]), scores.detach()[0].requires_grad_(), check_forward_ad=True)
+    assert torch.equal(jacfwd(loss)(scores.detach(), truth), torch.autograd.grad(loss(scores, truth), scores)[0])
+
+
+@pytest.mark.parametrize(
+    "second", [hessian, lambda f: jacrev(jacrev(f)), lambda f: jacfwd(jacfwd(f)), lambda f: jacrev(jacfwd(f))]
+)
+def test_second_derivatives_of_functions_of_the_loss(second):
+    scores, grades = graded((9,), 6)
+    slope = torch.autograd.grad(APLoss()(scores, grades > 1), scores)[0]
+    found = second(lambda s: APLoss()(s, grades > 1) ** 2)(scores.detach())
+    assert torch.allclose(found, 2 * torch.outer(slope, slope))
 
 
 def test_func_of_a_network_with_weights():

@@ -76,8 +76,10 @@ def evaluation(metric: str = "ndcg@10", *, gains: Gains = "exponential") -> Rank
     -------
     RankEvaluation
         A callable that can be copied and pickled: ``feval=`` of ``lightgbm.train``, ``custom_metric=`` of ``xgboost.train`` (with
-        ``maximize=True`` where it stops early), ``eval_metric=`` in the scikit-learn interfaces. As everywhere in this library,
-        ties are put in the least favourable order, and a query without relevant rows counts 0 (1 in LightGBM).
+        ``maximize=True`` where it stops early), ``eval_metric=`` in the scikit-learn interfaces. In that of XGBoost stop early by
+        ``callbacks=[xgboost.callback.EarlyStopping(rounds=20, maximize=True)]``: ``early_stopping_rounds`` would look for the
+        smallest value. As everywhere in this library, ties are put in the least favourable order, and a query without relevant
+        rows counts 0 (1 in LightGBM).
 
     Examples
     --------

@@ -260,7 +260,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
     def _prepare(self, X: Any, y: Any) -> _Samples:
         refuse_missing(X)
         X, y = self._check_matrix(X, y, fitting=True)
-        classes, which = np.unique(y, return_inverse=True)
+        classes, which = _classes(y)
         if len(classes) > 2:
             check_classification_targets(y)
             raise ArgumentError(
@@ -324,7 +324,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         for weights, (_, test) in zip(start.folds, samples.folds, strict=True):
             scores[test], seen[test] = linear_scores(samples.Z[test], weights), True
             metric.append(metric_of(loss, samples.relevant[test], scores[test]))
-        self._cut(scores[seen], samples.relevant[seen])
+        self._cut(scores[seen], samples.relevant[seen], len(seen))
         self.held_out_["score"] = float(np.mean(metric))
         self.certified_ = False
         if not complete:
@@ -334,7 +334,8 @@ class RankingClassifier(ClassifierMixin, Estimator):
 
     def _warn_of_the_end(self, start: TunedStart) -> None:
         left = "refinement was not tried" if not start.complete else "refinement was stopped, and the start is kept"
-        self._warn(f"ended early with C={start.C:g}, the best of {len(start.Cs)} tried; {left}; raise time_limit")
+        remedy = "raise time_limit, or let it go on"
+        self._warn(f"ended early with C={start.C:g}, the best of {len(start.Cs)} tried; {left}; {remedy}")
 
     def _tune(self, samples: _Samples, loss: RankingLoss, line: StatusLine) -> TunedStart:
         data = samples.Z, samples.relevant, loss, samples.folds
@@ -378,8 +379,8 @@ class RankingClassifier(ClassifierMixin, Estimator):
         start.weights = _resized(run.weights, start.weights)
         return True
 
-    def _cut(self, scores: Floats, relevant: Booleans) -> None:
-        """Threshold and calibration from held-out scores."""
+    def _cut(self, scores: Floats, relevant: Booleans, n: int) -> None:
+        """Threshold and calibration from held-out scores, of all n samples or some."""
         calibration = None if self.calibration is None else calibrate(self.calibration, scores, relevant)
         if isinstance(self.threshold, numbers.Real):
             assert calibration is not None
@@ -388,7 +389,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
                 # All on one side.
                 cut = float(scores.max() + 1.0 + np.ptp(scores)) if cut > 0 else float(scores.min() - 1.0 - np.ptp(scores))
         else:
-            cut, met = choose_cutoff(self.threshold, scores, relevant, self._positive())
+            cut, met = choose_cutoff(self.threshold, scores, relevant, self._positive(), n)
             if not met:
                 warnings.warn(
                     f"RankingClassifier: threshold={self.threshold!r} is not reached by any cut of held-out scores; the one with "
@@ -448,7 +449,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         return np.asarray(np.log(self.predict_proba(X)))
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """The metric that was trained for on new data, 1 - loss: AP by default."""
+        """The metric that was trained for on new data: AP by default."""
         scores, relevant = self._judged(X, y)
         return metric_of(ranking_loss(self.loss), relevant, scores)
 
@@ -502,6 +503,15 @@ class RankingClassifier(ClassifierMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+    """Different labels in ascending order, and which of them each sample has."""
+    try:
+        return np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in y.tolist()}))
+        raise ArgumentError("y", f"y mixes labels of different kinds, {kinds}", "make them alike, say y.astype(str)") from error
 
 
 def _lists(Z: Any, relevant: Booleans, loss: RankingLoss) -> DirectRanking:

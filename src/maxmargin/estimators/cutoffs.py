@@ -68,7 +68,9 @@ def _costs(threshold: Any, value: ArrayLike) -> Floats:
     return costs
 
 
-def choose_cutoff(aim: Aim, scores: Floats, relevant: Booleans, positive: int = 1) -> Cutoff:
+def choose_cutoff(
+    aim: Aim, scores: Floats, relevant: Booleans, positive: int = 1, among: int | None = None
+) -> Cutoff:
     """The cut that serves an aim best.
 
     Parameters
@@ -83,6 +85,8 @@ def choose_cutoff(aim: Aim, scores: Floats, relevant: Booleans, positive: int = 
         The positive ones.
     positive : {0, 1}
         Row and column of a cost matrix that is theirs.
+    among : int, optional
+        Out of how many samples the number of a budget is meant, by default n.
 
     Returns
     -------
@@ -110,14 +114,15 @@ def choose_cutoff(aim: Aim, scores: Floats, relevant: Booleans, positive: int = 
         assert isinstance(aim, Mapping)
         ((kind, wanted),) = aim.items()
         if kind == "budget":
-            most = wanted * n if wanted < 1 else wanted
-            value = np.where(above <= most, above, -1.0)
+            # Quotients of whole numbers are what a decimal fraction is read as; products are not.
+            fits = above / n <= wanted if wanted < 1 else above <= wanted * n / (among or n)
+            value = np.where(fits, above, -1.0)
         elif kind == "precision":
             fine = (precision >= wanted) & (above > 0) & allowed
             met = bool(fine.any())
             value = np.where(fine, above, -1.0) if met else np.where(above > 0, precision, -1.0)
         elif kind == "recall":
-            value = np.where(hits >= wanted * n_positive, -above, -np.inf)
+            value = np.where(hits / n_positive >= wanted, -above, -np.inf)
         else:
             costs = np.array(wanted, dtype=np.float64)
             costs = costs if positive == 1 else costs[::-1, ::-1]

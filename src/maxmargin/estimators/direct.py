@@ -176,6 +176,9 @@ class DirectLossMinimizer(LinearRanker):
 
     def _train(self, model: RankingProblem) -> Floats:
         began = time.perf_counter()
+        for name in ("checkpoints_", "gains_", "gain_", "gain_error_", "accepted_"):
+            if hasattr(self, name):
+                delattr(self, name)  # of an earlier fit
         problem = DirectRanking(model, self.sign)
         scale = feature_scale(model.X) if self.standardize else np.ones(model.n_features)
         rng = np.random.default_rng(self.random_state)

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning as SolverWarning
 from sklearn.linear_model import LogisticRegression
 
+from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.deadline import seconds_left
 from maxmargin.estimators.linear_ranker import loss_of_ranking
 from maxmargin.estimators.path import RegularizationPath
 from maxmargin.estimators.path_search import PathSearchCV
 from maxmargin.estimators.ranking import RankingSVM
-from maxmargin.losses import RankingLoss
+from maxmargin.losses import Precision, RankingLoss, Recall
 from maxmargin.solvers import ConvergenceWarning
 from maxmargin.structures.rows import is_sparse
 
@@ -50,7 +52,10 @@ def linear_scores(X: Any, weights: Floats) -> Floats:
 
 
 def metric_of(loss: RankingLoss, relevant: Booleans, scores: Floats) -> float:
-    """1 - loss of the ranking by score."""
+    """Of the ranking by score: precision and recall as such, of which the loss is what is missing to the best; else 1 - loss."""
+    if type(loss) in (Precision, Recall):
+        name = str(loss.native_name())
+        return float(metrics.evaluate(relevant, scores, metrics=[name])[name])
     return 1.0 - loss_of_ranking(loss, relevant, scores)
 
 
@@ -59,7 +64,8 @@ def tune_logistic(
 ) -> TunedStart:
     """Logistic regression with the C whose rankings of held-out samples are best on average; of several, the smallest.
 
-    Every fold goes up the grid once, each C from the weights of the one before. If time runs out, C is the best of those tried.
+    Every fold goes up the grid once, each C from the weights of the one before. If time runs out, or at Ctrl-C, C is the best of
+    those tried; one is always tried.
     """
     Cs = sorted(Cs)
     models = [_logistic(X, len(train)) for train, _ in folds]
@@ -69,7 +75,12 @@ def tune_logistic(
     best: tuple[float, float, list[Floats]] | None = None
     for C in Cs:
         tell(f"C {C:g}")
-        fitted = [_fit(model, C, *part[:2]) for model, part in zip(models, parts, strict=True)]
+        try:
+            fitted = [_fit(model, C, *part[:2]) for model, part in zip(models, parts, strict=True)]
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            break
         found = [metric_of(loss, part[3], linear_scores(part[2], w)) for w, part in zip(fitted, parts, strict=True)]
         scores.append(found)
         if best is None or np.mean(found) > best[0]:
@@ -94,7 +105,8 @@ def _fit(model: LogisticRegression, C: float, X: Any, relevant: Booleans) -> Flo
     with warnings.catch_warnings():
         # A start need not be the optimum to the last digit; it is judged by its rankings.
         warnings.simplefilter("ignore", SolverWarning)
-        warnings.simplefilter("ignore", np.exceptions.RankWarning)
+        # Newton's method says so when it hands over to another one.
+        warnings.simplefilter("ignore", LinAlgWarning)
         model.set_params(C=C).fit(X, relevant)
     return np.append(model.coef_[0], model.intercept_[0])
 

@@ -241,6 +241,8 @@ class _Packer:
             # What scikit-learn makes of names of columns, and of labels from a table.
             if value.dtype == object and value.ndim == 1 and all(isinstance(text, str) for text in value):
                 return {"texts": [str(text) for text in value]}
+            if value.dtype == object and value.ndim == 1 and all(isinstance(entry, bool | int | np.bool_) for entry in value):
+                return {"objects": [self.value(name, entry) for entry in value]}
             if not can_store(value.dtype):
                 raise TypeError(f"{name} is an array of dtype {value.dtype}, which model files cannot hold")
             return self._array(name, value)
@@ -295,6 +297,10 @@ class _Unpacker:
             case {"texts": list(texts)} if all(isinstance(text, str) for text in texts):
                 found = np.empty(len(texts), dtype=object)
                 found[:] = texts
+                return found
+            case {"objects": list(entries)} if all(isinstance(entry, int) for entry in entries):
+                found = np.empty(len(entries), dtype=object)
+                found[:] = entries
                 return found
             case {"mapping": list(pairs)} if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
                 try:

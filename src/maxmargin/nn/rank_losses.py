@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
+from torch.autograd.forward_ad import unpack_dual
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Ints, Reals
@@ -83,6 +83,8 @@ class ListwiseLoss(torch.nn.Module):
         counted: torch.Tensor
         try:
             lists = as_lists(scores, relevant, mask)
+            if unpack_dual(scores).tangent is not None:  # type: ignore[no-untyped-call]
+                raise TransformedError  # numbers that are replaced lose their tangent
         except TransformedError:
             attach: Any = _Transformed.apply
             each, _, counted = attach(self, scores, relevant, mask)
@@ -153,7 +155,7 @@ def _ends(n: int) -> Ints:
 
 
 class _Transformed(torch.autograd.Function):
-    """For :mod:`torch.func`, whose tensors have no numbers until they arrive here."""
+    """For :mod:`torch.func`, whose tensors have no numbers until they arrive here, and for forward mode."""
 
     @staticmethod
     def forward(
@@ -169,13 +171,19 @@ class _Transformed(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         ctx.save_for_backward(output[1])
+        ctx.save_for_forward(output[1])
         ctx.mark_non_differentiable(output[1], output[2])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, outer: torch.Tensor, *_: Any) -> tuple[None, torch.Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return None, outer.unsqueeze(-1) * gradient, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, module: None, tangent: torch.Tensor | None, *_: Any) -> tuple[torch.Tensor | None, None, None]:
+        """The change of the values with the scores, for forward mode."""
+        (gradient,) = ctx.saved_tensors
+        return None if tangent is None else (tangent * gradient).sum(dim=-1), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], module: ListwiseLoss, *tensors: torch.Tensor | None) -> Any:
