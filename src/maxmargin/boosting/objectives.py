@@ -5,7 +5,7 @@ matters: it smooths the hinge over the rounds, and without it trees chase single
 everywhere, so something else has to bound the step: on a single list the size of the gradient, which keeps every leaf within the
 learning rate, on queries a constant. A row's gradient never exceeds its share of the loss, ``curvature``, and that is a safe
 constant, but steps are small: the hinge averaged over the noise is far less curved, by Stein's identity about a fourth of it
-(0.2 to 0.3 on all data looked at). Half of it, between the two, is the default, ``step=2``.
+(0.2 to 0.3 on the four data sets looked at). Half of it, between the two, is the default, ``step=2``.
 """
 
 from __future__ import annotations
