@@ -58,7 +58,7 @@ def test_queries_are_sums_over_lists_and_thresholds(lists, loss, gains, scale):
     grades, scores = (np.array(part, dtype=float) for part in zip(*(row for rows in lists for row in rows), strict=True))
     weights = 1.0 + np.arange(len(group)) % 3
     gradient, curvature = reference(scores, grades, group, loss, gains, scale, weights)
-    make = objective(loss, noise=0.0, gains=gains, scale=scale)
+    make = objective(loss, noise=0.0, gains=gains, scale=scale, step=3.0)
     if not curvature.any():
         with pytest.raises(ValueError, match="mark relevant rows"):
             make(grades, scores, None, group)
@@ -67,7 +67,17 @@ def test_queries_are_sums_over_lists_and_thresholds(lists, loss, gains, scale):
     unit = np.mean(group)
     assert found[0].dtype == found[1].dtype == np.float32
     np.testing.assert_allclose(found[0], unit * gradient, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found[1], unit * curvature, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[1], unit * curvature / 3, rtol=1e-5, atol=1e-6)
+
+
+def test_half_the_bound_lies_between_it_and_the_curvature_of_the_averaged_hinge():
+    # Stein: the second derivative of E f(s + z) is E f'(s + z) z; here its mean over the rows, at scores that know nothing.
+    rng = np.random.default_rng(7)
+    lists = GradedLists(read_arrays(rng.integers(0, 4, 2000), None, [20] * 100), 2000, ranking_loss("ndcg"), "exponential")
+    draws = rng.normal(size=(10, 2000))
+    gradients = np.array([lists.gradient(z, 1.0, 1) for z in draws])
+    assert (abs(gradients) <= lists.curvature * (1 + 1e-5)).all()
+    assert 0.15 < np.sum(gradients * draws) / (10 * np.sum(lists.curvature)) < 0.4
 
 
 @settings(deadline=None, max_examples=40)
@@ -245,6 +255,7 @@ def test_any_loss_will_do():
         ({"noise": float("nan")}, "noise=nan"),
         ({"scale": 0.0}, "scale=0.0"),
         ({"floor": 0}, "floor=0"),
+        ({"step": 0.0}, "step=0.0"),
         ({"gains": "quadratic"}, "gains='quadratic'"),
         ({"hessian": "exact"}, "hessian='exact'"),
         ({"relevance_threshold": "high"}, "relevance_threshold='high'"),

@@ -449,7 +449,7 @@ class BoostedRanker(_Blend):
     metric : str, default="ndcg@10"
         By which rounds and trees are chosen.
     n_estimators : int, default=500
-        Most rounds of every model; the NDCG hinge makes small steps.
+        Most rounds of every model. Where trees can learn much the NDCG hinge wants more than 200; elsewhere patience ends it.
     members, learning_rate, num_leaves, noise, patience, parameters, time_limit, random_state, n_jobs, verbose
         As in :class:`BoostedRankingClassifier`; by default ``lambdarank`` and one model of the rank loss are blended.
     validation_fraction : float, default=0.25

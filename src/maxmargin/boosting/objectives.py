@@ -2,8 +2,10 @@
 
 A round of boosting fits a tree to the gradient of the hinge ``J`` at the present scores plus fresh normal noise. The noise
 matters: it smooths the hinge over the rounds, and without it trees chase single margins. The Hessian of a hinge is zero almost
-everywhere, so something else has to bound the step: on queries a constant, on a single list the size of the gradient, which keeps
-every leaf within the learning rate.
+everywhere, so something else has to bound the step: on a single list the size of the gradient, which keeps every leaf within the
+learning rate, on queries a constant. A row's gradient never exceeds its share of the loss, ``curvature``, and that is a safe
+constant, but steps are small: the hinge averaged over the noise is far less curved, by Stein's identity about a fourth of it
+(0.2 to 0.3 on the four data sets looked at). Half of it, between the two, is the default, ``step=2``.
 """
 
 from __future__ import annotations
@@ -41,12 +43,13 @@ class RankObjective:
     gains: Gains = "exponential"
     relevance_threshold: float | None = None
     hessian: Hessian = "auto"
+    step: float = 2.0
     random_state: int = 0
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
         ranking_loss(self.loss)
-        for name, least in (("noise", "0 or more"), ("scale", "positive"), ("floor", "positive")):
+        for name, least in (("noise", "0 or more"), ("scale", "positive"), ("floor", "positive"), ("step", "positive")):
             value = getattr(self, name)
             fine = isinstance(value, numbers.Real) and np.isfinite(float(value)) and float(value) >= 0
             if not fine or (least == "positive" and value == 0):
@@ -115,7 +118,7 @@ class RankObjective:
             noisy = _core.with_noise(scores, self.noise, self.random_state, number)
         gradient = lists.gradient(noisy, self.scale, thread_count(self.n_jobs))
         if self.hessian == "constant" or (self.hessian == "auto" and not lists.one_list):
-            return gradient, lists.curvature.copy()
+            return gradient, lists.curvature / np.float32(self.step)
         hessian = np.abs(gradient)
         return gradient, np.maximum(hessian, self.floor * lists.curvature, out=hessian)
 
@@ -148,6 +151,7 @@ def objective(
     gains: Gains = "exponential",
     relevance_threshold: float | None = None,
     hessian: Hessian = "auto",
+    step: float = 2.0,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> RankObjective:
@@ -170,6 +174,9 @@ def objective(
         Labels above it are relevant; with it NDCG has no grades. By default 0, or the smallest label if that is larger.
     hessian : {"auto", "constant", "gradient"}
         Constant, or the size of the gradient; by default the first for queries and the second for a single list.
+    step : float, default=2.0
+        What the constant Hessian is divided by: 1 keeps every leaf within the learning rate, 4 is about Newton's step for the
+        hinge averaged over the noise. No part of a Hessian that is the size of the gradient.
     random_state : int, default=0
         Seed of the noise, together with the number of the round.
     n_jobs : int, optional
@@ -192,5 +199,5 @@ def objective(
     """
     return RankObjective(
         loss, noise=noise, scale=scale, floor=floor, gains=gains, relevance_threshold=relevance_threshold, hessian=hessian,
-        random_state=random_state, n_jobs=n_jobs,
+        step=step, random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
