@@ -52,7 +52,8 @@ def test_autocast():
 def test_grades_are_what_the_estimator_trains_for(gains, at):
     """The mean of the hinges is the objective of a RankingSVM without its regulariser; and it bounds 1 - NDCG."""
     X = np.random.default_rng(1).normal(size=(60, 3))
-    grades, qid = np.random.default_rng(2).integers(0, 4, 60), np.repeat(np.arange(6), 10)
+    noise = np.random.default_rng(2).normal(size=60)
+    grades, qid = np.digitize(2 * X[:, 0] + noise, [0, 1.5, 3]), np.repeat(np.arange(6), 10)
     name = "ndcg" if at is None else f"ndcg@{at}"
     model = mm.RankingSVM(name, grades=gains, C=0.3, tol=1e-9).fit(X, grades, qid)
     loss = NDCGLoss(at=at, gains=gains)
