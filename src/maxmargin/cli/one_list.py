@@ -29,11 +29,11 @@ def compare_lists(
         )
     try:
         found = [[_lists(one, metric, threshold) for metric in metrics] for one in scored]
-        values = [[_value(metric, gains, lists) for metric, lists in zip(metrics, row, strict=True)] for row in found]
+        values = [[_value(metric, gains, lists) for metric, lists in zip(metrics, own, strict=True)] for own in found]
         draws: list[list[list[Floats]]] = [[[] for _ in metrics] for _ in scored]
         for times in redraws(relevant, seed):
-            for row, into in zip(found, draws, strict=True):
-                for metric, lists, kept in zip(metrics, row, into, strict=True):
+            for own, into in zip(found, draws, strict=True):
+                for metric, lists, kept in zip(metrics, own, into, strict=True):
                     kept.append(metric_named(metric, gains)(DrawnLists(lists, times)))
     except ValueError as error:  # grades that a metric does not know
         raise DataError(f"{data_file}: {error}") from error
@@ -42,7 +42,8 @@ def compare_lists(
         base = np.concatenate(draws[0][k])
         for name, value, drawn in zip(names, values, draws, strict=True):
             ours = np.concatenate(drawn[k])
-            row = {"metric": metric, "name": name, "mean": value[k], "interval": list(interval(value[k], ours, 0, 1))}
+            ends = list(interval(value[k], ours, 0, 1))
+            row: dict[str, Any] = {"metric": metric, "name": name, "mean": value[k], "interval": ends}
             if name != names[0]:
                 difference = value[k] - values[0][k]
                 ends = list(interval(difference, ours - base))

@@ -48,7 +48,7 @@ class Number(click.FloatRange):
 _AIMS = "f1, budget=100, budget=0.01, precision=0.9, recall=0.9, cost=1:10 (a false alarm, a miss) or a probability"
 
 
-class Aim(click.ParamType):
+class Aim(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """What labels are to be good at, as ``threshold`` of :class:`maxmargin.RankingClassifier` takes it."""
 
     name = "aim"

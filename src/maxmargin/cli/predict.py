@@ -70,7 +70,7 @@ def _values(model: SavedModel, data: RankingData, wanted: str) -> list[Any]:
     """One for each sample."""
     scores = scores_of(model.estimator, data.X, data.qid)
     if wanted == "scores":
-        return scores.tolist()
+        return list(scores.tolist())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         if wanted == "probabilities":
@@ -81,7 +81,7 @@ def _values(model: SavedModel, data: RankingData, wanted: str) -> list[Any]:
     names = notes_about_data(model).get("labels")
     if isinstance(names, list) and len(names) == 2:
         return [names[int(label == model.estimator.classes_[1])] for label in labels]
-    return labels.tolist()  # type: ignore[no-any-return]
+    return list(labels.tolist())
 
 
 def _written(value: Any) -> str:

@@ -73,7 +73,7 @@ def choose(names: list[str], wanted: Wanted, place: str) -> tuple[list[str], str
                 whose = f"which holds the queries of {wanted.asked_by}"
                 raise DataError(f"{place}: there is no column {column!r}, {whose}", [header, "; name it with ", Setting("qid")])
             if column == wanted.label:
-                remedy = [header, "; name it with ", Setting("label")]
+                remedy: list[str | Setting] = [header, "; name it with ", Setting("label")]
                 raise DataError(f"{place}: there is no column {column!r} of labels", remedy)
             raise DataError(f"{place}: there is no column {column!r}; {header}")
         if names.count(column) > 1:

@@ -70,7 +70,7 @@ def drop_column(problem: str, column: str, *before: str) -> DataError:
 
 def _too_many(problem: str, column: str) -> DataError:
     """Complain about text that is hardly a category."""
-    remedies = [
+    remedies: list[str | Setting] = [
         "leave it out with ", Setting("drop", [column]), ", say that it holds the queries with ", Setting("query", column),
         ", or insist with ", Setting("categorical", [column]),
     ]  # fmt: skip

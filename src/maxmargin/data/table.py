@@ -204,7 +204,8 @@ def _bad_number(row: list[str], places: list[int], names: list[str], where: str,
         except ValueError:
             if k < coder.n_labels:
                 what = "is missing" if text == "" else f"{text[:60]!r} is not a number"
-                remedy = ["labels are numbers, or true and false: correct it, or name another column with ", Setting("label")]
+                numbers = "labels are numbers, or true and false: correct it, or name another column with "
+                remedy: list[str | Setting] = [numbers, Setting("label")]
                 return DataError(f"{where}: {names[place]} {what}", remedy, "label")
             if text == "":
                 if named:
