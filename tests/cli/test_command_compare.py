@@ -1,6 +1,7 @@
 """compare and inspect, names of metrics and losses."""
 
 import json
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -35,9 +36,10 @@ def test_against_scipy():
     b = 0.7 * a + 0.3 * b + 0.03
     found = compare_paired(a, b, np.random.default_rng(1))
     assert found.t_test == pytest.approx(ttest_rel(a, b).pvalue)
-    sampled = permutation_test((a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=20_000, rng=rng)
+    chance = {"rng" if "rng" in signature(bootstrap).parameters else "random_state": rng}  # scipy before 1.15 has the second
+    sampled = permutation_test((a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=20_000, **chance)
     assert found.randomisation == pytest.approx(sampled.pvalue, abs=0.02)
-    theirs = bootstrap((a - b,), np.mean, method="percentile", rng=rng).confidence_interval
+    theirs = bootstrap((a - b,), np.mean, method="percentile", **chance).confidence_interval
     assert (found.low, found.high) == pytest.approx(tuple(theirs), abs=0.006)
     assert found.low < found.difference < found.high and found.wins + found.losses + found.ties == 40
     assert (found.t_test < 0.05) == (wilcoxon(a, b).pvalue < 0.05)

@@ -159,7 +159,9 @@ class LabelSets:
         )
         inner = np.flatnonzero(~self.ends)
         below_of: Any = sparse.csr_array((np.ones(e), (above, below)), shape=(m, m)) - sparse.eye_array(m)
-        matrix = sparse.vstack([with_parents, sparse.csr_array(below_of)[inner]], format="csr")
+        matrix: Any = sparse.vstack([with_parents, sparse.csr_array(below_of)[inner]], format="csr")
+        # HiGHS of scipy before 1.15 takes no others.
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
         return matrix, np.zeros(matrix.shape[0])
 
     def all(self) -> Iterator[Bools]:
