@@ -121,6 +121,8 @@ class Problem(ABC):
         Whether the hinges are those of a relaxation, maxima over more than the outputs: the certificate then says so.
     convex : bool
         Whether hinges are convex in the weights; cuts of one that is not are gradients, and no lower bounds.
+    worse_than_truth : int
+        Outputs of the oracle that are worse than the truth, where the problem itself has noticed any in its whole passes.
     offers : frozenset of Capability
         Declared by the class, which vouches for its own methods: a subclass that replaces one of them declares anew.
     """
@@ -130,6 +132,7 @@ class Problem(ABC):
     exact: bool = True
     relaxed: bool = False
     convex: bool = True
+    worse_than_truth: int = 0
     offers: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -302,6 +305,7 @@ class CheckedProblem:
         self.exact = problem.exact
         self.calls = 0
         self.worse_than_truth = 0
+        self._noticed = problem.worse_than_truth
         self._scored: Any = problem if "scores" in problem.capabilities else None
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
@@ -314,7 +318,12 @@ class CheckedProblem:
         if "whole passes" not in self.problem.capabilities:
             return average_of(self, weights)
         self.calls += self.n_blocks
-        return self._check(self.problem.mean_cut(weights), weights)
+        cut = self.problem.mean_cut(weights)
+        if self.problem.worse_than_truth > self._noticed:
+            self.exact = False
+            self.worse_than_truth += self.problem.worse_than_truth - self._noticed
+            self._noticed = self.problem.worse_than_truth
+        return self._check(cut, weights)
 
     @property
     def scored(self) -> bool:
