@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
-.PHONY: demo test test-all minimum lint bench sanitize mutants clean
+.PHONY: demo test test-all cluster minimum lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
@@ -16,9 +16,13 @@ ROOM := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto $(ROOM)
 
-# What takes too long for every day: the tests once more with the lowest versions that pyproject.toml allows, in an environment of
+# What takes too long for every day: clusters, and the tests once more with the lowest versions that pyproject.toml allows, in an environment of
 # their own.
-test-all: test minimum
+test-all: test cluster minimum
+
+# Tests that start a Dask cluster, and kill parts of it.
+cluster: $(VENV)/.test
+	$(BIN)/python -m pytest -m cluster tests
 
 MINIMUM := $(VENV)-minimum
 minimum: $(MINIMUM)/.test
@@ -29,7 +33,7 @@ $(MINIMUM)/.test: $(SOURCES) tests/minimum_versions.py
 	$(MINIMUM)/bin/pip install --quiet --upgrade pip 'scikit-build-core>=0.11' 'nanobind>=2.4' cmake ninja
 	$(PYTHON) tests/minimum_versions.py > $(MINIMUM)/lowest.txt
 	$(MINIMUM)/bin/pip install --quiet --no-build-isolation --constraint $(MINIMUM)/lowest.txt --config-settings=build-dir=build/minimum \
-	  --editable '.[lightgbm,nn,parquet,plot,registration,vision,xgboost]' torch==2.13.0 \
+	  --editable '.[dask,lightgbm,nn,parquet,plot,registration,vision,xgboost]' torch==2.13.0 \
 	  hypothesis networkx numba pytest pytest-xdist pytrec-eval-terrier
 	@touch $@
 

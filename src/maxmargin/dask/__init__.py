@@ -1,0 +1,17 @@
+"""Training on a Dask cluster: shards are actors on its workers, and workers may come and go.
+
+Needs Dask: ``pip install 'maxmargin[dask]'``. Nothing else in the library imports it.
+"""
+
+from __future__ import annotations
+
+try:
+    import distributed as _distributed  # noqa: F401
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
+        raise
+    raise ImportError("maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'") from error
+
+from maxmargin.dask.engine import DaskEngine
+
+__all__ = ["DaskEngine"]

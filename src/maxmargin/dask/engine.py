@@ -1,0 +1,483 @@
+"""Shards as actors on the workers of a Dask cluster; what is lost with a worker is made anew on another.
+
+Dask moves results of tasks about, and lets a task that is bound to a lost worker wait for ever; so shards are actors, which stay,
+and this client looks after them. A beat without an answer decides only to *look* whether the worker lives, never that it does
+not: where machines are busy, answers take long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import statistics
+import time
+from collections import defaultdict, deque
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+
+from distributed import Client, Future, KilledWorker, wait
+
+from maxmargin.dask.cluster import Cluster, find_client
+from maxmargin.dask.seat import Seat, megabytes
+from maxmargin.distributed.engine import (
+    Arguments,
+    LossWatch,
+    Reply,
+    ShardError,
+    ShardSource,
+    arguments_for,
+    check_shards,
+    size_of,
+)  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+# A pass is a few rounds; losses are counted over ten passes.
+_ROUNDS_OF_TEN_PASSES = 40
+# A worker that was just lost is not chosen again so soon: the scheduler may not have noticed.
+_GRACE = 3.0
+# Answers to a question that got lost on the way, before somebody has to look into it.
+_MOST_ATTEMPTS = 5
+# An operation that takes so many times the usual is waiting for something.
+_SLOW = 5.0
+
+
+class _LostError(Exception):
+    """The shard asked is no more where it was."""
+
+
+class _Place:
+    """Where a shard is, or is being loaded."""
+
+    def __init__(self, shard: int, address: str, future: Future) -> None:
+        self.shard, self.address, self.future = shard, address, future
+        self.actor: Any = None
+
+
+class DaskEngine:
+    """Shards on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    sources : sequence of ShardSource
+        One per shard; they are loaded by the workers, when they are asked first.
+    client : Client, optional
+        Dask's current one by default.
+    worker_timeout : float
+        Seconds to wait for a worker where there is none.
+    beat : float
+        Seconds without an answer after which to look whether the worker lives.
+    patience : float
+        Seconds that no operation is called slow before.
+    speculate : bool
+        Whether a shard whose answer takes more than five times the usual, and more than ``patience``, is also loaded by another
+        worker; whoever is ready first goes on.
+    parts : sequence of lists of Delayed, optional
+        Of Dask collections, what every shard is made of: its source then has ``load_parts(parts)``, and is loaded where they are.
+
+    Attributes
+    ----------
+    n_shards, workers, rounds, moves, bytes_up, bytes_down
+        As in :class:`maxmargin.distributed.Engine`.
+
+    Examples
+    --------
+    >>> from dask.distributed import Client
+    >>> from maxmargin.dask import DaskEngine
+    >>> from maxmargin.distributed import ShardOf, ShardedMean, split_rows
+    >>> import numpy as np
+    >>> parts = split_rows(np.eye(4), [0, 1, 0, 1], 2)
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    ...     with DaskEngine([ShardOf(rows, "classes") for rows in parts], client) as engine:
+    ...         print(ShardedMean.classes(engine).mean_cut(np.zeros(8)).loss)
+    1.0
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ShardSource],
+        client: Client | None = None,
+        *,
+        worker_timeout: float = 300.0,
+        beat: float = 2.0,
+        patience: float = 30.0,
+        speculate: bool = False,
+        parts: Sequence[Sequence[Any]] | None = None,
+    ) -> None:
+        if not sources:
+            raise ValueError("sources is empty; name at least one part of the data")
+        for name, value in (("worker_timeout", worker_timeout), ("beat", beat), ("patience", patience)):
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{name}={value!r} must be a positive number of seconds")
+        if parts is not None and len(parts) != len(sources):
+            raise ValueError(f"parts has {len(parts)} lists for {len(sources)} sources; give one for each")
+        self.client = find_client(client)
+        self.parts = parts
+        self.sources = list(sources)
+        self.n_shards = len(self.sources)
+        self.beat, self.patience, self.speculate = beat, patience, speculate
+        self.cluster = Cluster(self.client, worker_timeout)
+        self.rounds = self.moves = self.bytes_up = self.bytes_down = 0
+        self._places: dict[int, _Place] = {}
+        self._loaded: set[int] = set()
+        self._shunned: dict[int, str] = {}
+        self._lately_lost: dict[str, float] = {}
+        self._watch = LossWatch(span=_ROUNDS_OF_TEN_PASSES)
+        self._numbers = count()
+        self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=20))
+        self._locks: dict[int, asyncio.Lock] = {}
+        # Through the scheduler answers take half as long again; None as long as nobody has tried.
+        self._direct: bool | None = None
+        self._was_direct = self.client.direct_to_workers
+        self._closed = False
+
+    # ---- the protocol -----------------------------------------------------------------------------------------------------
+
+    @property
+    def workers(self) -> int:
+        """Processes that hold shards now."""
+        return len({place.address for place in self._places.values()})
+
+    def call(self, operation: str, args: Arguments = (), only: Sequence[int] | None = None) -> list[Reply]:
+        """As :meth:`maxmargin.distributed.engine.Engine.call`."""
+        asked = check_shards(only, self.n_shards)
+        questions = arguments_for(args, asked)
+        self.rounds += 1
+        replies: list[Reply] = self._run(self._answers(operation, asked, questions))
+        self.bytes_down += size_of(questions)
+        self.bytes_up += sum(size_of(reply.values) for reply in replies)
+        return replies
+
+    def renew(self, shards: Sequence[int]) -> None:
+        """Make shards anew, on other workers where there are any: their answers were not to be believed."""
+        self._run(self._renew(check_shards(shards, self.n_shards)))
+
+    def describe(self, shard: int) -> str:
+        """What the source of a shard says of itself."""
+        return self.sources[shard].describe()
+
+    def where(self, shard: int) -> str | None:
+        """The address of the worker that has a shard."""
+        place = self._places.get(shard)
+        return None if place is None else place.address
+
+    def close(self) -> None:
+        """Let all shards go; the client stays as it was."""
+        if self._closed:
+            return
+        self._closed = True
+        self.client.direct_to_workers = self._was_direct
+        places, self._places = list(self._places.values()), {}
+        if self.client.status == "running":
+            with suppress(OSError, TimeoutError):
+                self.client.sync(self._cancel, *places, callback_timeout=10.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do something in the event loop of the client, whose proxies of actors are then those of this client."""
+        if self._closed:
+            work.close()
+            raise ValueError("this engine is closed; make a new one")
+        if self.client.status not in ("running", "connecting"):
+            work.close()
+            raise self.cluster.gone()
+
+        async def run() -> Any:
+            return await work
+
+        with self.client.as_current():
+            return self.client.sync(run)
+
+    # ---- questions --------------------------------------------------------------------------------------------------------
+
+    async def _answers(self, operation: str, asked: list[int], questions: list[tuple[Any, ...]]) -> list[Reply]:
+        await self._place_all([k for k in asked if k not in self._places])
+        tasks: list[asyncio.Future[Reply]] = [
+            asyncio.ensure_future(self._answer(k, operation, question)) for k, question in zip(asked, questions, strict=True)
+        ]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    async def _answer(self, k: int, operation: str, question: tuple[Any, ...]) -> Reply:
+        """The answer of a shard, however often it is lost meanwhile."""
+        # One question at a time, also after an interruption.
+        async with self._locks.setdefault(k, asyncio.Lock()):
+            while True:
+                try:
+                    place = await self._seated(k)
+                    told = await self._ask(place, operation, question)
+                except _LostError:
+                    await self._lose(k)
+                    continue
+                if "error" in told:
+                    error: Exception = told["error"]
+                    error.add_note(f"in shard {k} on worker {place.address}: {self.describe(k)}")
+                    raise error
+                return Reply.of(told["answer"])
+
+    async def _ask(self, place: _Place, operation: str, question: tuple[Any, ...]) -> dict[str, Any]:
+        attempts = 0
+        while True:
+            begin, number = time.monotonic(), next(self._numbers)
+            try:
+                asked = asyncio.ensure_future(_awaited(place.actor.answer(number, operation, question)))
+            except RuntimeError as error:  # its future knows already that the worker is lost
+                raise _LostError from error
+            try:
+                told = await self._wait(place, operation, number, begin, asked)
+            finally:
+                asked.cancel()
+            if told is not None:
+                self._times[operation].append(time.monotonic() - begin)
+                return told
+            attempts += 1
+            if attempts >= _MOST_ATTEMPTS:
+                raise ShardError(
+                    f"worker {place.address} lives, but its answers to {operation!r} for shard {place.shard} "
+                    f"({self.describe(place.shard)}) do not arrive, {attempts} times; look into its log, and into the network"
+                )
+            await asyncio.sleep(min(self.beat, 0.1 * 2**attempts))
+
+    async def _wait(
+        self, place: _Place, operation: str, number: int, begin: float, asked: asyncio.Future[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """What is told; None if question or answer got lost though the worker lives."""
+        spare: asyncio.Future[_Place] | None = None
+        doubts, slow = 0, False
+        try:
+            while True:
+                ready: set[asyncio.Future[Any]] = {asked} if spare is None else {asked, spare}
+                await asyncio.wait(ready, timeout=self.beat, return_when="FIRST_COMPLETED")
+                if asked.done():
+                    try:
+                        return asked.result()
+                    except Exception as error:
+                        logger.debug("asking shard %d on %s: %s", place.shard, place.address, error)
+                        await self._check_alive(place)
+                        return None
+                if spare is not None and spare.done():
+                    if spare.exception() is None:
+                        await self._switch(place, spare.result())
+                        return None
+                    logger.warning("shard %d could not be loaded elsewhere: %s", place.shard, spare.exception())
+                    spare = None
+                await self._check_alive(place)
+                # Dask swallows what it did not expect, and then never answers; so the actor is asked what it is doing.
+                doubts = doubts + 1 if await self._is_idle(place, number) else 0
+                if doubts >= 2 and not asked.done():
+                    return None
+                taken = time.monotonic() - begin
+                if not slow and self._is_slow(operation, taken):
+                    slow = True
+                    logger.warning(
+                        "shard %d (%s) on worker %s has been busy with %r for %.0f s, %.1f times the usual",
+                        place.shard, self.describe(place.shard), place.address, operation, taken, taken / self._usual(operation),
+                    )  # fmt: skip
+                    if self.speculate and len(await self.cluster.workers()) > 1:
+                        spare = asyncio.ensure_future(self._spare(place))
+        finally:
+            if spare is not None and not spare.done():
+                spare.cancel()
+
+    async def _is_idle(self, place: _Place, number: int) -> bool:
+        """Whether the actor says that it is not busy with a question. Silence says nothing."""
+        try:
+            return not await asyncio.wait_for(_awaited(place.actor.is_busy_with(number)), self.beat)
+        except Exception:
+            return False
+
+    def _usual(self, operation: str) -> float:
+        return max(statistics.median(self._times[operation]), 1e-3)
+
+    def _is_slow(self, operation: str, taken: float) -> bool:
+        return bool(self._times[operation]) and taken > self.patience and taken > _SLOW * self._usual(operation)
+
+    async def _spare(self, place: _Place) -> _Place:
+        """The same shard, on another worker."""
+        parts = (await self._computed([place.shard]))[place.shard]
+        spare = await self._placed(place.shard, parts, avoid=place.address)
+        try:
+            await self._load(spare)
+        except BaseException:
+            await self._cancel(spare)
+            raise
+        return spare
+
+    async def _switch(self, place: _Place, spare: _Place) -> None:
+        """Ask the spare one from now on; the slow one is let go when it is ready."""
+        self.moves += 1
+        await self._cancel(place)
+        place.address, place.future, place.actor = spare.address, spare.future, spare.actor
+
+    # ---- places -----------------------------------------------------------------------------------------------------------
+
+    async def _place_all(self, shards: list[int]) -> None:
+        """Begin to load shards, the largest first, so that all workers get about the same."""
+        parts = await self._computed(shards)
+        for k in sorted(shards, key=lambda k: (-self._size(k), k)):
+            if k not in self._places:
+                self._places[k] = await self._placed(k, parts[k], at_most=1.0)
+
+    async def _seated(self, k: int) -> _Place:
+        """Where a shard is, once it is loaded."""
+        place = self._places.get(k)
+        if place is None:
+            parts = (await self._computed([k]))[k]
+            place = self._places[k] = await self._placed(k, parts)
+        if place.actor is None:
+            await self._load(place)
+            self.moves += k in self._loaded
+            self._loaded.add(k)
+        return place
+
+    async def _placed(self, k: int, parts: list[Future] | None, avoid: str = "", at_most: float = 0.0) -> _Place:
+        """Begin to load a shard on a worker: where its partitions are, if it is made of some."""
+        near = {address for held in (await self.client.who_has(parts)).values() for address in held} if parts else set()
+        address = await self._choose(k, near, avoid, at_most)
+        future = self.client.submit(
+            Seat, self.sources[k], parts, actor=True, workers=[address], allow_other_workers=False, pure=False, priority=10
+        )
+        return _Place(k, address, future)
+
+    async def _computed(self, shards: list[int]) -> dict[int, list[Future] | None]:
+        """Partitions of shards, wherever Dask puts them; what several have in common is computed once."""
+        found: dict[int, list[Future] | None] = dict.fromkeys(shards)
+        if self.parts is None or not shards:
+            return found
+        await self.cluster.some_workers()
+        wanted = [part for k in shards for part in self.parts[k]]
+        futures = iter(self.client.compute(wanted))
+        for k in shards:
+            found[k] = [next(futures) for _ in self.parts[k]]
+        for k in shards:
+            for future in found[k] or ():
+                ready = asyncio.ensure_future(future_done(future))
+                while not ready.done():
+                    await asyncio.wait({ready}, timeout=self.beat)
+                    # Dask makes what is lost again by itself, if there is a worker.
+                    await self.cluster.some_workers(at_most=self.beat / 2)
+                if future.status == "error":
+                    error = await future.exception()
+                    error.add_note(f"while Dask computed what shard {k} is made of: {self.describe(k)}")
+                    raise error
+        return found
+
+    def _size(self, k: int) -> int:
+        source = self.sources[k]
+        return int(getattr(source, "size", 0) or getattr(getattr(source, "rows", None), "size", 0) or 1)
+
+    async def _choose(self, k: int, near: set[str], avoid: str = "", at_most: float = 0.0) -> str:
+        """The worker with the least data for its threads, among those that have partitions of the shard if there are any."""
+        live = await self.cluster.some_workers(at_most)
+        if self._direct is None:
+            self._direct = bool(self._was_direct) or await self.cluster.can_reach(next(iter(live)))
+            self.client.direct_to_workers = self._direct
+        now = time.monotonic()
+        lost = {address for address, when in self._lately_lost.items() if now - when < _GRACE}
+        shunned = {self._shunned.get(k, ""), avoid}
+        if set(live) <= lost and not set(live) <= shunned:
+            # The scheduler may not have noticed.
+            await asyncio.sleep(_GRACE)
+            live, lost = await self.cluster.some_workers(), set()
+        good = {address: info for address, info in live.items() if address not in lost | shunned} or live
+        good = {address: info for address, info in good.items() if address in near} or good
+        load = dict.fromkeys(good, 0.0)
+        for place in self._places.values():
+            if place.address in load:
+                load[place.address] += self._size(place.shard) / max(1, int(good[place.address].get("nthreads", 1)))
+        return min(good, key=lambda address: (load[address], address))
+
+    async def _load(self, place: _Place) -> None:
+        """Wait until a shard is loaded."""
+        ready = asyncio.ensure_future(_awaited(place.future))
+        try:
+            while not ready.done():
+                await asyncio.wait({ready}, timeout=self.beat)
+                if not ready.done():
+                    await self._check_alive(place, loading=True)
+            place.actor = ready.result()
+        except (KilledWorker, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not ready.cancelled():
+                raise  # somebody has had enough
+            raise _LostError from error
+        except _LostError:
+            raise
+        except Exception as error:
+            await self._raise_of_loading(place, error)
+        finally:
+            ready.cancel()
+
+    async def _raise_of_loading(self, place: _Place, error: Exception) -> None:
+        if place.address not in await self.cluster.workers() or "Actor was lost" in str(error):
+            raise _LostError from error
+        self._places.pop(place.shard, None)
+        await self._cancel(place)
+        if isinstance(error, FileNotFoundError):
+            raise ShardError(
+                f"worker {place.address} cannot find {error.filename or self.describe(place.shard)}, which shard {place.shard} "
+                "comes from; is it on a file system that all workers share, at the same place?"
+            ) from error
+        error.add_note(f"while worker {place.address} loaded shard {place.shard}: {self.describe(place.shard)}")
+        raise error
+
+    async def _check_alive(self, place: _Place, loading: bool = False) -> None:
+        """Raise if a shard is lost: its worker is not among those that live, or Dask says so."""
+        good = ("pending", "finished") if loading else ("finished",)
+        status = place.future.status
+        if status not in good and not (loading and status == "error"):
+            raise _LostError
+        if place.address not in await self.cluster.workers(at_most=self.beat / 2):
+            raise _LostError
+
+    async def _lose(self, k: int) -> None:
+        """Forget where a shard was, and count."""
+        place = self._places.pop(k, None)
+        if place is None:
+            return
+        self._lately_lost[place.address] = time.monotonic()
+        logger.warning("shard %d (%s) was lost with worker %s; it is made anew", k, self.describe(k), place.address)
+        limit = self.cluster.memory_limit(place.address)
+        await self._cancel(place)
+        try:
+            self._watch.lost(k, self.rounds, self.describe(k))
+        except ShardError as error:
+            size = self._size(k)
+            known = f"it has {megabytes(size)}, " if size > 1 else ""
+            room = f"a memory limit of {megabytes(limit)}" if limit else "no memory limit that the scheduler knows"
+            raise ShardError(f"{error} ({known}its last worker {place.address} had {room}); {self.cluster.remedy}") from None
+
+    async def _renew(self, shards: list[int]) -> None:
+        for k in shards:
+            place = self._places.pop(k, None)
+            if place is not None:
+                self._shunned[k] = place.address
+                await self._cancel(place)
+
+    async def _cancel(self, *places: _Place) -> None:
+        for place in places:
+            place.actor = None
+        with suppress(OSError, TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(self.client.cancel([place.future for place in places], force=True), 10.0)
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+async def future_done(future: Future) -> None:
+    """Wait until a future is computed, or has failed."""
+    with suppress(Exception):
+        await wait([future])

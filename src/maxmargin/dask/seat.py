@@ -1,0 +1,118 @@
+"""What is on a worker: an actor that holds a shard and answers for it.
+
+Answers are made by threads of their own, as many at a time as the worker has; so the worker hears all questions at once, and can
+say which it is busy with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import psutil
+from distributed import get_worker
+
+from maxmargin import __version__
+from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource
+
+# Dask's nanny kills a worker whose process has more than this share of the memory limit.
+_MOST_MEMORY = 0.95
+# Scores of registered weights that a shard holds at a time, 8 bytes for each row.
+_ROOTS = 8
+
+_slots: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+class Seat:
+    """An actor with a shard.
+
+    Parameters
+    ----------
+    source : ShardSource
+        Loads the shard; with ``parts``, by ``load_parts(parts)``.
+    parts : list, optional
+        Partitions of Dask collections, which Dask has brought here.
+    """
+
+    def __init__(self, source: ShardSource, parts: list[Any] | None = None) -> None:
+        self._shard: Shard = source.load() if parts is None else source.load_parts(parts)  # type: ignore[attr-defined]
+        check_memory(self._shard, source.describe())
+        self._thread = ThreadPoolExecutor(1, "maxmargin-shard")
+        self._open: set[int] = set()
+
+    async def answer(self, number: int, operation: str, args: tuple[Any, ...]) -> dict[str, Any]:
+        """The ``answer`` of the shard, or the ``error`` that it raised; whatever else comes out of a call is the network's."""
+        self._open.add(number)
+        try:
+            async with _slot():
+                return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, operation, args)
+        finally:
+            self._open.discard(number)
+
+    async def is_busy_with(self, number: int) -> bool:
+        """Whether a question has come and is not answered yet."""
+        return number in self._open
+
+    def _do(self, operation: str, args: tuple[Any, ...]) -> dict[str, Any]:
+        try:
+            return {"answer": self._shard.answer(operation, *args)}
+        except Exception as error:
+            return {"error": portable(error)}
+
+    def __getstate__(self) -> Any:
+        raise TypeError("an actor stays where it is; send the source of its shard")
+
+
+def about() -> dict[str, Any]:
+    """What this worker is: versions, the process, the limit of its memory."""
+    return {"version": __version__, "protocol": PROTOCOL, "pid": os.getpid(), "threads": threading.active_count()}
+
+
+def portable(error: Exception) -> Exception:
+    """The error itself if it can be sent, else one that says the same."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        text = "".join(traceback.format_exception(error))
+        return RuntimeError(f"{type(error).__name__}: {error}, which cannot be sent itself:\n{text}")
+    return error
+
+
+def check_memory(shard: Shard, source: str) -> None:
+    """Refuse a shard with which the process would soon be killed for the memory it uses."""
+    try:
+        worker = get_worker()
+    except ValueError:  # not on a worker
+        return
+    limit = getattr(worker.memory_manager, "memory_limit", None)
+    rows = int(shard.info().get("rows", 0))
+    used, more = psutil.Process().memory_info().rss, 8 * _ROOTS * rows
+    if limit and used + more > _MOST_MEMORY * limit:
+        raise ShardError(
+            f"{source} does not fit on worker {worker.address}: with it the process has {megabytes(used)} and needs "
+            f"{megabytes(more)} more for scores, but its memory limit is {megabytes(limit)}; make more and smaller shards, "
+            "add workers, or raise the memory limit of the workers"
+        )
+
+
+def megabytes(size: float) -> str:
+    """A number of bytes, for messages.
+
+    >>> megabytes(2_500_000), megabytes(3_000_000_000)
+    ('2.5 MB', '3000 MB')
+    """
+    return f"{size / 1e6:.{1 if size < 1e7 else 0}f} MB"
+
+
+def _slot() -> asyncio.Semaphore:
+    """As many answers at a time as the worker has threads."""
+    worker = get_worker()
+    if worker not in _slots:
+        _slots[worker] = asyncio.Semaphore(max(1, worker.state.nthreads))
+    return _slots[worker]

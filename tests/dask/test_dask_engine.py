@@ -1,0 +1,161 @@
+"""Shards on the workers of Dask: what they answer, and what is said about bad input."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+from dask.distributed import Client
+from dask_cases import class_sources, ranking_sources, threads, time_out
+
+import maxmargin.dask.cluster
+from maxmargin.dask import DaskEngine
+from maxmargin.dask.cluster import connect
+from maxmargin.dask.seat import portable
+from maxmargin.distributed import LocalEngine, ShardedMean, ShardedRanking, ShardError
+from maxmargin.solvers import OneSlackCuttingPlane
+
+
+@pytest.fixture(scope="module")
+def client():
+    with threads() as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    with time_out(60):
+        yield
+
+
+def test_answers_are_those_of_one_process(client):
+    local = LocalEngine(ranking_sources())
+    with DaskEngine(ranking_sources(), client) as engine:
+        assert [reply.values for reply in engine.call("info")] == [reply.values for reply in local.call("info")]
+        assert [reply.values for reply in engine.call("labels", [(1,), (9,)], only=[2, 0])][0]["labels"].tolist() == [False]
+        assert engine.workers == 2
+        assert (engine.rounds, engine.moves) == (2, 0)
+        assert engine.bytes_down == 16
+
+
+def test_training_has_the_bits_of_one_process(client):
+    solver = OneSlackCuttingPlane()
+    with DaskEngine(ranking_sources(), client) as engine:
+        here, there = (solver.solve(ShardedRanking(each), 0.01) for each in (LocalEngine(ranking_sources()), engine))
+        assert there.certified
+        assert (here.weights == there.weights).all() and (here.primal, here.dual) == (there.primal, there.dual)
+        one = LocalEngine(ranking_sources())
+        ShardedRanking(one).mean_cut(np.zeros(4))
+        up, down = engine.bytes_up, engine.bytes_down
+        ShardedRanking(engine).mean_cut(np.zeros(4))
+        assert (engine.bytes_up - up, engine.bytes_down - down) == (one.bytes_up, one.bytes_down)
+    with DaskEngine(class_sources(), client) as engine:
+        here, there = (solver.solve(ShardedMean.classes(each), 0.1) for each in (LocalEngine(class_sources()), engine))
+        assert (here.weights == there.weights).all()
+
+
+def test_incarnations_stay_until_a_shard_is_renewed(client):
+    with DaskEngine(ranking_sources(), client) as engine:
+        first, where = engine.call("info"), [engine.where(k) for k in range(3)]
+        assert [a.incarnation == b.incarnation for a, b in zip(first, engine.call("info"), strict=True)] == [True] * 3
+        engine.renew([1])
+        assert [a.incarnation == b.incarnation for a, b in zip(first, engine.call("info"), strict=True)] == [True, False, True]
+        assert engine.moves == 1 and engine.where(1) != where[1]
+
+
+def test_errors_of_operations_come_out_as_they_are(client, tmp_path):
+    with DaskEngine(ranking_sources(3, tmp_path), client) as engine:
+        for error in (KeyError("x"), FileNotFoundError(2, "gone", "a.svm"), ZeroDivisionError("y"), MemoryError("z")):
+            with pytest.raises(type(error)) as caught:
+                engine.call("fail", (error,), only=[1])
+            assert caught.value.args == error.args
+            assert "in shard 1 on worker inproc://" in caught.value.__notes__[0] and "rows 160 to 319" in caught.value.__notes__[0]
+        with pytest.raises(ValueError, match="RankingShard has no operation 'mean', only"):
+            engine.call("mean")
+        assert len(engine.call("info")) == 3
+
+
+def test_an_error_that_cannot_be_sent_says_the_same():
+    class Odd(Exception):
+        def __init__(self, a, b):
+            super().__init__("too odd")
+
+    found = portable(Odd(1, 2))
+    assert type(found) is RuntimeError and "Odd: too odd" in str(found)
+    error = ValueError("x")
+    assert portable(error) is error
+
+
+def test_actors_go_when_the_engine_is_closed(client):
+    def actors(dask_worker):
+        return len(dask_worker.state.actors)
+
+    engine = DaskEngine(ranking_sources(), client)
+    engine.call("info")
+    assert sum(client.run(actors).values()) == 3
+    engine.close()
+    engine.close()
+    for _ in range(100):
+        if sum(client.run(actors).values()) == 0:
+            break
+    assert sum(client.run(actors).values()) == 0
+    assert not client.direct_to_workers
+    with pytest.raises(ValueError, match="this engine is closed; make a new one"):
+        engine.call("info")
+
+
+def test_a_file_that_a_worker_does_not_see(client, tmp_path):
+    sources = ranking_sources(3, tmp_path)
+    sources[1].faults.plan("hide", "load", 1)
+    with DaskEngine(sources, client) as engine:
+        with pytest.raises(ShardError, match=r"worker inproc://.* cannot find /data/part-7.svm, which shard 1 .* all workers share"):
+            engine.call("info")
+        assert len(engine.call("info")) == 3  # it is there by now
+
+
+def test_workers_of_another_protocol_are_refused(client, monkeypatch):
+    monkeypatch.setattr(maxmargin.dask.cluster, "PROTOCOL", 99)
+    with (
+        DaskEngine(ranking_sources(), client) as engine,
+        pytest.raises(ShardError, match=r"worker inproc.* with protocol 1, but the client is .* with protocol 99; install the same"),
+    ):
+        engine.call("info")
+
+
+def test_bad_settings(client):
+    with pytest.raises(ValueError, match="sources is empty"):
+        DaskEngine([], client)
+    with pytest.raises(ValueError, match=r"worker_timeout=0 must be a positive number of seconds"):
+        DaskEngine(ranking_sources(), client, worker_timeout=0)
+    with pytest.raises(TypeError, match=r"client must be a dask.distributed.Client, or None .*, not str"):
+        DaskEngine(ranking_sources(), "tcp://localhost:1")
+    with pytest.raises(ValueError, match="client=None means Dask's current client, and there is none; make one first"):
+        DaskEngine(ranking_sources())
+    with client.as_current():
+        assert DaskEngine(ranking_sources()).client is client
+    other = Client(client.scheduler.address, set_as_default=False)
+    other.close()
+    with pytest.raises(ValueError, match="client is closed; make a new one"):
+        DaskEngine(ranking_sources(), other)
+
+
+def test_a_scheduler_that_is_not_there():
+    with pytest.raises(ConnectionError, match=r"scheduler='tcp://127.0.0.1:9' did not answer within 1 s .* `dask scheduler`"):
+        connect("tcp://127.0.0.1:9", timeout=1)
+
+
+def test_dask_not_installed():
+    code = "import sys; sys.modules['distributed'] = None; import maxmargin.dask"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "ImportError: maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'" in found.stderr
+
+
+def test_nothing_of_dask_is_loaded_by_the_package():
+    code = (
+        "import sys, maxmargin, maxmargin.distributed; from maxmargin import RankingSVM; "
+        "print(any(name.split('.')[0] in ('dask', 'distributed') for name in sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.stdout.strip() == "False"

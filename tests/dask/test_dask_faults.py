@@ -1,0 +1,222 @@
+"""What goes wrong on a cluster: the results have the same bits, repeats are counted, and nothing hangs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+from dask.distributed import Client
+from dask_cases import Faults, class_sources, processes, ranking_sources, time_out
+
+from maxmargin.dask import DaskEngine
+from maxmargin.dask.cluster import connect
+from maxmargin.distributed import LocalEngine, ShardedMean, ShardedRanking, ShardError
+from maxmargin.solvers import OneSlackCuttingPlane
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    with ExitStack() as stack:
+        yield [stack]
+
+
+@pytest.fixture
+def client(clusters):
+    """Of a cluster of two workers; that of the test before, if its nannies have brought both back to life."""
+    stack, *running = clusters
+    if running:
+        with suppress(TimeoutError):
+            running[0].wait_for_workers(2, timeout=15)
+            return running[0]
+        stack.close()
+    clusters[1:] = [stack.enter_context(processes())]
+    return clusters[1]
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    with time_out(120):
+        yield
+
+
+def train(engine, kind="ranking"):
+    problem = ShardedRanking(engine) if kind == "ranking" else ShardedMean.classes(engine)
+    found = OneSlackCuttingPlane().solve(problem, 0.01)
+    assert found.certified
+    return found.weights.tolist(), found.primal, found.dual, problem.shards.repeats
+
+
+def alone(kind="ranking"):
+    return train(LocalEngine(ranking_sources() if kind == "ranking" else class_sources()), kind)[:3]
+
+
+def pids(engine, only=None):
+    return [reply.values["pid"] for reply in engine.call("where", (), only)]
+
+
+def test_workers_killed_while_they_have_nothing_to_do(client, tmp_path):
+    with DaskEngine(ranking_sources(3, tmp_path), client) as engine:
+        first = train(engine)
+        for victim in pids(engine, [0]):
+            os.kill(victim, signal.SIGKILL)
+        second = train(engine)
+        assert first[:3] == second[:3] == alone()
+        assert 1 <= engine.moves <= 2
+
+
+@pytest.mark.parametrize("when", ["die before", "die after"])
+@pytest.mark.parametrize(
+    ("kind", "operation"),
+    [(kind, name) for kind, names in (
+        ("ranking", ("info", "prepare", "look", "features")), ("classes", ("labels", "prepare", "mean_cut", "audit")),
+    ) for name in names],
+)  # fmt: skip
+def test_a_worker_killed_in_an_operation(client, tmp_path, kind, operation, when):
+    make = ranking_sources if kind == "ranking" else class_sources
+    faults = Faults(tmp_path)
+    faults.plan(when, operation, 1)
+    with DaskEngine(make(3, tmp_path), client) as engine:
+        found = train(engine, kind)
+        if operation == "audit":
+            ShardedMean.classes(engine).audit(np.zeros(12))
+        assert found[:3] == alone(kind)
+        assert not list(tmp_path.iterdir())
+        assert 1 <= engine.moves <= 2
+
+
+def test_a_worker_killed_twice_and_while_it_loads(client, tmp_path):
+    faults = Faults(tmp_path)
+    faults.plan("die before", "look", 1)
+    faults.plan("die after", "features", 2)
+    faults.plan("die", "load", 0)
+    with DaskEngine(ranking_sources(3, tmp_path), client) as engine:
+        found = train(engine)
+        assert found[:3] == alone()
+        assert found[3] >= 1
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_shard_that_kills_every_worker(client, tmp_path):
+    Faults(tmp_path).plan("die", "load", 2, times=100)
+    with (
+        DaskEngine(ranking_sources(3, tmp_path), client) as engine,
+        pytest.raises(ShardError, match=r"shard . \(rows .*\) was lost 3 times .* raise the memory limit .* memory limit of .* MB\)"),
+    ):
+        train(engine)
+    (tmp_path / "die-load-2").unlink()
+
+
+def test_a_machine_that_computes_wrongly(client, tmp_path):
+    Faults(tmp_path).plan("nan", "look", 1)
+    with DaskEngine(ranking_sources(3, tmp_path), client) as engine:
+        found = train(engine)
+        assert found[:3] == alone() and found[3] >= 1 and engine.moves == 1
+        Faults(tmp_path).plan("nan", "look", 1, times=2)
+        with pytest.raises(ValueError, match=r"the answer of shard 1 \(rows 160 to 319\) to 'look' is NaN or infinite, twice"):
+            train(engine)
+
+
+def test_a_slow_worker_is_waited_for_or_passed_over(client, tmp_path, caplog):
+    faults = Faults(tmp_path)
+    settings = {"beat": 0.5, "patience": 1.5}
+    with DaskEngine(ranking_sources(3, tmp_path), client, **settings) as engine:
+        engine.call("labels", (9,))
+        faults.plan("sleep", "labels", 1)
+        engine.call("labels", (9,))
+        assert "shard 1 (rows 160 to 319) on worker tcp://" in caplog.text and "busy with 'labels'" in caplog.text
+        assert engine.moves == 0
+    with DaskEngine(ranking_sources(3, tmp_path), client, speculate=True, **settings) as engine:
+        before = engine.call("labels", (9,))
+        where = engine.where(1)
+        faults.plan("sleep", "labels", 1)
+        begin = time.monotonic()
+        after = engine.call("labels", (9,))
+        assert time.monotonic() - begin < 11
+        assert engine.moves == 1 and engine.where(1) != where
+        assert [a.incarnation == b.incarnation for a, b in zip(before, after, strict=True)] == [True, False, True]
+
+
+def test_an_interruption_leaves_the_engine_usable(client, tmp_path):
+    Faults(tmp_path).plan("sleep", "look", 0)
+    with DaskEngine(ranking_sources(3, tmp_path), client) as engine:
+        threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begin = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            ShardedRanking(engine).mean_cut(np.ones(4))
+        assert time.monotonic() - begin < 11
+        assert train(engine)[:3] == alone()
+        assert engine.moves == 0
+
+
+def test_no_worker_is_left_until_a_new_one_comes(tmp_path):
+    with processes(1, nanny=False) as client:
+        engine = DaskEngine(ranking_sources(3, tmp_path), client, worker_timeout=60)
+        first = train(engine)
+        os.kill(pids(engine)[0], signal.SIGKILL)
+        late = []
+
+        def join():
+            time.sleep(4)
+            command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--nthreads", "1"]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            late.append(subprocess.Popen([*command, "--no-dashboard"], env=environment, stderr=subprocess.DEVNULL))
+
+        thread = threading.Thread(target=join)
+        thread.start()
+        try:
+            second = train(engine)
+            assert first[:3] == second[:3] == alone()
+            assert engine.moves == 3
+            thread.join()
+            late[0].kill()
+            late[0].wait()
+            engine.cluster.timeout = 3.0
+            with pytest.raises(ShardError, match=r"no worker has come to the scheduler tcp://.* for 3 s; start workers, then start"):
+                train(engine)
+        finally:
+            thread.join()
+            late[0].kill()
+            engine.close()
+
+
+def test_the_scheduler_is_killed(tmp_path):
+    scheduler = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file",
+         str(tmp_path / "scheduler.json")], stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    worker = None
+    try:
+        while not (tmp_path / "scheduler.json").exists():
+            time.sleep(0.1)
+        client = Client(scheduler_file=str(tmp_path / "scheduler.json"), set_as_default=False, timeout=5)
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--nthreads", "1", "--no-dashboard",
+             "--no-nanny", "--death-timeout", "5"], env=environment, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        client.wait_for_workers(1, timeout=60)
+        engine = DaskEngine(ranking_sources(3, tmp_path), client, worker_timeout=10)
+        train(engine)
+        scheduler.kill()
+        scheduler.wait()
+        with pytest.raises(ShardError, match=r"the scheduler tcp://.* is gone; start one and workers, then start again"):
+            for _ in range(1000):
+                train(engine)
+        engine.close()
+        with pytest.raises(ConnectionError, match="did not answer within 2 s"):
+            connect(client.scheduler.address if client.scheduler else engine.cluster.scheduler, timeout=2)
+        client.close()
+    finally:
+        for process in (worker, scheduler):
+            if process is not None:
+                process.kill()
+                process.wait()

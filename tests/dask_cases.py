@@ -1,0 +1,136 @@
+"""Clusters and shards that fail when they are told to, and a time-out for every test: a hang is how clusters fail."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from maxmargin.distributed import ShardOf, split_rows
+
+
+@contextmanager
+def time_out(seconds):
+    """An error in the main thread, wherever it waits."""
+
+    def ring(number, frame):
+        raise TimeoutError(f"the test was not ready after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def processes(n_workers=2, **settings):
+    """A cluster of processes on this machine, and its client."""
+    from dask.distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, **settings}
+    with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(n_workers, timeout=60)
+        yield client
+
+
+@contextmanager
+def threads(n_workers=2):
+    """A cluster within this process: quick to start, but its workers cannot be killed."""
+    with processes(n_workers, processes=False) as client:
+        yield client
+
+
+class Faults:
+    """Tells shards on any worker what is to go wrong, by files: each holds how often."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def plan(self, kind, operation, shard, times=1):
+        self.path(kind, operation, shard).write_text(str(times))
+
+    def path(self, kind, operation, shard):
+        return self.folder / f"{kind}-{operation}-{shard}"
+
+    def happens(self, kind, operation, shard):
+        """Whether it is time; one time less is left then."""
+        path = self.path(kind, operation, shard)
+        if not path.exists():
+            return False
+        left = int(path.read_text()) - 1
+        path.write_text(str(left)) if left > 0 else path.unlink()
+        return True
+
+
+class FaultyShard:
+    def __init__(self, shard, number, faults):
+        self.shard, self.number, self.faults = shard, number, faults
+
+    def info(self):
+        return self.shard.info()
+
+    def answer(self, operation, *args):
+        def now(kind):
+            return self.faults.happens(kind, operation, self.number)
+
+        if operation == "where":
+            return {"pid": os.getpid(), "incarnation": self.shard.incarnation}
+        if operation == "fail":
+            raise args[0]
+        if now("die before"):
+            die()
+        if now("sleep"):
+            time.sleep(12)
+        answer = self.shard.answer(operation, *args)
+        if now("die after"):
+            die()
+        if now("nan"):
+            return {key: value * np.nan if is_number(value) else value for key, value in answer.items()}
+        return answer
+
+
+def is_number(value):
+    return isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+class FaultySource:
+    def __init__(self, source, number, folder):
+        self.source, self.number, self.faults = source, number, Faults(folder)
+
+    def load(self):
+        if self.faults.happens("die", "load", self.number):
+            die()
+        if self.faults.happens("hide", "load", self.number):
+            raise FileNotFoundError(2, "No such file or directory", "/data/part-7.svm")
+        return FaultyShard(self.source.load(), self.number, self.faults)
+
+    def describe(self):
+        return self.source.describe()
+
+
+def lists(n_queries=60, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X, qid = rng.normal(size=(8 * n_queries, d)), np.repeat(np.arange(n_queries), 8)
+    return X, X[:, 0] + rng.normal(size=len(X)) > 0.5, qid
+
+
+def ranking_sources(n_shards=3, folder=None):
+    sources = [ShardOf(rows, "ranking", n_jobs=1) for rows in split_rows(*lists()[:2], n_shards, lists()[2])]
+    return sources if folder is None else [FaultySource(source, k, folder) for k, source in enumerate(sources)]
+
+
+def class_sources(n_shards=3, folder=None):
+    X, _, _ = lists()
+    y = np.argmax(X[:, :3] + 0.3, axis=1)
+    sources = [ShardOf(rows, "classes") for rows in split_rows(X, y, n_shards)]
+    return sources if folder is None else [FaultySource(source, k, folder) for k, source in enumerate(sources)]
