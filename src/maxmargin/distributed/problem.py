@@ -121,16 +121,15 @@ class ShardedRanking(ShardedProblem):
     def _refuse_nothing(self, found: list[dict[str, Any]]) -> None:
         """Complain where there is nothing to learn."""
         if self.n_blocks == 0:
-            rows, relevant = (
-                sum(int(x[name]) for x in part) for part, name in ((self.shards.infos, "rows"), (found, "n_relevant"))
-            )
             filled = [info for info in self.shards.infos if info["rows"]]
+            rows, relevant = sum(int(info["rows"]) for info in filled), sum(int(answer["n_relevant"]) for answer in found)
             lowest, highest = min(info["lowest"] for info in filled), max(info["highest"] for info in filled)
-            one_class = relevant in (0, rows)
+            problem, remedy = ", but holds only one class", "mark relevant samples by 1, others by 0, or set relevance_threshold"
+            if relevant not in (0, rows):
+                problem, remedy = " of the same query, but no query has both", "check qid"
             raise ValueError(
-                f"y must contain relevant and irrelevant samples{'' if one_class else ' of the same query, but no query has both'}"
-                f" (labels are from {lowest:g} to {highest:g}, and those above {self.thresholds[0]:g} are relevant); "
-                f"{'mark relevant samples by 1 and the others by 0, or set relevance_threshold' if one_class else 'check qid'}"
+                f"y must contain relevant and irrelevant samples{problem} (labels are from {lowest:g} to {highest:g}, and those "
+                f"above {self.thresholds[0]:g} are relevant); {remedy}"
             )
         if not any(answer["counts"] for answer in found):
             raise ValueError("the weight is zero for every query with relevant and irrelevant samples; one must count")
