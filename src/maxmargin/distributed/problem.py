@@ -165,6 +165,22 @@ class ShardedRanking(ShardedProblem):
         found = self.tangent(self.scores(weights))
         return Cut(-self.features(found.gradient), found.loss)
 
+    def pack_scores(self, scores: Scores) -> dict[str, Any]:
+        """The recipe of scores, with the weights of its roots; for files."""
+        roots = sorted(scores.terms, key=lambda root: root.number)
+        return {
+            "roots.weights": np.array([root.weights for root in roots]),
+            "roots.coefficients": np.array([scores.terms[root] for root in roots]),
+        }
+
+    def unpack_scores(self, psi: Floats, arrays: dict[str, Any]) -> tuple[Scores, Gradient]:
+        """The way back; and the gradient there, of which it is known that it has the features ``-psi``."""
+        parts = zip(arrays["roots.weights"], arrays["roots.coefficients"].tolist(), strict=True)
+        scores = Scores({self._register(weights): coefficient for weights, coefficient in parts}, self._register)
+        point = Point(scores, {}, [])
+        point.psi = -psi
+        return scores, Gradient(point, self._features_at)
+
     def _features_at(self, point: Point) -> Floats:
         found = self._ask("features", point.scores, point.extra)
         for k, (answer, loss) in enumerate(zip(found, point.losses, strict=True)):
