@@ -78,8 +78,8 @@ class BoundShard {
     nb::tuple decide(const Floats32& low_below, const Floats32& high_below, const InputVector<double>& low, const InputVector<double>& high) {
         const std::size_t count = low.size();
         require(count >= n_groups_ && high.size() == count && low_below.size() == count && high_below.size() == count, "limits must have one entry for each group");
-        Sides sides{values_of(low_below), values_of(high_below), {}};
-        for (std::size_t g = 0; g < count; ++g) sides.limits.push_back({low.data()[g], high.data()[g]});
+        std::vector<Side> sides;
+        for (std::size_t g = 0; g < count; ++g) sides.push_back({{low.data()[g], high.data()[g]}, high_below.data()[g], low_below.data()[g]});
         std::vector<Standing> standing;
         {
             nb::gil_scoped_release unlocked;
@@ -175,10 +175,13 @@ class BoundMerge {
     }
     void all_in_one() { merge_->all_in_one(); }
     nb::tuple sides() const {
-        Sides sides = merge_->sides();
+        std::vector<float> low_below, high_below;
         std::vector<double> low, high;
-        for (const Limits& limits : sides.limits) low.push_back(limits.low), high.push_back(limits.high);
-        return nb::make_tuple(array_of(std::move(sides.low_below)), array_of(std::move(sides.high_below)), array_of(std::move(low)), array_of(std::move(high)));
+        for (const Side& side : merge_->sides()) {
+            low_below.push_back(side.low_below), high_below.push_back(side.high_below);
+            low.push_back(side.limits.low), high.push_back(side.limits.high);
+        }
+        return nb::make_tuple(array_of(std::move(low_below)), array_of(std::move(high_below)), array_of(std::move(low)), array_of(std::move(high)));
     }
     void decided(const Int64s& above, const Int64s& undecided, const InputVector<double>& lowest, const InputVector<double>& highest) {
         require(undecided.size() == above.size() && lowest.size() == above.size() && highest.size() == above.size(), "answers must be equally long");

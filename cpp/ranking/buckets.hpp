@@ -189,43 +189,29 @@ class BucketMethod {
     // them on the spot; the rest is collected bucket by bucket.
     void open_buckets(const Buckets& buckets, const std::vector<std::int64_t>& counts, const std::vector<Group>& opened) {
         std::vector<std::int32_t> side_of(static_cast<std::size_t>(buckets.count()), 0);
-        std::vector<std::int64_t> sizes, taken(opened.size(), 0), left(opened.size(), 0);
+        std::vector<std::int64_t> sizes;
         for (const Group& bucket : opened) {
             side_of[static_cast<std::size_t>(bucket.begin)] = static_cast<std::int32_t>(sizes.size());
             sizes.push_back(counts[static_cast<std::size_t>(bucket.begin)]);
         }
-        const std::vector<Limits> limits = merge_.limits(opened, sizes);
-
-        std::int64_t kept = 0;
-        double part = 0;
-        for (std::int64_t k = 0; k < aside_.count; ++k) {
-            const std::int32_t index = aside_.index[k], side = side_of[static_cast<std::size_t>(aside_.group[k])];
-            const double score = aside_.score[k];
-            const auto s = static_cast<std::size_t>(side);
-            // No branches: which side it is cannot be predicted.
-            const int high = score > limits[s].high, low = score <= limits[s].low, undecided = 1 - high - low;
-            placement_.place_if(1 - undecided, index, score, opened[s].hi - high * (opened[s].hi - opened[s].lo), part);
-            placement_.hand_over(k, part);
-            taken[s] += high;
-            left[s] += undecided;
-            aside_.index[kept] = index;
-            aside_.score[kept] = score;
-            aside_.group[kept] = side;
-            kept += undecided;
-        }
-        placement_.add_sum(part);
+        const std::vector<Side> sides = merge_.sides(opened, sizes);
+        const std::vector<Standing> standing =
+            shard_.decide(aside_, sides, side_of.data(), placement_.unit(), placement_.origin(), placement_.gradient(), placement_.total());
 
         settler_.waiting.groups.clear();
         std::vector<std::int64_t> fill(opened.size());
         std::int64_t total = 0;
         for (std::size_t k = 0; k < opened.size(); ++k) {
+            const std::int64_t above = standing[k].above, left = standing[k].undecided;
+            placement_.add_count(opened[k].lo, above);
+            placement_.add_count(opened[k].hi, sizes[k] - above - left);
             fill[k] = total;
-            if (left[k] > 0) settler_.waiting.groups.push_back({total, total + left[k], opened[k].first_rank + taken[k], opened[k].lo, opened[k].hi});
-            total += left[k];
+            if (left > 0) settler_.waiting.groups.push_back({total, total + left, opened[k].first_rank + above, opened[k].lo, opened[k].hi});
+            total += left;
         }
         settler_.waiting.score.grow(total, 0);
         settler_.waiting.index.grow(total, 0);
-        for (std::int64_t k = 0; k < kept; ++k) {
+        for (std::int64_t k = 0; k < aside_.count; ++k) {
             const std::int64_t slot = fill[static_cast<std::size_t>(aside_.group[k])]++;
             settler_.waiting.score[slot] = aside_.score[k];
             settler_.waiting.index[slot] = aside_.index[k];

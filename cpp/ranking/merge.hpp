@@ -40,6 +40,12 @@ struct Limits {
     double low, high;
 };
 
+// What members of a group can be: above `high` these have so many positives below them, at or below `low` those.
+struct Side {
+    Limits limits;
+    float high_below, low_below;
+};
+
 class Merge {
   public:
     explicit Merge(const Search& search) : search_(search), n_neg_(search.n_neg()), last_(static_cast<std::int32_t>(search.n_pos() + 1)) {}
@@ -228,6 +234,15 @@ class Merge {
             at += 2;
         }
         return found;
+    }
+
+    // The same with how many positives are below those that are decided.
+    std::vector<Side> sides(const std::vector<Group>& groups, const std::vector<std::int64_t>& sizes) const {
+        const std::vector<Limits> decisive = limits(groups, sizes);
+        std::vector<Side> sides;
+        for (std::size_t g = 0; g < groups.size(); ++g)
+            sides.push_back({decisive[g], static_cast<float>(last_ - groups[g].lo), static_cast<float>(last_ - groups[g].hi)});
+        return sides;
     }
 
     // The answers for points that belong to the groups in order, `points[g]` of them to group g. Each group's ranks are

@@ -26,18 +26,6 @@
 
 namespace maxmargin::ranking {
 
-// What a shard is told about each group of members: the ranks in question, and the limits of scores that decide between two.
-struct Sides {
-    std::vector<float> low_below, high_below;  // positives below a member that is at or below `low`, above `high`
-    std::vector<Limits> limits;
-};
-
-// What a shard says of a group: how many were above the limit, how many are undecided, and between which scores these lie.
-struct Standing {
-    std::int64_t above = 0, undecided = 0;
-    double lowest = std::numeric_limits<double>::infinity(), highest = -std::numeric_limits<double>::infinity();
-};
-
 // Undecided members: equal scores of a group are one entry. In the order of the groups, the best score first.
 struct Entries {
     std::vector<std::int32_t> group;
@@ -77,31 +65,7 @@ class ListShard {
     }
 
     // Place the members that the limits decide.
-    std::vector<Standing> decide(const Sides& sides) {
-        std::vector<Standing> standing(sides.limits.size());
-        std::int64_t kept = 0;
-        double part = 0;
-        for (std::int64_t k = 0; k < aside_.count; ++k) {
-            const std::int32_t index = aside_.index[k], group = aside_.group[k];
-            const double score = aside_.score[k];
-            const auto g = static_cast<std::size_t>(group);
-            Standing& own = standing[g];
-            const bool high = score > sides.limits[g].high, low = score <= sides.limits[g].low;
-            hand_over(k, part);
-            if (high || low) {
-                own.above += high;
-                put(index, score, static_cast<double>(high ? sides.high_below[g] : sides.low_below[g]), part);
-                continue;
-            }
-            ++own.undecided;
-            own.lowest = std::min(own.lowest, score), own.highest = std::max(own.highest, score);
-            aside_.index[kept] = index, aside_.score[kept] = score, aside_.group[kept] = group;
-            ++kept;
-        }
-        total_.add(part);
-        aside_.count = kept;
-        return standing;
-    }
+    std::vector<Standing> decide(const std::vector<Side>& sides) { return shard_.decide(aside_, sides, nullptr, 1.0, origin_, below_, total_); }
 
     // Split every group into buckets of its own; new groups are numbered by group, then bucket. How many each of them has.
     std::vector<std::int64_t> split(const std::vector<Buckets>& buckets) {
@@ -239,12 +203,7 @@ class ListMerge {
         sizes_.assign(1, search_.n_neg());
     }
 
-    Sides sides() const {
-        Sides sides;
-        sides.limits = merge_.limits(groups_, sizes_);
-        for (const Group& group : groups_) sides.low_below.push_back(below(group.hi)), sides.high_below.push_back(below(group.lo));
-        return sides;
-    }
+    std::vector<Side> sides() const { return merge_.sides(groups_, sizes_); }
 
     // What all shards have decided.
     void decided(const std::vector<Standing>& standing) {

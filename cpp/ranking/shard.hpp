@@ -8,9 +8,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "bucket_map.hpp"
+#include "merge.hpp"
 #include "numeric/compensated_sum.hpp"
 #include "numeric/threads.hpp"
 
@@ -33,13 +35,25 @@ struct Members {
     }
 };
 
+// What is said of a group: how many were above the limit, how many are undecided, and between which scores these lie.
+struct Standing {
+    std::int64_t above = 0, undecided = 0;
+    double lowest = std::numeric_limits<double>::infinity(), highest = -std::numeric_limits<double>::infinity();
+
+    void add(const Standing& other) {
+        above += other.above, undecided += other.undecided;
+        lowest = std::min(lowest, other.lowest), highest = std::max(highest, other.highest);
+    }
+};
+
 template <class T>
 class Shard {
   public:
     // `positives`: rows that are none of the negatives, in ascending order; they live as long as the shard.
     Shard(const T* scores, std::int64_t n, const std::vector<std::int32_t>& positives, int n_threads)
         : scores_(scores), n_(n), positives_(positives), n_sections_((n + kSection - 1) / kSection),
-          n_tasks_(std::clamp<std::int64_t>(n / kRowsPerThread, 1, std::max(1, n_threads))) {}
+          n_threads_(std::max(1, n_threads)),
+          n_tasks_(std::clamp<std::int64_t>(n / kRowsPerThread, 1, n_threads_)) {}
 
     // Call `visit(begin, end)` on every maximal run of negatives among the rows first .. last - 1.
     template <class Visit>
@@ -69,6 +83,38 @@ class Shard {
                                             : write_pass<true, false>(buckets, below, factor, origin, out, total, open, counts);
         return counts ? write_pass<false, true>(buckets, below, factor, origin, out, total, open, counts)
                       : write_pass<false, false>(buckets, below, factor, origin, out, total, open, counts);
+    }
+
+    // Write what is decided of members put aside, and keep the others, with the number of their side as group; `side_of` a group,
+    // which is its own side if there is no such table.
+    std::vector<Standing> decide(Members& members, const std::vector<Side>& sides, const std::int32_t* side_of, double factor, double origin, T* out,
+                                 CompensatedSum& total) const {
+        const std::int64_t n_sections = (members.count + kSection - 1) / kSection;
+        const std::int64_t n_tasks = std::clamp<std::int64_t>(members.count / kRowsPerThread, 1, n_threads_);
+        std::vector<std::vector<Standing>> standing(static_cast<std::size_t>(n_tasks), std::vector<Standing>(sides.size()));
+        std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections));
+        std::vector<std::int64_t> begins(standing.size()), ends(standing.size());
+        share_out(static_cast<int>(n_tasks), standing.size(), [&](std::size_t t) {
+            const auto which = static_cast<std::int64_t>(t);
+            const std::int64_t first = which * n_sections / n_tasks;
+            std::int64_t kept = begins[t] = first * kSection;
+            for (std::int64_t k = first; k < (which + 1) * n_sections / n_tasks; ++k)
+                sums[static_cast<std::size_t>(k)] =
+                    decide_section(members, k * kSection, std::min(members.count, (k + 1) * kSection), sides, side_of, factor, origin, out, standing[t], kept);
+            ends[t] = kept;
+        });
+        for (const CompensatedSum& sum : sums) total.add(sum);
+        std::int64_t kept = ends[0];
+        for (std::size_t t = 1; t < standing.size(); ++t) {
+            const auto size = static_cast<std::size_t>(ends[t] - begins[t]);
+            std::memmove(members.index.data() + kept, members.index.data() + begins[t], size * sizeof(std::int32_t));
+            std::memmove(members.score.data() + kept, members.score.data() + begins[t], size * sizeof(double));
+            std::memmove(members.group.data() + kept, members.group.data() + begins[t], size * sizeof(std::int32_t));
+            kept += ends[t] - begins[t];
+            for (std::size_t g = 0; g < sides.size(); ++g) standing[0][g].add(standing[t][g]);
+        }
+        members.count = kept;
+        return standing[0];
     }
 
     // Put the negatives above a threshold aside. False if a score is not finite or too large to be added up.
@@ -139,6 +185,35 @@ class Shard {
             for (std::int64_t k = which * n_sections_ / n_tasks_; k < (which + 1) * n_sections_ / n_tasks_; ++k)
                 task(k, k * kSection, std::min(n_, (k + 1) * kSection), t);
         });
+    }
+
+    // One by one, those kept moved up to `kept`.
+    static CompensatedSum decide_section(Members& members, std::int64_t begin, std::int64_t end, const std::vector<Side>& sides, const std::int32_t* side_of,
+                                         double factor, double origin, T* out, std::vector<Standing>& standing, std::int64_t& kept) {
+        CompensatedSum total;
+        double part = 0;
+        for (std::int64_t k = begin; k < end; ++k) {
+            const std::int32_t index = members.index[k], group = side_of ? side_of[members.group[k]] : members.group[k];
+            const double score = members.score[k];
+            const Side& side = sides[static_cast<std::size_t>(group)];
+            Standing& own = standing[static_cast<std::size_t>(group)];
+            // No branches but for the few undecided: which side it is cannot be predicted.
+            const int high = score > side.limits.high, low = score <= side.limits.low, undecided = 1 - high - low;
+            const float below[2] = {side.low_below, side.high_below};
+            const double slope = factor * static_cast<double>(below[high]);
+            out[index] = static_cast<T>(slope);
+            part += (1 - undecided) * slope * (score - origin);
+            if (k % kBlock == 0) total.add(part), part = 0;
+            own.above += high;
+            if (!undecided) continue;
+            ++own.undecided;
+            own.lowest = score < own.lowest ? score : own.lowest;
+            own.highest = score > own.highest ? score : own.highest;
+            members.index[kept] = index, members.score[kept] = score, members.group[kept] = group;
+            ++kept;
+        }
+        total.add(part);
+        return total;
     }
 
     static bool fit(const std::vector<double>& unfit) {
@@ -310,7 +385,7 @@ class Shard {
     const T* scores_;
     std::int64_t n_;
     const std::vector<std::int32_t>& positives_;
-    std::int64_t n_sections_, n_tasks_;
+    std::int64_t n_sections_, n_threads_, n_tasks_;
 };
 
 }  // namespace maxmargin::ranking
