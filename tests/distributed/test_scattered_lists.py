@@ -87,6 +87,17 @@ def test_long_lists(kind, positives, monkeypatch):
     check(*scattered(scores, relevant, rng.integers(0, n, 3), loss, n_threads=2), scores, relevant, loss)
 
 
+@pytest.mark.parametrize("n", [300, 30_000])
+@pytest.mark.parametrize("kind", ["twenty values", "rounded", "normal"])
+def test_the_number_of_shards_changes_nothing_not_even_who_of_a_tie_is_where(kind, n):
+    rng = np.random.default_rng(8)
+    scores, relevant = KINDS[kind](rng, n), rng.random(n) < 0.05
+    (whole, found), *others = (scattered(scores, relevant, rng.integers(0, n, k - 1)) for k in (1, 2, 3, 7))
+    for shards, other in others:
+        np.testing.assert_array_equal(shards.gradient(other.unit), whole.gradient(found.unit))
+        assert other.loss == found.loss and other.hinge == pytest.approx(found.hinge, rel=1e-13)
+
+
 def test_buckets_of_the_last_time_save_a_round_until_they_do_not_part_the_scores():
     rng = np.random.default_rng(3)
     n = 40_000
