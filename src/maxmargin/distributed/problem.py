@@ -264,9 +264,10 @@ class ShardedRanking(ShardedProblem):
 
     def _features_at(self, point: Point) -> Floats:
         loss_scale, chosen = point.extra
+        numbers = None if chosen is None else [self.scattered[k].number for k in chosen]
         losses = point.losses
         for _ in range(3):
-            found = self._ask("features", point.scores, lambda shard: (loss_scale, chosen))
+            found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers))
             if not any("lost" in answer for answer in found):
                 break
             # What scattered lists have to do with each other is known after a pass over all shards only.
