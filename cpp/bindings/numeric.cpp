@@ -43,6 +43,18 @@ nb::ndarray<nb::numpy, double> sum_of_rows(const Doubles& coefficients, const Ma
     return out.array;
 }
 
+using Accumulator = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The sum of rows, added to `total` in place.
+template <class T>
+void add_rows(const Doubles& coefficients, const Matrix<T>& X, int n_threads, const Accumulator& total) {
+    const auto matrix = dense(X);
+    require(coefficients.size() == matrix.n_rows, "coefficients must have one entry for each row of X");
+    require(total.size() == matrix.n_columns, "total must have one entry for each column of X");
+    nb::gil_scoped_release unlocked;
+    maxmargin::numeric::add_rows(matrix, coefficients.data(), n_threads, total.data());
+}
+
 // The QP of cuts whose Gram matrix is made here, with twice the digits: multipliers, and the sum of the rows times these.
 nb::tuple solve_precisely(const Input<double, nb::ndim<2>>& rows, const Doubles& linear, const InputVector<bool>& in_sum, const Doubles& start) {
     using maxmargin::numeric::DoubleDouble;
@@ -82,6 +94,9 @@ void bind_numeric(nb::module_& m) {
     m.def("times_vector", &times_vector<double>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("sum_of_rows", &sum_of_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("sum_of_rows", &sum_of_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("add_rows", &add_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());
+    m.def("add_rows", &add_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());
+    m.attr("ROWS_OF_BLOCK") = maxmargin::numeric::kBlock;
     m.def("solve_precisely", &solve_precisely, "rows"_a.noconvert(), "linear"_a.noconvert(), "in_sum"_a.noconvert(), "start"_a.noconvert());
     nb::class_<SimplexQP>(m, "SimplexQP")
         .def(nb::init<double>(), "total"_a)
