@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from maxmargin._validation import ArgumentError
 from maxmargin.data.source import Source
@@ -42,10 +42,10 @@ def is_url(name: str) -> bool:
     return _URL.match(name) is not None
 
 
-def is_packed(name: str) -> bool:
+def is_compressed(name: str) -> bool:
     """Whether a file is compressed, so that nobody can begin in its middle.
 
-    >>> is_packed("part.svm.gz"), is_packed("part.svm")
+    >>> is_compressed("part.svm.gz"), is_compressed("part.svm")
     (True, False)
     """
     return Path(name).suffix.lower() in _UNPACKERS
@@ -87,7 +87,8 @@ def _matches(name: str) -> list[str]:
     else:
         matches = glob.glob(name, recursive=True)
     if not matches:
-        raise ArgumentError("files", f"no file matches {name!r}", "look at the folder and the spelling; names are matched as by a shell")
+        remedy = "look at the folder and the spelling; names are matched as by a shell"
+        raise ArgumentError("files", f"no file matches {name!r}", remedy)
     return sorted(matches)
 
 
@@ -138,7 +139,7 @@ def opened(name: str) -> Iterator[Source]:
         with ExitStack() as stack:
             file: Any = stack.enter_context(_remote(name))
             unpacker = _UNPACKERS.get(Path(name).suffix.lower())
-            yield _Named(name, file if unpacker is None else stack.enter_context(unpacker(file)))
+            yield cast("IO[bytes]", _Named(name, file if unpacker is None else stack.enter_context(unpacker(file))))
 
 
 @contextmanager

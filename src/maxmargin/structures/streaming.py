@@ -1,8 +1,8 @@
 """Products with rows that lie in a memory-mapped file, in one walk through the file and in little memory.
 
-A thread brings the next pieces of the file into memory while the present one is worked on, up to 64 MB ahead; what is behind is let
-go. So a product costs about what reading the file costs, and the process keeps some 70 MB of it, however long it is. (The system may
-keep more of the file in its own cache, which it gives away when somebody else needs the memory.)
+A thread brings the next pieces of the file into memory while the present one is worked on, up to 64 MB ahead; what is behind is
+let go. So a product costs about what reading the file costs, and the process keeps some 70 MB of it, however long it is. (The
+system may keep more of the file in its own cache, which it gives away when somebody else needs the memory.)
 
 Only mappings that cannot be written to are treated like this: what is let go is read from the file again.
 """
@@ -15,7 +15,7 @@ import mmap
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -31,11 +31,16 @@ _SMALL = 1 << 20  # bytes for which none of this is worth while
 
 _DONTNEED, _POPULATE_READ = 4, 22
 _PAGE = mmap.PAGESIZE
-_madvise: Callable[..., int] | None = None
+_madvise: Any = None
 if sys.platform == "linux":
     # Not by the method of Python's mmap, which keeps the interpreter waiting until the disk has answered.
     _madvise = ctypes.CDLL(None, use_errno=True).madvise
-    _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]  # type: ignore[attr-defined]
+    _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
+
 
 Span = tuple[int, int]  # the addresses of a stretch of memory
 
@@ -48,7 +53,7 @@ def is_streamed(X: Any) -> bool:
     >>> is_streamed(np.zeros((1000, 1000)))
     False
     """
-    if sparse.issparse(X):
+    if _is_sparse(X):
         return X.format == "csr" and X.data.nbytes + X.indices.nbytes >= _SMALL and _is_mapped(X.data) and _is_mapped(X.indices)
     in_rows = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in (np.float32, np.float64) and X.strides[1] == X.itemsize
     return in_rows and X.strides[0] >= X.shape[1] * X.itemsize and X.nbytes >= _SMALL and X.dtype.isnative and _is_mapped(X)
@@ -68,7 +73,7 @@ def streamed_times(X: Any, weights: Floats, n_threads: int) -> Floats:
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     for begin, end in row_pieces(X):
         piece = rows_between(X, begin, end)
-        scores[begin:end] = piece @ weights if sparse.issparse(X) else _core.times_vector(piece, weights, n_threads)
+        scores[begin:end] = piece @ weights if _is_sparse(X) else _core.times_vector(piece, weights, n_threads)
     return scores
 
 
@@ -81,7 +86,7 @@ def streamed_sum_of_rows(coefficients: Floats, X: Any, n_threads: int) -> Floats
     coefficients = np.ascontiguousarray(coefficients, dtype=np.float64)
     for begin, end in row_pieces(X, coefficients):
         piece = rows_between(X, begin, end)
-        if sparse.issparse(X):
+        if _is_sparse(X):
             total += coefficients[begin:end] @ piece
         else:
             _core.add_rows(coefficients[begin:end], piece, n_threads, total)
@@ -90,7 +95,7 @@ def streamed_sum_of_rows(coefficients: Floats, X: Any, n_threads: int) -> Floats
 
 def rows_between(X: Any, begin: int, end: int) -> Any:
     """Some rows, without a copy of their numbers."""
-    if not sparse.issparse(X):
+    if not _is_sparse(X):
         return X[begin:end]
     first, last = int(X.indptr[begin]), int(X.indptr[end])
     offsets = X.indptr[begin : end + 1] - X.indptr[begin]
@@ -131,10 +136,11 @@ def row_pieces(X: Any, coefficients: Floats | None = None) -> Iterator[tuple[int
 def _bounds(X: Any) -> Ints:
     """Rows at which pieces begin, and the number of rows."""
     n = X.shape[0]
-    if sparse.issparse(X):
+    if _is_sparse(X):
         per_piece = max(1, _PIECE // (X.data.itemsize + X.indices.itemsize))
         targets = np.arange(0, int(X.indptr[-1]), per_piece)
-        inner = np.searchsorted(X.indptr, targets[1:], side="left")
+        indptr: Ints = X.indptr
+        inner = np.searchsorted(indptr, targets[1:], side="left")
         return np.unique(np.concatenate(([0], inner, [n]))).astype(np.int64)
     rows = max(1, _PIECE // max(1, X.strides[0]))
     # The kernel adds up so many rows at a time; with whole blocks of them sums have the bits of one call.
@@ -143,7 +149,7 @@ def _bounds(X: Any) -> Ints:
 
 
 def _spans(X: Any, begin: int, end: int) -> list[Span]:
-    if sparse.issparse(X):
+    if _is_sparse(X):
         first, last = int(X.indptr[begin]), int(X.indptr[end])
         arrays = (X.data, X.indices)
         return [(array.ctypes.data + first * array.itemsize, array.ctypes.data + last * array.itemsize) for array in arrays]
@@ -164,7 +170,7 @@ def _fetch(spans: Sequence[Span]) -> None:
             problem = "the memory-mapped rows cannot be read; has their file been cut off, or its disk taken away? Pack it anew"
             raise OSError(errno.EIO, f"{problem} ({os.strerror(code)})")
         # Linux before 5.14 knows no such advice: one byte of every page, then.
-        pages = (ctypes.c_uint8 * (end - begin)).from_address(begin)
+        pages: Any = (ctypes.c_uint8 * (end - begin)).from_address(begin)
         np.frombuffer(pages, dtype=np.uint8)[::_PAGE].sum()
 
 
