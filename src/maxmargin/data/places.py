@@ -17,8 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from maxmargin._validation import ArgumentError
-from maxmargin.data.source import Source
+from maxmargin.data.source import DataError, Source
 
 Files = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -65,12 +64,12 @@ def expand(files: Files) -> list[str]:
     """
     given = [files] if isinstance(files, str | os.PathLike) else list(files)
     if not given:
-        raise ArgumentError("files", "files names no file", "pass a name, a glob such as 'part-*.svm', or a list of them")
+        raise DataError("files names no file", "pass a name, a glob such as 'part-*.svm', or a list of them", "files")
     found: dict[str, None] = {}
     for entry in given:
         for name in _matches(os.fspath(entry)):
             if name in found:
-                raise ArgumentError("files", f"files names {name} twice, and its rows would count twice", "name it once")
+                raise DataError(f"files names {name} twice, and its rows would count twice", "name it once", "files")
             found[name] = None
     return list(found)
 
@@ -88,7 +87,7 @@ def _matches(name: str) -> list[str]:
         matches = glob.glob(name, recursive=True)
     if not matches:
         remedy = "look at the folder and the spelling; names are matched as by a shell"
-        raise ArgumentError("files", f"no file matches {name!r}", remedy)
+        raise DataError(f"no file matches {name!r}", remedy, "files")
     return sorted(matches)
 
 
@@ -112,7 +111,7 @@ def stamp(name: str) -> Stamp:
         if about.get("type") == "directory":
             raise _is_folder(name)
         if about.get("size") is None:
-            raise ArgumentError("files", f"{name}: its size is not known, so it cannot be shared out", "copy it to a file system")
+            raise DataError(f"{name}: its size is not known, so it cannot be shared out", "copy it to a file system", "files")
         times = (about.get(key) for key in ("mtime", "LastModified", "last_modified", "updated", "ETag", "created"))
         known = next((time for time in times if time is not None), None)
         return Stamp(int(about["size"]), None if known is None else str(known))
@@ -167,7 +166,8 @@ def _file_system(name: str) -> tuple[Any, str]:
         system, path = fsspec.core.url_to_fs(name)
     # An unknown protocol, or one whose package is not here.
     except (ImportError, ValueError) as error:
-        raise ArgumentError("files", f"{name}: {error}", "install what fsspec asks for, or use files of this machine") from error
+        remedy = "install what fsspec asks for, or use files of this machine"
+        raise DataError(f"{name}: {error}", remedy, "files") from error
     return system, path
 
 

@@ -2,8 +2,8 @@
 
 Files are not read to share them out; of tables the header is looked at, of Parquet the footer, of svmlight the first lines. Plain
 svmlight files are cut anywhere between their lines, Parquet between row groups, all others stay whole. Queries stay whole too: a
-query belongs to the shard in whose part it begins (see :mod:`maxmargin.data.byte_ranges`). A shard in whose part nothing begins is
-empty.
+query belongs to the shard in whose part it begins (see :mod:`maxmargin.data.byte_ranges`). A shard in whose part nothing
+begins is empty.
 """
 
 from __future__ import annotations
@@ -195,11 +195,11 @@ def share_out(
     names = expand(files)
     for name in names:
         if is_url(name) and format_suffix(name) in READERS:
-            raise ArgumentError("files", f"{name}: its format is read from files of this machine only", "copy it here")
+            raise DataError(f"{name}: its format is read from files of this machine only", "copy it here", "files")
     tables = [name for name in names if is_table(name)]
     if tables and len(tables) < len(names):
         other = next(name for name in names if name not in tables)
-        raise ArgumentError("files", f"{tables[0]} is a table, and {other} is not", "take files of one format")
+        raise DataError(f"{tables[0]} is a table, and {other} is not", "take files of one format", "files")
     reading = Reading(np.dtype(dtype).name, whole_queries=whole_queries, n_features=n_features)
     if tables:
         if label is None:
@@ -387,7 +387,7 @@ def _load_table(part: Part, reading: Reading) -> Table:
     if reading.kinds is None and texts:
         problem = f"{part.file}: column {texts[0]!r} holds text, whose categories would be others in every shard"
         drop = Setting("drop", [texts[0]])
-        remedy: Words = ["leave it out with ", drop, ", or pass the ", Setting("encoding"), " of load_table"]
+        remedy: Words = ["leave it out with ", drop, ", or, in Python, pass the encoding of load_table"]
         raise DataError(problem, remedy, "drop")
     if table.qid is not None and table.query_names is not None and (row := first_split(table.qid)) is not None:
         place = f"row {row + 1} of {part.describe()}" if table.lines is None else f"{part.file}, line {table.lines[row]}"
