@@ -366,7 +366,8 @@ def open_packed(folder: str | os.PathLike[str], *, check_source: bool = True) ->
     _check_complete(folder, [path.name for path in found])
     metas = [read_meta(path) for path in found]
     widths = {None if meta["sparse"] else meta["features"] for meta in metas}
-    if len(widths | {(meta["dtype"], meta["sparse"], meta["queries"] is None) for meta in metas}) > 2:
+    kinds = {(meta["dtype"], meta["sparse"], meta["queries"] is None) for meta in metas}
+    if len(widths) > 1 or len(kinds) > 1:
         problem = f"{folder}: its shards differ in precision, layout, queries or columns"
         raise DataError(problem, "pack all of them together, into a folder of their own", "files")
     if check_source:

@@ -117,4 +117,4 @@ def _is_dense(places: list[Path], metas: list[dict[str, Any]], width: int, layou
         return True
     item = {"float32": 4, "float64": 8}[metas[0]["dtype"]]
     needed = ((place / f"{name}.npy").stat().st_size for place in places for name in ("data", "indices", "indptr"))
-    return sum(meta["rows"] for meta in metas) * width * item <= sum(needed)
+    return bool(sum(meta["rows"] for meta in metas) * width * item <= sum(needed))
