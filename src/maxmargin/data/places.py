@@ -22,7 +22,7 @@ from maxmargin.data.source import DataError, Source
 Files = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_UNPACKERS: dict[str, Any] = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File}
+_UNPACKERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class Stamp(NamedTuple):
