@@ -35,6 +35,7 @@ from maxmargin._validation import MAX_SAMPLES
 from maxmargin.data.places import is_url, stamp
 from maxmargin.data.source import DataError
 from maxmargin.distributed.sources import FileRows, Part, PartsOfFiles, Reading, checksum
+from maxmargin.queries import Names
 from maxmargin.storage import SavedFileError
 from maxmargin.structures.streaming import is_streamed, row_pieces, rows_between
 
@@ -130,7 +131,7 @@ def _write(target: Path, rows: FileRows, width: int, blocks: Iterable[Any], orig
     return meta
 
 
-def _names(names: list[int] | list[str], target: Path) -> NDArray[Any]:
+def _names(names: Names, target: Path) -> NDArray[Any]:
     if all(isinstance(name, int) and -(2**63) <= name < 2**63 for name in names):
         return np.array(names, dtype="<i8")
     longest = max(map(len, map(str, names)))
@@ -316,7 +317,7 @@ class PackedRows:
         if meta["queries"] is not None:
             q = meta["queries"]
             offsets = _array(folder, "offsets", (q + 1,), "<i8", False)
-            names = _array(folder, "qid", (q,), "", False).tolist()
+            names = read_names(folder)
             if (q and offsets[0] != 0) or offsets[-1] != n or (np.diff(offsets) < 0).any():
                 raise SavedFileError(f"{folder}: its queries do not begin one after the other; {_PACK_AGAIN}")
         width = d if self.n_features is None else self.n_features
@@ -344,6 +345,15 @@ def _sparse(folder: Path, meta: Mapping[str, Any], width: int) -> Any:
             problem = f"has columns beyond the {meta['features']} of the shard"
             raise SavedFileError(f"{folder / 'indices.npy'}: {problem}; {_PACK_AGAIN}")
     return X
+
+
+def read_names(folder: str | os.PathLike[str]) -> Names | None:
+    """Names of the queries of a packed shard; None if all rows of all shards are one list."""
+    queries = read_meta(folder)["queries"]
+    if queries is None:
+        return None
+    names: Names = _array(Path(folder), "qid", (queries,), "", False).tolist()
+    return names
 
 
 def open_packed(folder: str | os.PathLike[str], *, check_source: bool = True) -> list[PackedRows]:

@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 from maxmargin._validation import check_choice
 from maxmargin.data.places import Files
 from maxmargin.data.source import DataError
-from maxmargin.distributed.packed import SUFFIX, is_fresh, make_dense, read_meta, write_packed
+from maxmargin.distributed.packed import SUFFIX, is_fresh, make_dense, read_meta, read_names, write_packed
 from maxmargin.distributed.sources import PartsOfFiles, share_out
+from maxmargin.queries import Names
 
 Layout = Literal["auto", "dense", "sparse"]
 
@@ -72,7 +73,7 @@ def pack(
     places = [Path(folder) / f"{k:05d}-of-{len(sources):05d}{SUFFIX}" for k in range(len(sources))]
     _check_strangers(Path(folder), places)
     told = tell or (lambda text: None)
-    kept, rows, total = 0, 0, len(sources)
+    kept, rows, total, queries = 0, 0, len(sources), _Queries()
     for k, (source, place) in enumerate(zip(sources, places, strict=True)):
         told(f"shard {k + 1} of {total}, {rows:,} rows, {source.describe()}")
         if _is_done(place, source, layout):
@@ -80,6 +81,7 @@ def pack(
             rows += read_meta(place)["rows"]
         else:
             rows += write_packed(place, source.load_rows(), source)["rows"]
+        queries.add(read_names(place), source)
     if rows == 0:
         raise DataError(f"{sources[0].describe()}: there are no samples in the files; at least one line is needed", "", "files")
     metas = [read_meta(place) for place in places]
@@ -90,11 +92,33 @@ def pack(
             if meta["sparse"] or meta["features"] != width:
                 told(f"shard {k + 1} of {total} gets dense rows of {width} columns")
                 make_dense(place, width)
-    queries = [meta["queries"] for meta in metas]
     size = sum(entry.stat().st_size for place in places for entry in os.scandir(place))
     return Packing(
-        os.fspath(folder), total, kept, rows, width, None if None in queries else sum(queries), not dense, metas[0]["dtype"], size
+        os.fspath(folder), total, kept, rows, width, queries.count(), not dense, metas[0]["dtype"], size
     )
+
+
+class _Queries:
+    """Refuses a query that comes back; one that goes on in the next shard does not."""
+
+    def __init__(self) -> None:
+        self.known: set[str] | None = set()
+        self.last: str | None = None
+
+    def add(self, names: Names | None, source: PartsOfFiles) -> None:
+        if names is None or self.known is None:
+            self.known = None
+            return
+        texts = list(map(str, names))
+        for name in texts[1:] if texts[:1] == [self.last] else texts:
+            if name in self.known:
+                problem = f"{source.describe()}: query {name[:60]} has appeared in a shard before, with others in between"
+                raise DataError(problem, "put the samples of a query together, or give queries other names", "files")
+            self.known.add(name)
+        self.last = texts[-1] if texts else self.last
+
+    def count(self) -> int | None:
+        return None if self.known is None else len(self.known)
 
 
 def _check_strangers(folder: Path, places: list[Path]) -> None:
