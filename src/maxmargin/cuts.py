@@ -121,6 +121,8 @@ class Problem(ABC):
         Whether the hinges are those of a relaxation, maxima over more than the outputs: the certificate then says so.
     convex : bool
         Whether hinges are convex in the weights; cuts of one that is not are gradients, and no lower bounds.
+    worse_than_truth : int
+        Outputs of the oracle that are worse than the truth, where the problem itself has noticed any in its whole passes.
     offers : frozenset of Capability
         Declared by the class, which vouches for its own methods: a subclass that replaces one of them declares anew.
     """
@@ -130,6 +132,7 @@ class Problem(ABC):
     exact: bool = True
     relaxed: bool = False
     convex: bool = True
+    worse_than_truth: int = 0
     offers: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -302,6 +305,7 @@ class CheckedProblem:
         self.exact = problem.exact
         self.calls = 0
         self.worse_than_truth = 0
+        self._noticed = problem.worse_than_truth
         self._scored: Any = problem if "scores" in problem.capabilities else None
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
@@ -314,7 +318,12 @@ class CheckedProblem:
         if "whole passes" not in self.problem.capabilities:
             return average_of(self, weights)
         self.calls += self.n_blocks
-        return self._check(self.problem.mean_cut(weights), weights)
+        cut = self.problem.mean_cut(weights)
+        if self.problem.worse_than_truth > self._noticed:
+            self.exact = False
+            self.worse_than_truth += self.problem.worse_than_truth - self._noticed
+            self._noticed = self.problem.worse_than_truth
+        return self._check(cut, weights)
 
     @property
     def scored(self) -> bool:
@@ -339,6 +348,24 @@ class CheckedProblem:
         found: Tangent = self._scored.tangent(scores)
         _refuse_nan(found.hinge)
         return found
+
+    def packed_scores(self, scores: Any) -> dict[str, NDArray[Any]]:
+        """Scores as arrays by name, where they are handles; where they are arrays, nothing: the weights make them anew."""
+        pack = getattr(self._scored, "pack_scores", None)
+        return {} if pack is None or scores is None else pack(scores)
+
+    def unpacked_scores(self, weights: Floats, psi: Floats, arrays: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
+        """Scores, and the gradient that has the features ``-psi``, at weights; (None, None) where neither need be kept."""
+        if self.quick:
+            return None, None
+        if self._scored is None:
+            return weights, -psi
+        unpack = getattr(self._scored, "unpack_scores", None)
+        if unpack is not None:
+            found: tuple[Any, Any] = unpack(psi, arrays)
+            return found
+        scores = self._scored.scores(weights)
+        return scores, self._scored.tangent(scores).gradient
 
     def features(self, coefficients: Any) -> Floats:
         """Back from scores to weights."""

@@ -1,1 +1,15 @@
 """Data in parts: problems whose rows are spread over shards, which an engine asks; the same cuts and certificates as on one."""
+
+from maxmargin.distributed.checkpoint import CheckpointFile
+from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
+from maxmargin.distributed.kinds import ShardOf
+from maxmargin.distributed.local import Fault, LocalEngine
+from maxmargin.distributed.means import ShardedMean
+from maxmargin.distributed.problem import ShardedRanking
+from maxmargin.distributed.rows import ArrayRows, Rows, RowSource, split_rows
+from maxmargin.distributed.shard import ProblemSource
+
+__all__ = [
+    "PROTOCOL", "ArrayRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "ProblemSource", "Reply", "RowSource", "Rows",
+    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "split_rows",
+]  # fmt: skip

@@ -129,26 +129,38 @@ class RankingProblem(ArrayProblem):
 
 
 def gain_shares(
-    grades: Floats, offsets: Ints, thresholds: Floats, gains: Literal["linear", "exponential"], at: int | None = None
+    grades: Floats,
+    offsets: Ints,
+    thresholds: Floats,
+    gains: Literal["linear", "exponential"],
+    at: int | None = None,
+    levels: Floats | None = None,
 ) -> Floats:
     """Parts of the NDCG of graded lists that "grade > threshold" has, shape (thresholds, q).
 
     A gain is a sum of steps from one grade to the next, and the ideal order is ideal for every threshold at once. So 1 - NDCG
     with these gains *is* the sum over the thresholds of their binary 1 - NDCG, each times its step and its ideal DCG over the
-    ideal DCG of all. Where only the first ``at`` places count, so do the first ``at`` of every ideal order.
+    ideal DCG of all. Where only the first ``at`` places count, so do the first ``at`` of every ideal order. ``levels`` are all
+    grades in order, if these lists do not have every one.
     """
-    levels = np.unique(grades)
+    levels = np.unique(grades) if levels is None else levels
+    relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
+    return shares_of_counts(relevant, np.diff(offsets), levels, gains, at)
+
+
+def shares_of_counts(
+    relevant: Ints, sizes: Ints, levels: Floats, gains: Literal["linear", "exponential"], at: int | None = None
+) -> Floats:
+    """The same from the number of samples above every level but the last, shape (levels - 1, q), and the sizes of the lists."""
     with np.errstate(over="ignore"):
         gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
     # The sum over a list must be a number too.
     if not gain[-1] < 1e300:
         raise ValueError(f"the gain of the grade {levels[-1]:g} is too large a number with {gains!r} gains; use smaller grades")
-    sizes = np.diff(offsets)
     discounts = 1.0 / np.log2(np.arange(2, sizes.max(initial=1) + 2))
     if at is not None:
         discounts[at:] = 0.0
     ideal = np.concatenate([[0.0], np.cumsum(discounts)])
-    relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
     parts = np.diff(gain)[:, None] * ideal[relevant]
     total = parts.sum(axis=0) + gain[0] * ideal[sizes]
     return np.asarray(parts / np.where(total > 0, total, 1.0))

@@ -1,0 +1,215 @@
+"""Rankings whose rows are spread over shards: the hinge of a rank loss, scores that stay where the rows are, exact cuts."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import weakref
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+
+from maxmargin._types import Floats
+from maxmargin.cuts import Cut, Tangent
+from maxmargin.distributed.client import Conversation
+from maxmargin.distributed.engine import Engine, ShardError
+from maxmargin.distributed.handles import Gradient, Point, Root, Scores
+from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
+from maxmargin.distributed.sums import tree_sum
+from maxmargin.losses import NDCG, RankingLoss, ranking_loss
+
+# As for estimators: with grades every one is a problem of its own.
+_MOST_GRADES = 1000
+
+
+class ShardedRanking(ShardedProblem):
+    """The mean hinge of the lists of all shards, as :class:`~maxmargin.problems.RankingProblem` has it on one machine.
+
+    Solvers get handles in place of scores: ``scores`` registers weights, ``tangent`` asks the shards for hinges at a combination
+    of registered ones, and ``features`` for the gradient as a sum of rows. Neither scores nor gradients nor rows leave a shard.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of shards of the kind "ranking".
+    loss : str or RankingLoss
+        One that has no name must have been given to the sources too.
+    relevance_threshold : float, optional
+        Labels above it are relevant; by default those above zero, or above the lowest of all shards if that is greater.
+    grades : bool or {"linear", "exponential"}
+        As in :class:`maxmargin.RankingSVM`.
+
+    Attributes
+    ----------
+    thresholds : array of shape (levels,)
+        Labels above each of them are relevant in turn.
+    n_skipped : int
+        Lists without any block: every ranking of them is right.
+    n_roots : int
+        Weights that are registered and in use.
+
+    Examples
+    --------
+    >>> from maxmargin.distributed import LocalEngine, ShardOf, split_rows
+    >>> from maxmargin.solvers import OneSlackCuttingPlane
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(10), 6)
+    >>> y = X[:, 0] + rng.normal(size=60) > 1
+    >>> engine = LocalEngine([ShardOf(rows, "ranking") for rows in split_rows(X, y, 3, qid)])
+    >>> problem = ShardedRanking(engine, "ap")
+    >>> found = OneSlackCuttingPlane().solve(problem, 0.01)
+    >>> found.certified, problem.n_blocks, problem.n_skipped, [len(part.y) for part in split_rows(X, y, 3, qid)]
+    (True, 9, 1, [24, 18, 18])
+    """
+
+    offers = frozenset({"whole passes", "scores"})
+
+    def __init__(
+        self,
+        engine: Engine,
+        loss: str | RankingLoss = "ap",
+        *,
+        relevance_threshold: float | None = None,
+        grades: bool | Literal["linear", "exponential"] = False,
+    ) -> None:
+        self.loss = ranking_loss(loss)
+        shards = Conversation(engine)
+        task = self._task(shards, relevance_threshold, grades)
+        self.thresholds: Floats = task["thresholds"]
+        shards.set_task(task)
+        found = shards.ask("prepare")
+        super().__init__(shards, [int(answer["n_blocks"]) for answer in found])
+        self.n_features = int(task["n_features"])
+        self.n_skipped = sum(int(answer["n_skipped"]) for answer in found)
+        self._refuse_nothing(found)
+        # From where no other problem on these shards counts.
+        self._numbers = count(secrets.randbits(62))
+        self._roots: weakref.WeakValueDictionary[int, Root] = weakref.WeakValueDictionary()
+
+    # ---- what the shards are told -----------------------------------------------------------------------------------------
+
+    def _task(self, shards: Conversation, threshold: float | None, grades: Any) -> dict[str, Any]:
+        if grades not in (False, True, "linear", "exponential"):
+            raise ValueError(f"grades={grades!r} must be True, False, 'linear' or 'exponential'")
+        if threshold is not None and (grades or not math.isfinite(threshold)):
+            problem = (
+                "is not for grades, which are all thresholds; leave it out" if grades else "must be a finite number, or None"
+            )
+            raise ValueError(f"relevance_threshold={threshold!r} {problem}")
+        filled = [info for info in shards.infos if info["rows"]]
+        if not filled:
+            raise ValueError(f"the {shards.n_shards} shards hold no data; at least one needs rows")
+        task = {"loss": self.loss.native_name() or "", "n_features": n_columns(shards.infos, shards.engine)}
+        if not grades:
+            lowest = max(0.0, min(float(info["lowest"]) for info in filled))
+            return {**task, "thresholds": np.array([lowest if threshold is None else float(threshold)])}
+        levels = all_labels(shards, _MOST_GRADES)
+        if levels is None:
+            raise ValueError(
+                f"grades={grades!r} trains for every distinct label, and y has more than {_MOST_GRADES}; round y to a few "
+                "grades, or give relevance_threshold"
+            )
+        levels = np.asarray(levels, dtype=np.float64)
+        task["thresholds"] = levels[:-1] if len(levels) > 1 else levels
+        if grades is True:
+            return task
+        if not (isinstance(self.loss, NDCG) and task["loss"]):
+            raise ValueError(f"grades={grades!r} are the gains of NDCG, and {self.loss!r} knows none; use loss='ndcg', or True")
+        return {**task, "gains": grades, "levels": levels}
+
+    def _refuse_nothing(self, found: list[dict[str, Any]]) -> None:
+        """Complain where there is nothing to learn."""
+        if self.n_blocks == 0:
+            filled = [info for info in self.shards.infos if info["rows"]]
+            rows, relevant = sum(int(info["rows"]) for info in filled), sum(int(answer["n_relevant"]) for answer in found)
+            lowest, highest = min(info["lowest"] for info in filled), max(info["highest"] for info in filled)
+            problem, remedy = ", but holds only one class", "mark relevant samples by 1, others by 0, or set relevance_threshold"
+            if relevant not in (0, rows):
+                problem, remedy = " of the same query, but no query has both", "check qid"
+            raise ValueError(
+                f"y must contain relevant and irrelevant samples{problem} (labels are from {lowest:g} to {highest:g}, and those "
+                f"above {self.thresholds[0]:g} are relevant); {remedy}"
+            )
+        if not any(answer["counts"] for answer in found):
+            raise ValueError("the weight is zero for every query with relevant and irrelevant samples; one must count")
+
+    # ---- cuts -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_roots(self) -> int:
+        """Weights that are registered and in use."""
+        return len(self._roots)
+
+    def scores(self, weights: Floats) -> Scores:
+        """A handle; the shards compute nothing before it is used."""
+        return Scores({self._register(weights): 1.0}, self._register)
+
+    def tangent(self, scores: Scores, loss_scale: float = 1.0) -> Tangent:
+        """The mean hinge at scores; with many queries in one round."""
+        found = self.shards.whole(lambda: self._ask("look", scores, loss_scale))
+        n = self.n_blocks
+        dots = [math.fsum(parts) / n for parts in zip(*(answer["dots"].tolist() for answer in found), strict=True)]
+        roots = scores.recipe()["roots"].tolist()
+        losses = [float(answer["loss"]) for answer in found]
+        hinge, loss = math.fsum(answer["hinge"] for answer in found) / n, math.fsum(losses) / n
+        point = Point(Scores(dict(scores.terms), self._register), dict(zip(roots, dots, strict=True)), losses, loss_scale)
+        return Tangent(hinge, loss, Gradient(point, self._features_at))
+
+    def features(self, coefficients: Gradient) -> Floats:
+        """The gradient as a sum of rows, shape (d,); in one round, the first time."""
+        return coefficients.psi()
+
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average over all blocks."""
+        found = self.tangent(self.scores(weights))
+        return Cut(-self.features(found.gradient), found.loss)
+
+    def pack_scores(self, scores: Scores) -> dict[str, Any]:
+        """The recipe of scores, with the weights of its roots; for files."""
+        roots = sorted(scores.terms, key=lambda root: root.number)
+        return {
+            "roots.weights": np.array([root.weights for root in roots]),
+            "roots.coefficients": np.array([scores.terms[root] for root in roots]),
+        }
+
+    def unpack_scores(self, psi: Floats, arrays: dict[str, Any]) -> tuple[Scores, Gradient]:
+        """The way back; and the gradient there, of which it is known that it has the features ``-psi``."""
+        parts = zip(arrays["roots.weights"], arrays["roots.coefficients"].tolist(), strict=True)
+        scores = Scores({self._register(weights): coefficient for weights, coefficient in parts}, self._register)
+        point = Point(scores, {}, [])
+        point.psi = -psi
+        return scores, Gradient(point, self._features_at)
+
+    def _features_at(self, point: Point) -> Floats:
+        found = self._ask("features", point.scores, point.extra)
+        for k, (answer, loss) in enumerate(zip(found, point.losses, strict=True)):
+            if answer["loss"] != loss:
+                # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
+                raise ShardError(
+                    f"shard {k} ({self.engine.describe(k)}) was made anew on a machine whose sums differ in their last bits, in "
+                    "the middle of a step; start again from the checkpoint, or use machines of one kind"
+                )
+        return tree_sum([answer["psi"] for answer in found]) / self.n_blocks
+
+    def _ask(self, operation: str, scores: Scores, loss_scale: float) -> list[dict[str, Any]]:
+        """An operation at some scores, which every shard gets what it lacks for."""
+        recipe = scores.recipe()
+        weights = {root.number: root.weights for root in scores.terms}
+
+        def message(shard: int) -> tuple[Any, ...]:
+            held = self.shards.roots[shard]
+            new = {number: weights[number] for number in sorted(weights.keys() - held)}
+            dead = sorted(held.difference(self._roots))
+            return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, loss_scale
+
+        found = self.shards.ask(operation, message)
+        for held in self.shards.roots:
+            held.intersection_update(self._roots)
+            held.update(weights)
+        return found
+
+    def _register(self, weights: Floats) -> Root:
+        root = Root(next(self._numbers), np.array(weights, dtype=np.float64))
+        self._roots[root.number] = root
+        return root
