@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as arrays
 from scipy import sparse
 
 from maxmargin.data import DataError, load_svmlight
-from maxmargin.distributed import packed, packing
+from maxmargin.distributed import LocalEngine, ShardedRanking, ShardOf, packed, packing
 from maxmargin.distributed.packed import (
     CachedRows,
     PackedRows,
@@ -29,10 +29,16 @@ from maxmargin.distributed.packed import (
     make_dense,
     open_packed,
     read_meta,
+    row_sources,
     write_packed,
 )
 from maxmargin.distributed.packing import pack
-from maxmargin.distributed.sources import FileRows, share_out
+from maxmargin.distributed.rows import Rows
+from maxmargin.distributed.sources import share_out
+from maxmargin.losses import ranking_loss
+from maxmargin.problems.ranking import RankingProblem
+from maxmargin.queries import query_offsets
+from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.storage import SavedFileError
 from maxmargin.structures.rows import sum_of_rows, times
 
@@ -78,7 +84,7 @@ def test_round_trip(tmp_path, X, is_sparse, kind):
     offsets = None if names is None else np.arange(n + 1)
     given_X = sparse.csr_array(X) if is_sparse else X
     folder = tmp_path / "a.mmshard"
-    write_packed(folder, FileRows(given_X, y, offsets, names))
+    write_packed(folder, Rows(given_X, y, offsets, names))
     rows = pickle.loads(pickle.dumps(PackedRows(str(folder)))).load_rows()
     found = rows.X.toarray() if is_sparse else rows.X
     assert sparse.issparse(rows.X) == is_sparse and found.dtype == X.dtype and found.shape == X.shape
@@ -93,7 +99,7 @@ def test_round_trip(tmp_path, X, is_sparse, kind):
 
 def test_the_folder(tmp_path):
     X = np.arange(6, dtype=np.float32).reshape(3, 2)
-    meta = write_packed(tmp_path / "a.mmshard", FileRows(X, np.ones(3), np.array([0, 1, 3]), [7, 9]))
+    meta = write_packed(tmp_path / "a.mmshard", Rows(X, np.ones(3), np.array([0, 1, 3]), [7, 9]))
     assert sorted(os.listdir(tmp_path)) == ["a.mmshard"]
     assert sorted(os.listdir(tmp_path / "a.mmshard")) == ["meta.json", "offsets.npy", "qid.npy", "x.npy", "y.npy"]
     assert json.loads((tmp_path / "a.mmshard" / "meta.json").read_text()) == meta
@@ -101,13 +107,13 @@ def test_the_folder(tmp_path):
         "format": 1, "rows": 3, "features": 2, "dtype": "float32", "sparse": False, "queries": 2, "source": [],
     }  # fmt: skip
     assert np.array_equal(np.load(tmp_path / "a.mmshard" / "x.npy"), X)
-    write_packed(tmp_path / "b.mmshard", FileRows(sparse.csr_array(X), np.ones(3), None, None))
+    write_packed(tmp_path / "b.mmshard", Rows(sparse.csr_array(X), np.ones(3), None, None))
     names = ("data", "indices", "indptr", "y", "offsets")
     kinds = {name: np.load(tmp_path / "b.mmshard" / f"{name}.npy").dtype for name in names}
     assert kinds == {"data": np.float32, "indices": np.int32, "indptr": np.int64, "y": np.float64, "offsets": np.int64}
     assert not (tmp_path / "b.mmshard" / "qid.npy").exists()
     with pytest.raises(ValueError, match=r"must end in \.mmshard"):
-        write_packed(tmp_path / "c", FileRows(X, np.ones(3), None, None))
+        write_packed(tmp_path / "c", Rows(X, np.ones(3), None, None))
 
 
 def test_rows_are_mapped_and_products_work(tmp_path):
@@ -115,7 +121,7 @@ def test_rows_are_mapped_and_products_work(tmp_path):
     X = np.where(rng.random((3000, 120)) < 0.3, rng.normal(size=(3000, 120)), 0).astype(np.float32)
     weights, coefficients = rng.normal(size=120), rng.normal(size=3000)
     for k, given_X in enumerate((X, sparse.csr_array(X))):
-        write_packed(tmp_path / f"{k}.mmshard", FileRows(given_X, np.ones(3000), None, None))
+        write_packed(tmp_path / f"{k}.mmshard", Rows(given_X, np.ones(3000), None, None))
         rows = PackedRows(str(tmp_path / f"{k}.mmshard"), 130 if k else None).load_rows()
         if k:
             assert is_mapped(rows.X.data) and is_mapped(rows.X.indices) and rows.X.shape == (3000, 130)
@@ -219,7 +225,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    rows = FileRows(np.ones((2, 2)), np.ones(2), None, None)
+    rows = Rows(np.ones((2, 2)), np.ones(2), None, None)
     write_packed(tmp_path / "a.mmshard", rows)
     monkeypatch.setattr(packed, "_write_array", full)
     with pytest.raises(OSError, match="No space"):
@@ -263,12 +269,12 @@ def test_tables(tmp_path):
 def test_too_much_for_a_shard(tmp_path, monkeypatch):
     monkeypatch.setattr(packed, "MAX_SAMPLES", 5)
     with pytest.raises(DataError, match="holds at most 5, but has 6 rows; make more shards"):
-        write_packed(tmp_path / "a.mmshard", FileRows(np.ones((6, 1)), np.ones(6), None, None))
+        write_packed(tmp_path / "a.mmshard", Rows(np.ones((6, 1)), np.ones(6), None, None))
     with pytest.raises(DataError, match="has 6 numbers in sparse rows; make more shards"):
-        write_packed(tmp_path / "a.mmshard", FileRows(sparse.csr_array(np.ones((2, 3))), np.ones(2), None, None))
+        write_packed(tmp_path / "a.mmshard", Rows(sparse.csr_array(np.ones((2, 3))), np.ones(2), None, None))
     monkeypatch.setattr(packed, "_NAME_BYTES", 100)
     with pytest.raises(DataError, match="2 names of queries with up to 30 letters are too long; number the queries"):
-        write_packed(tmp_path / "a.mmshard", FileRows(np.ones((2, 1)), np.ones(2), np.arange(3), ["a", "b" * 30]))
+        write_packed(tmp_path / "a.mmshard", Rows(np.ones((2, 1)), np.ones(2), np.arange(3), ["a", "b" * 30]))
     assert os.listdir(tmp_path) == []
 
 
@@ -429,7 +435,7 @@ def test_wider(tmp_path):
     X = np.arange(6.0).reshape(3, 2)
     for k, rows in enumerate((X, sparse.csr_array(X))):
         folder = tmp_path / f"{k}.mmshard"
-        write_packed(folder, FileRows(rows, np.ones(3), None, None))
+        write_packed(folder, Rows(rows, np.ones(3), None, None))
         meta = make_dense(folder, 4)
         assert meta["features"] == 4 and not meta["sparse"]
         assert PackedRows(str(folder)).load_rows().X.tolist() == [[0, 1, 0, 0], [2, 3, 0, 0], [4, 5, 0, 0]]
@@ -474,3 +480,25 @@ def test_two_who_write_the_same(tmp_path, file, monkeypatch):
 
     monkeypatch.setattr(packed, "write_packed", beaten)
     assert len(cached.load_rows().y) == 96
+
+# ---- training -----------------------------------------------------------------------------------------------------------------
+
+
+def test_training_from_files_and_from_packed_shards(tmp_path):
+    path = tmp_path / "a.svm"
+    path.write_bytes(letor(queries=30, density=0.6))
+    data = load_svmlight(path)
+    alone = RankingProblem(data.X, data.y > 0, ranking_loss("ap"), query_offsets(data.qid, len(data))[1])
+    expected = OneSlackCuttingPlane().solve(alone, 0.01)
+    pack(path, tmp_path / "sparse", 3, layout="sparse")
+    pack(path, tmp_path / "dense", 4, layout="dense")
+    kinds = {
+        "files": row_sources(path, 5), "cache": row_sources(path, 5, cache=tmp_path / "cache"),
+        "sparse": row_sources(tmp_path / "sparse"), "dense": row_sources(str(tmp_path / "dense")),
+    }  # fmt: skip
+    for name, sources in kinds.items():
+        engine = LocalEngine([pickle.loads(pickle.dumps(ShardOf(source, "ranking"))) for source in sources])
+        found = OneSlackCuttingPlane().solve(ShardedRanking(engine, "ap"), 0.01)
+        assert found.certified and found.primal == pytest.approx(expected.primal, rel=1e-9), name
+    with pytest.raises(DataError, match="holds packed shards, for which shards says nothing; leave out shards"):
+        row_sources(tmp_path / "dense", 3)

@@ -32,9 +32,10 @@ from scipy import sparse
 
 from maxmargin import __version__
 from maxmargin._validation import MAX_SAMPLES
-from maxmargin.data.places import is_url, stamp
+from maxmargin.data.places import Files, is_url, stamp
 from maxmargin.data.source import DataError
-from maxmargin.distributed.sources import FileRows, Part, PartsOfFiles, Reading, checksum
+from maxmargin.distributed.rows import Rows
+from maxmargin.distributed.sources import Part, PartsOfFiles, Reading, checksum, share_out
 from maxmargin.queries import Names
 from maxmargin.storage import SavedFileError
 from maxmargin.structures.streaming import is_streamed, row_pieces, rows_between
@@ -51,14 +52,14 @@ _PACK_AGAIN = "pack its source again"
 # ---- writing ------------------------------------------------------------------------------------------------------------------
 
 
-def write_packed(folder: str | os.PathLike[str], rows: FileRows, source: PartsOfFiles | None = None) -> dict[str, Any]:
+def write_packed(folder: str | os.PathLike[str], rows: Rows, source: PartsOfFiles | None = None) -> dict[str, Any]:
     """Write a packed shard, in one step, in the place of one that may be there; returns what its ``meta.json`` has.
 
     Parameters
     ----------
     folder : path
         Its name ends in ``.mmshard``.
-    rows : FileRows
+    rows : Rows
     source : PartsOfFiles, optional
         Where they come from, to find out later whether that has changed.
 
@@ -66,7 +67,7 @@ def write_packed(folder: str | os.PathLike[str], rows: FileRows, source: PartsOf
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as where:
-    ...     rows = FileRows(np.eye(2, dtype=np.float32), np.array([1.0, 0.0]), None, None)
+    ...     rows = Rows(np.eye(2, dtype=np.float32), np.array([1.0, 0.0]), None, None)
     ...     meta = write_packed(f"{where}/a.mmshard", rows)
     ...     [meta[key] for key in ("rows", "features", "dtype", "sparse", "queries")]
     [2, 2, 'float32', False, None]
@@ -92,7 +93,7 @@ def _as_json(reading: Reading) -> Any:
     return json.loads(json.dumps(about))
 
 
-def _write(target: Path, rows: FileRows, width: int, blocks: Iterable[Any], origin: Mapping[str, Any]) -> dict[str, Any]:
+def _write(target: Path, rows: Rows, width: int, blocks: Iterable[Any], origin: Mapping[str, Any]) -> dict[str, Any]:
     """Write the rows of X that come in blocks, dense or sparse as X is, with so many columns."""
     n, is_sparse = rows.X.shape[0], bool(sparse.issparse(rows.X))
     if target.suffix != SUFFIX:
@@ -100,10 +101,12 @@ def _write(target: Path, rows: FileRows, width: int, blocks: Iterable[Any], orig
     if n > MAX_SAMPLES or (is_sparse and rows.X.nnz > MAX_SAMPLES):
         what = f"{n} rows" if n > MAX_SAMPLES else f"{rows.X.nnz} numbers in sparse rows"
         raise DataError(f"{target}: a shard holds at most {MAX_SAMPLES}, but has {what}", "make more shards", "shards")
+    if rows.weights is not None:
+        raise ValueError("packed shards have no weights; leave them out, and give them when they are loaded")
     offsets = np.array([0, n]) if rows.offsets is None else rows.offsets
     arrays: dict[str, NDArray[Any]] = {"y": rows.y.astype("<f8", copy=False), "offsets": offsets.astype("<i8", copy=False)}
     if rows.names is not None:
-        arrays["qid"] = _names(rows.names, target)
+        arrays["qid"] = _names(list(rows.names), target)
     if is_sparse:
         X = rows.X
         arrays |= {"data": X.data, "indices": X.indices.astype("<i4", copy=False), "indptr": X.indptr.astype("<i8", copy=False)}
@@ -115,7 +118,7 @@ def _write(target: Path, rows: FileRows, width: int, blocks: Iterable[Any], orig
         "features": width,
         "dtype": rows.X.dtype.name,
         "sparse": is_sparse,
-        "queries": None if rows.names is None else len(rows.names),
+        "queries": None if rows.offsets is None else len(rows.offsets) - 1,
         **origin,
     }
     with _in_place_of(target) as folder:
@@ -308,7 +311,7 @@ class PackedRows:
         """The same rows with so many columns, if they are sparse."""
         return replace(self, n_features=n_features)
 
-    def load_rows(self) -> FileRows:
+    def load_rows(self) -> Rows:
         """The rows, with ``X`` mapped from its file; labels and queries are read."""
         folder, meta = Path(self.folder), read_meta(self.folder)
         n, d = meta["rows"], meta["features"]
@@ -325,8 +328,8 @@ class PackedRows:
             raise SavedFileError(f"{folder}: has {d} features, but {width} are expected; pack all shards together")
         if not meta["sparse"]:
             X: Any = _array(folder, "x", (n, d), meta["dtype"], n * d > 0)
-            return FileRows(X if width == d else np.zeros((0, width), dtype=meta["dtype"]), y, offsets, names)
-        return FileRows(_sparse(folder, meta, width), y, offsets, names)
+            return Rows(X if width == d else np.zeros((0, width), dtype=meta["dtype"]), y, offsets, names)
+        return Rows(_sparse(folder, meta, width), y, offsets, names)
 
 
 def _sparse(folder: Path, meta: Mapping[str, Any], width: int) -> Any:
@@ -348,11 +351,11 @@ def _sparse(folder: Path, meta: Mapping[str, Any], width: int) -> Any:
 
 
 def read_names(folder: str | os.PathLike[str]) -> Names | None:
-    """Names of the queries of a packed shard; None if all rows of all shards are one list."""
-    queries = read_meta(folder)["queries"]
-    if queries is None:
+    """Names of the queries of a packed shard; None if they have none, or if all rows of all shards are one list."""
+    meta = read_meta(folder)
+    if meta["queries"] is None or "qid.npy" not in meta["crc32"]:
         return None
-    names: Names = _array(Path(folder), "qid", (queries,), "", False).tolist()
+    names: Names = _array(Path(folder), "qid", (meta["queries"],), "", False).tolist()
     return names
 
 
@@ -470,6 +473,29 @@ def check_packed(folder: str | os.PathLike[str]) -> None:
         raise DataError(f"{folder}: {changed}", "pack it again", "files")
 
 
+def row_sources(
+    files: Files, shards: int | None = None, *, cache: str | os.PathLike[str] | None = None, **options: Any
+) -> list[PartsOfFiles] | list[CachedRows] | list[PackedRows]:
+    """Sources of rows: of a folder that :func:`~maxmargin.distributed.packing.pack` has written, or of files, shared out.
+
+    Parameters
+    ----------
+    files : path, glob or URL, or a list of them
+        A folder is taken for one of packed shards.
+    shards, **options
+        As in :func:`~maxmargin.distributed.sources.share_out`; packed shards are what they are.
+    cache : path, optional
+        Folder, on whichever machine loads a shard, to pack files into, so that rows are mapped and need not fit into memory.
+    """
+    if isinstance(files, str | os.PathLike) and os.path.isdir(files):
+        said = [name for name, value in {**options, "shards": shards, "cache": cache}.items() if value is not None]
+        if said:
+            raise DataError(f"{files} holds packed shards, for which {said[0]} says nothing", f"leave out {said[0]}", said[0])
+        return open_packed(files)
+    sources = share_out(files, shards, **options)
+    return sources if cache is None else [CachedRows(source, os.fspath(cache)) for source in sources]
+
+
 @dataclass(frozen=True)
 class CachedRows:
     """A source of rows: parts of files, packed into a folder of this machine when they are first asked for, mapped from then on.
@@ -499,7 +525,7 @@ class CachedRows:
         """The same rows with so many columns, of svmlight files."""
         return replace(self, source=self.source.with_features(n_features))
 
-    def load_rows(self) -> FileRows:
+    def load_rows(self) -> Rows:
         """The rows, with ``X`` mapped from a packed shard."""
         # Columns can be added to what is there.
         plain = replace(self.source, reading=replace(self.source.reading, n_features=None))

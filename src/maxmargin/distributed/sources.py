@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from maxmargin._types import Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, Words
 from maxmargin.data import READERS, Encoding, RankingData, Wanted, is_table
 from maxmargin.data.byte_ranges import bytes_between, glance, load_svmlight_part, owned
@@ -29,7 +28,8 @@ from maxmargin.data.places import Files, expand, is_compressed, is_url, opened, 
 from maxmargin.data.source import DataError, blocks, format_suffix
 from maxmargin.data.svmlight import check_numbering, file_of_queries, load_svmlight, load_svmlight_lines
 from maxmargin.data.table import column_names, read_table
-from maxmargin.queries import Names, first_split
+from maxmargin.distributed.rows import Rows
+from maxmargin.queries import first_split
 from maxmargin.structures.rows import bad_row
 
 # Bytes of files that a shard has if nobody says how many shards there are to be.
@@ -38,25 +38,6 @@ _USUAL = 256 << 20
 _ASKED = 16
 
 _PARQUET = (".parquet", ".pq")
-
-
-class FileRows(NamedTuple):
-    """What a shard reads.
-
-    Attributes
-    ----------
-    X : array or csr_array of shape (n, d)
-        float64 or float32.
-    y : array of shape (n,)
-    offsets : int64 array of shape (q + 1,), or None
-        Query k has the rows ``offsets[k]:offsets[k + 1]``; None if all rows of all shards are one list.
-    names : list of q int or str, or None
-    """
-
-    X: Any
-    y: Floats
-    offsets: Ints | None
-    names: Names | None
 
 
 class Part(NamedTuple):
@@ -127,7 +108,7 @@ class PartsOfFiles:
         more = f" and {len(texts) - 3} more" if len(texts) > 4 else ""
         return "; ".join(texts[:3] if more else texts) + more or "no file"
 
-    def load_rows(self) -> FileRows:
+    def load_rows(self) -> Rows:
         """Read the rows; a DataError if a file is not as long as it was when it was shared out."""
         for part in self.parts:
             check_length(part, stamp(part.file).bytes)
@@ -397,12 +378,12 @@ def _load_table(part: Part, reading: Reading) -> Table:
     return table
 
 
-def _joined(found: list[RankingData | Table], reading: Reading, where: str) -> FileRows:
+def _joined(found: list[RankingData | Table], reading: Reading, where: str) -> Rows:
     """Rows one below the other; a query that goes on in the next file is one."""
     X = _stacked([data.X for data in found], reading, where)
     y = np.concatenate([np.zeros(0), *(data.y for data in found)])
     if not reading.queries:
-        return FileRows(X, y, None, None)
+        return Rows(X, y, None, None)
     names: list[Any] = []
     starts: list[NDArray[Any]] = []
     known: set[str] = set()
@@ -424,7 +405,7 @@ def _joined(found: list[RankingData | Table], reading: Reading, where: str) -> F
         row += n
     offsets = np.concatenate([*starts, np.array([row])]).astype(np.int64)
     # Integers if all are, as within a file.
-    return FileRows(X, y, offsets, names if all(isinstance(name, int) for name in names) else list(map(str, names)))
+    return Rows(X, y, offsets, names if all(isinstance(name, int) for name in names) else list(map(str, names)))
 
 
 def _stacked(parts: list[Any], reading: Reading, where: str) -> Any:
