@@ -33,7 +33,7 @@ $(MINIMUM)/.test: $(SOURCES) tests/minimum_versions.py
 	$(MINIMUM)/bin/pip install --quiet --upgrade pip 'scikit-build-core>=0.11' 'nanobind>=2.4' cmake ninja
 	$(PYTHON) tests/minimum_versions.py > $(MINIMUM)/lowest.txt
 	$(MINIMUM)/bin/pip install --quiet --no-build-isolation --constraint $(MINIMUM)/lowest.txt --config-settings=build-dir=build/minimum \
-	  --editable '.[dask,lightgbm,nn,parquet,plot,registration,vision,xgboost]' torch==2.13.0 \
+	  --editable '.[dask,lightgbm,nn,parquet,plot,registration,remote,vision,xgboost]' torch==2.13.0 \
 	  hypothesis networkx numba pytest pytest-xdist pytrec-eval-terrier
 	@touch $@
 

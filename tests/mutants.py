@@ -395,10 +395,17 @@ MUTANTS = (
     Mutant("cpp/ranking/cutoff.hpp", "static_cast<double>(threshold));", "0.0);", "test_cutoff_ranking.py -k lowest"),
     Mutant(
         "cpp/ranking/buckets.hpp",
-        "kept < n_neg_ && search_.rank(kept + 1, floor, 1, last_) != last_",
-        "kept > n_neg_",
+        "aside_.count < n_neg_ && search_.rank(aside_.count + 1, floor, 1, last_) != last_",
+        "aside_.count > n_neg_",
         "test_ranking_inference.py -k too_many_negatives",
     ),
+    # One list over shards: what limits decide, how ties are dealt, where the pieces of a split lie.
+    Mutant("cpp/ranking/shard.hpp", "score > side.limits.high, low", "score >= side.limits.high, low", "test_scattered_lists.py"),
+    Mutant("cpp/ranking/shard.hpp", "total.add(sum);\n        join", "join", "test_scattered_lists.py"),
+    Mutant("cpp/ranking/scattered.hpp", "groups_[g].first_rank += all.above;", "", "test_scattered_lists.py"),
+    Mutant("cpp/ranking/scattered.hpp", "position += members;", "", "test_scattered_lists.py"),
+    Mutant("cpp/ranking/scattered.hpp", "return shard[a] < shard[b];", "return shard[a] > shard[b];", "test_scattered_lists.py"),
+    Mutant("cpp/ranking/merge.hpp", "first_rank + k + 1, 0, 0, 0", "first_rank + k, 0, 0, 0", "test_scattered_lists.py"),
     # New trees on the same flow, capacities before the first cut and of all edges of a grid.
     Mutant("cpp/structures/maxflow.hpp", "if (steps_left_ < 0) plant();", "", "test_flow.py"),
     Mutant("cpp/structures/maxflow.hpp", "if (!solved_ && forward >= 0", "if (forward >= 0", "test_flow.py"),

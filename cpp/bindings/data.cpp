@@ -1,5 +1,12 @@
 // Python face of the readers: bytes in, arrays out, interpreter lock released.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "bindings/arrays.hpp"
+#include "data/query_lines.hpp"
 #include "data/svmlight.hpp"
 
 using namespace maxmargin::data;
@@ -59,12 +66,31 @@ void bind_parser(nb::module_& m, const char* name) {
         .def("finish", &finish<T>);
 }
 
+// Whether whole lines hold a sample, and the name of the query of the last one, None if it has none.
+nb::tuple last_query_of(const InputVector<std::uint8_t>& lines) {
+    const char* const begin = reinterpret_cast<const char*>(lines.data());
+    const LineQuery found = last_query(begin, begin + lines.size());
+    if (!found || !found->data()) return nb::make_tuple(found.has_value(), nb::none());
+    return nb::make_tuple(true, nb::bytes(found->data(), found->size()));
+}
+
+// Place of the first sample of another query in whole lines; their length if there is none.
+std::size_t next_query_of(const InputVector<std::uint8_t>& lines, std::optional<nb::bytes> known) {
+    const std::string name = known ? std::string(known->c_str(), known->size()) : std::string();
+    const char* const begin = reinterpret_cast<const char*>(lines.data());
+    nb::gil_scoped_release unlocked;
+    const std::string_view query = known ? std::string_view(name) : std::string_view();
+    return static_cast<std::size_t>(next_query(begin, begin + lines.size(), query) - begin);
+}
+
 }  // namespace
 
 void bind_data(nb::module_& m) {
     const nb::object text_error = nb::exception<TextError>(m, "TextError", PyExc_ValueError);
     nb::exception<ZeroIndexError>(m, "ZeroIndexError", text_error);
     nb::exception<SplitQueryError>(m, "SplitQueryError", text_error);
+    m.def("last_query", &last_query_of, "lines"_a.noconvert());
+    m.def("next_query", &next_query_of, "lines"_a.noconvert(), "known"_a.none());
     bind_parser<double>(m, "SvmlightParser64");
     bind_parser<float>(m, "SvmlightParser32");
 }

@@ -17,6 +17,7 @@ void bind_ranking(nanobind::module_& m);
 void bind_registration(nanobind::module_& m);
 void bind_relaxations(nanobind::module_& m);
 void bind_roundings(nanobind::module_& m);
+void bind_scattered(nanobind::module_& m);
 void bind_structures(nanobind::module_& m);
 void bind_surrogates(nanobind::module_& m);
 
@@ -41,6 +42,7 @@ NB_MODULE(_core, m) {
     bind_registration(m);
     bind_relaxations(m);
     bind_roundings(m);
+    bind_scattered(m);
     bind_structures(m);
     bind_surrogates(m);
 }

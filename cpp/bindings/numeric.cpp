@@ -43,6 +43,18 @@ nb::ndarray<nb::numpy, double> sum_of_rows(const Doubles& coefficients, const Ma
     return out.array;
 }
 
+using Accumulator = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The sum of rows, added to `total` in place.
+template <class T>
+void add_rows(const Doubles& coefficients, const Matrix<T>& X, int n_threads, const Accumulator& total) {
+    const auto matrix = dense(X);
+    require(coefficients.size() == matrix.n_rows, "coefficients must have one entry for each row of X");
+    require(total.size() == matrix.n_columns, "total must have one entry for each column of X");
+    nb::gil_scoped_release unlocked;
+    maxmargin::numeric::add_rows(matrix, coefficients.data(), n_threads, total.data());
+}
+
 // The QP of cuts whose Gram matrix is made here, with twice the digits: multipliers, and the sum of the rows times these.
 nb::tuple solve_precisely(const Input<double, nb::ndim<2>>& rows, const Doubles& linear, const InputVector<bool>& in_sum, const Doubles& start) {
     using maxmargin::numeric::DoubleDouble;
@@ -82,6 +94,9 @@ void bind_numeric(nb::module_& m) {
     m.def("times_vector", &times_vector<double>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("sum_of_rows", &sum_of_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("sum_of_rows", &sum_of_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("add_rows", &add_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());
+    m.def("add_rows", &add_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());
+    m.attr("ROWS_OF_BLOCK") = maxmargin::numeric::kBlock;
     m.def("solve_precisely", &solve_precisely, "rows"_a.noconvert(), "linear"_a.noconvert(), "in_sum"_a.noconvert(), "start"_a.noconvert());
     nb::class_<SimplexQP>(m, "SimplexQP")
         .def(nb::init<double>(), "total"_a)
@@ -111,6 +126,27 @@ void bind_numeric(nb::module_& m) {
             if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
             qp.set_solution(values.data());
         }, "values"_a)
+        .def_prop_ro("factor", [](const SimplexQP& qp) {
+            const std::size_t m = qp.factor_size();
+            const auto support = zeros<std::int64_t>({m});
+            const auto rows = zeros<double>({m, m});
+            for (std::size_t i = 0; i < m; ++i) {
+                support.data[i] = static_cast<std::int64_t>(qp.support(i));
+                for (std::size_t j = 0; j <= i; ++j) rows.data[i * m + j] = qp.factor(i, j);
+            }
+            return nb::make_tuple(support.array, rows.array, m == 0 ? 0.0 : qp.shift());
+        })
+        .def("set_factor", [](SimplexQP& qp, const Int64s& support, const Input<double, nb::ndim<2>>& rows, double shift) {
+            const std::size_t m = support.size();
+            if (rows.shape(0) != m || rows.shape(1) != m) throw nb::value_error("rows must be a square with one row for each entry of support");
+            std::vector<char> seen(qp.size(), 0);
+            for (std::size_t k = 0; k < m; ++k) {
+                const std::int64_t at = support.data()[k];
+                if (at < 0 || at >= static_cast<std::int64_t>(qp.size()) || seen[static_cast<std::size_t>(at)]++) throw nb::value_error("support must be different variables");
+                if (!(rows.data()[k * m + k] > 0)) throw nb::value_error("the diagonal of a factor must be positive");
+            }
+            qp.set_factor(support.data(), rows.data(), m, shift);
+        }, "support"_a, "rows"_a, "shift"_a)
         .def("keep", [](SimplexQP& qp, const Int64s& kept) {
             std::int64_t last = -1;
             for (std::size_t k = 0; k < kept.size(); ++k) {

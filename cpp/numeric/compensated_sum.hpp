@@ -12,6 +12,10 @@ class CompensatedSum {
         lost_ += (sum_ - (t - added)) + (x - added);
         sum_ = t;
     }
+    void add(const CompensatedSum& other) {
+        add(other.sum_);
+        lost_ += other.lost_;
+    }
     double value() const { return sum_ + lost_; }
 
   private:

@@ -12,8 +12,6 @@ namespace maxmargin::numeric {
 
 namespace {
 
-// Rows of a block: scores and coefficients of that many stay in the cache while columns pass by.
-constexpr std::size_t kBlock = 2048;
 // Numbers below which a second thread costs more than it brings.
 constexpr std::size_t kShared = std::size_t{1} << 19;
 
@@ -129,6 +127,12 @@ void times_vector(const DenseMatrix<T>& X, const double* weights, int n_threads,
 
 template <class T>
 void sum_of_rows(const DenseMatrix<T>& X, const double* coefficients, int n_threads, double* out) {
+    std::fill_n(out, X.n_columns, 0.0);
+    add_rows(X, coefficients, n_threads, out);
+}
+
+template <class T>
+void add_rows(const DenseMatrix<T>& X, const double* coefficients, int n_threads, double* out) {
     const std::size_t d = X.n_columns, blocks = (X.n_rows + kBlock - 1) / kBlock;
     std::vector<double> sums(blocks * d, 0.0);
     for_blocks(X, n_threads, [&](std::size_t first, std::size_t count) {
@@ -137,7 +141,6 @@ void sum_of_rows(const DenseMatrix<T>& X, const double* coefficients, int n_thre
         if (X.column_stride == 1) add_all(rows, X.row_stride, coefficients + first, count, d, sum);
         else dots_of(rows, X.column_stride, coefficients + first, d, count, sum);
     });
-    std::fill_n(out, d, 0.0);
     for (std::size_t b = 0; b < blocks; ++b)
         for (std::size_t k = 0; k < d; ++k) out[k] += sums[b * d + k];
 }
@@ -146,5 +149,7 @@ template void times_vector<float>(const DenseMatrix<float>&, const double*, int,
 template void times_vector<double>(const DenseMatrix<double>&, const double*, int, double*);
 template void sum_of_rows<float>(const DenseMatrix<float>&, const double*, int, double*);
 template void sum_of_rows<double>(const DenseMatrix<double>&, const double*, int, double*);
+template void add_rows<float>(const DenseMatrix<float>&, const double*, int, double*);
+template void add_rows<double>(const DenseMatrix<double>&, const double*, int, double*);
 
 }  // namespace maxmargin::numeric

@@ -26,4 +26,12 @@ void times_vector(const DenseMatrix<T>& X, const double* weights, int n_threads,
 template <class T>
 void sum_of_rows(const DenseMatrix<T>& X, const double* coefficients, int n_threads, double* out);
 
+// The same, added to what `out` holds. A matrix that comes in pieces of `kBlock` rows (the last may have fewer), each added to the
+// sum of those before, has the sum of the whole, to the last bit.
+template <class T>
+void add_rows(const DenseMatrix<T>& X, const double* coefficients, int n_threads, double* out);
+
+// Rows of a block: scores and coefficients of that many stay in the cache while columns pass by.
+constexpr std::size_t kBlock = 2048;
+
 }  // namespace maxmargin::numeric

@@ -67,6 +67,24 @@ class BasicSimplexQP {
         stale_ = true;
     }
 
+    // The factor depends on the order in which its rows came: with it another one goes on to the same bits. None while stale.
+    std::size_t factor_size() const { return stale_ ? 0 : support_.size(); }
+    std::size_t support(std::size_t k) const { return support_[k]; }
+    Real factor(std::size_t i, std::size_t j) const { return factor_[i * capacity_ + j]; }
+    Real shift() const { return shift_; }
+
+    // The factor of another one with the same variables and the same solution.
+    void set_factor(const std::int64_t* support, const Real* rows, std::size_t count, Real shift) {
+        shift_ = shift;
+        ridge_ = Digits<Real>::ridge * shift;
+        support_.clear();
+        for (std::size_t i = 0; i < count; ++i) {
+            std::copy_n(rows + i * count, i + 1, factor_.data() + i * capacity_);
+            support_.push_back(static_cast<std::size_t>(support[i]));
+        }
+        stale_ = count == 0;
+    }
+
     // Drop all variables but these, in ascending order; dropped ones must be zero.
     void keep(const std::int64_t* kept, std::size_t count) {
         std::vector<std::size_t> place(size(), 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +22,7 @@ class Buckets {
   public:
     Buckets(double top, double bottom, std::int32_t count) : Buckets(top, bottom, count, 0, 0) {}
     Buckets(double top, double bottom, std::int32_t count, double centre, double spread)
-        : count_(count), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
+        : made_of_{top, bottom, static_cast<double>(count), centre, spread}, count_(count), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
           rounding_(8 * std::numeric_limits<double>::epsilon() * (std::fabs(top) + std::fabs(bottom))) {
         start_ = place(top);
         scale_ = (count - 2) / (place(bottom) - start_);
@@ -33,6 +34,8 @@ class Buckets {
         return std::isfinite(scale_) && scale_ > 0 && std::isfinite(narrowest) && 0.9 * narrowest > 2 * rounding_;
     }
     bool curved() const { return per_spread_ > 0; }
+    // Top, bottom, count, centre and spread: all that others need to make the very same buckets.
+    const std::array<double, 5>& made_of() const { return made_of_; }
     std::int32_t count() const { return count_; }
 
     template <bool Curved>
@@ -63,6 +66,7 @@ class Buckets {
         return centre_ - x;
     }
 
+    std::array<double, 5> made_of_;
     std::int32_t count_;
     double centre_, per_spread_, rounding_, start_, scale_, width_;
 };

@@ -217,8 +217,9 @@ class CutoffSearch final : public Search {
                 const std::vector<double>& leaving) {
         const auto known = static_cast<std::int64_t>(scored_above_.size());
         const double origin = best.back();
+        // Of the last ones on: a huge first positive must not swallow the others.
         std::vector<double> sums(static_cast<std::size_t>(known) + 1, 0.0);
-        for (std::int64_t i = 1; i <= known; ++i) sums[static_cast<std::size_t>(i)] = sums[static_cast<std::size_t>(i - 1)] + (positive(i) - origin);
+        for (std::int64_t i = known; i >= 1; --i) sums[static_cast<std::size_t>(i - 1)] = sums[static_cast<std::size_t>(i)] + (positive(i) - origin);
         within_ = most;
         double leader = within[static_cast<std::size_t>(most)], tail = 0;
         for (std::int64_t m = most - 1; m >= fewest; --m) {
@@ -227,7 +228,7 @@ class CutoffSearch final : public Search {
             const auto fewer = std::lower_bound(scored_above_.begin(), scored_above_.end(), j) - scored_above_.begin();
             tail += leaving[static_cast<std::size_t>(m + 1)] - scale_ * places_.half_pn() * places_.factor(m + 1) * places_.places()[m + 1];
             if (fewer > m + 1)
-                tail += sums[static_cast<std::size_t>(fewer)] - sums[static_cast<std::size_t>(m + 1)] -
+                tail += sums[static_cast<std::size_t>(m + 1)] - sums[static_cast<std::size_t>(fewer)] -
                         static_cast<double>(fewer - m - 1) * (best[static_cast<std::size_t>(j - 1)] - origin);
             const double value = within[static_cast<std::size_t>(m)] - tail;
             if (value > leader) leader = value, within_ = m;

@@ -118,7 +118,7 @@ class ListSolver {
         }
         if (method == Method::automatic) method = n_neg < kShortList || n_pos > kManyPositives ? Method::sort : Method::buckets;
         if (method == Method::buckets) {
-            BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement);
+            BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement, n_threads_);
             if (!buckets.run()) {
                 if (!buckets.inseparable()) return false;
                 method = Method::sort;
@@ -159,21 +159,22 @@ class ListSolver {
     std::vector<double> positive_scores_, best_, beyond_;
     std::vector<Scored> sorted_, negatives_, spare_;
     std::vector<std::int64_t> above_;
-    int n_threads_ = 1;  // of a single list; only the table uses them
+    int n_threads_ = 1;  // of a single list
 };
 
-// Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads.
+// Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads; one list has all threads to itself.
 template <class T>
 void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, const BuiltIn& make,
                  double loss_scale, int n_threads, T* gradient, double* loss, double* hinge) {
     const std::int64_t chunk = std::max<std::int64_t>(1, n_lists / (8 * n_threads));
+    const int threads_per_list = n_lists == 1 ? n_threads : 1;
     share_out(n_threads, static_cast<std::size_t>((n_lists + chunk - 1) / chunk), [&](std::size_t k) {
         ListSolver<T> solver;
         const std::int64_t first = static_cast<std::int64_t>(k) * chunk;
         for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
             const std::int64_t begin = offsets[q];
             const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make, Method::automatic,
-                                                 loss_scale, gradient + begin, begin);
+                                                 loss_scale, gradient + begin, begin, threads_per_list);
             loss[q] = summary.loss;
             hinge[q] = summary.hinge;
         }

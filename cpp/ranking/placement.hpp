@@ -36,13 +36,6 @@ class Placement {
         gradient_[index] = static_cast<T>(g);
         part += g * (score - origin_);
     }
-    // The same where `condition` is 1, without a branch; where it is 0 the sample must be placed later.
-    void place_if(int condition, std::int64_t index, double score, std::int32_t rank, double& part) {
-        counts_[static_cast<std::size_t>(rank)] += condition;
-        const double g = slope(rank);
-        gradient_[index] = static_cast<T>(g);
-        part += condition * g * (score - origin_);
-    }
     void place(std::int64_t index, double score, std::int32_t rank) {
         double part = 0;
         place(index, score, rank, part);

@@ -10,17 +10,11 @@
 
 #include "bucket_map.hpp"
 #include "classic.hpp"
+#include "merge.hpp"
 #include "placement.hpp"
 #include "search.hpp"
 
 namespace maxmargin::ranking {
-
-// Negatives that still wait for their rank, grouped: a group holds the ranks first_rank + 1 .. first_rank + size.
-struct Group {
-    std::int64_t begin, end, first_rank;
-    std::int32_t lo, hi;
-    std::int64_t size() const { return end - begin; }
-};
 
 struct Waiting {
     Buffer<double> score;
@@ -32,67 +26,9 @@ template <class T>
 class Settler {
   public:
     Settler(const Search& search, Placement<T>& placement)
-        : search_(search), placement_(placement), last_(static_cast<std::int32_t>(search.n_pos() + 1)) {}
+        : merge_(search), placement_(placement) {}
 
     Waiting waiting;
-
-    // A rank per piece, bucket or point.
-    using Ranks = std::vector<std::int32_t>;
-
-    // Some negatives that are consecutive in the order by score: their exact positions, a bound of their scores on both sides,
-    // and the largest rank they can have.
-    struct Piece {
-        std::int64_t first_rank, last_rank;
-        double highest, lowest;
-        std::int32_t hi;
-    };
-
-    // Between which ranks do the members of each piece lie? The lower bounds are one monotone search. The lower bound of
-    // the piece after next is an upper bound too (neighbours overlap by rounding, hence not of the next), and only where
-    // the two differ is it sharpened. `points[g]` pieces belong to group g; no groups: all pieces are one sequence.
-    void bound_pieces(const std::vector<Piece>& pieces, const std::vector<std::int64_t>* points, Ranks& lower, Ranks& upper) const {
-        const std::size_t count = pieces.size();
-        lower.resize(count);
-        upper.resize(count);
-        const auto first = [&](std::int64_t k) {
-            const Piece& piece = pieces[static_cast<std::size_t>(k)];
-            return Query{piece.highest, piece.first_rank, 0, 0, 0};
-        };
-        if (points) search_groups(*points, first, lower);
-        else search_monotone(search_, static_cast<std::int64_t>(count), first, 1, last_, lower.data());
-        std::vector<Query> sharpen;
-        for (std::size_t k = 0; k < count; ++k) {
-            const Piece& piece = pieces[k];
-            const bool bounded = k + 2 < count && pieces[k + 2].highest <= piece.lowest;
-            upper[k] = bounded ? std::min(piece.hi, lower[k + 2]) : piece.hi;
-            if (lower[k] < upper[k]) sharpen.push_back({piece.lowest, piece.last_rank, lower[k], upper[k], 0});
-        }
-        if (!sharpen.empty()) search_.solve(sharpen.data(), sharpen.size());
-        std::size_t at = 0;
-        for (std::size_t k = 0; k < count; ++k)
-            if (lower[k] < upper[k]) upper[k] = sharpen[at++].rank;
-    }
-
-    // Between the ranks l and l+1 the sign of one step decides: a negative of rank j takes l+1 iff its score is at most
-    // threshold(l, j), and thresholds rise with j. So, of negatives that hold known ranks, those above the threshold of
-    // the last take l and those at or below the threshold of the first take l+1. Scores within rounding of a threshold
-    // stay undecided; sorted, they are compared without this loss.
-    struct Limits {
-        double low, high;
-    };
-    // `ends` has two queries, first and last rank, for each pair of limits.
-    std::vector<Limits> limits_between(const std::vector<Query>& ends) const {
-        std::vector<double> thresholds(ends.size());
-        if (!ends.empty()) search_.thresholds(ends.data(), ends.size(), thresholds.data());
-        std::vector<Limits> limits;
-        limits.reserve(ends.size() / 2);
-        for (std::size_t k = 0; k < ends.size(); k += 2) {
-            const double scale = std::max(std::fabs(thresholds[k + 1]), std::fabs(search_.positive(ends[k].lo)));
-            const double rounding = 4 * std::numeric_limits<double>::epsilon() * scale;
-            limits.push_back({thresholds[k] - rounding, thresholds[k + 1] + rounding});
-        }
-        return limits;
-    }
 
     // Place everyone.
     void settle() {
@@ -107,21 +43,16 @@ class Settler {
   private:
     // Groups between two ranks shrink: deciding some narrows the positions, and so the limits, of the others.
     void split_by_threshold() {
-        std::vector<Query> ends;
+        std::vector<std::int64_t> sizes;
         for (int round = 0; round < 3; ++round) {
-            ends.clear();
-            for (const Group& group : waiting.groups)
-                if (group.hi == group.lo + 1 && group.size() > 0) {
-                    ends.push_back({0, group.first_rank + 1, group.lo, 0, 0});
-                    ends.push_back({0, group.first_rank + group.size(), group.lo, 0, 0});
-                }
-            if (ends.empty()) break;
-            const std::vector<Limits> limits = limits_between(ends);
-            std::size_t next = 0;
+            sizes.clear();
+            for (const Group& group : waiting.groups) sizes.push_back(group.size());
+            const std::vector<Limits> limits = merge_.limits(waiting.groups, sizes);
             bool progress = false;
-            for (Group& group : waiting.groups) {
+            for (std::size_t g = 0; g < waiting.groups.size(); ++g) {
+                Group& group = waiting.groups[g];
                 if (group.hi != group.lo + 1 || group.size() == 0) continue;
-                const Limits limit = limits[next++];
+                const Limits limit = limits[g];
                 const std::int64_t before = group.size();
                 std::int64_t open = group.begin, first_rank = group.first_rank;
                 double part = 0;
@@ -150,22 +81,6 @@ class Settler {
         groups.erase(std::remove_if(groups.begin(), groups.end(), [](const Group& g) { return g.size() == 0; }), groups.end());
     }
 
-    // The answers for points that belong to the groups in order, `points[g]` of them to group g. Each group's ranks are
-    // bounded already; only where batches are dear is it better to search all of them as one sequence.
-    template <class At>
-    void search_groups(const std::vector<std::int64_t>& points, const At& at, Ranks& answers) const {
-        if (search_.prefers_batches()) {
-            search_monotone(search_, static_cast<std::int64_t>(answers.size()), at, 1, last_, answers.data());
-            return;
-        }
-        std::int64_t begin = 0;
-        for (std::size_t g = 0; g < points.size(); ++g) {
-            const Group& group = waiting.groups[g];
-            search_monotone(search_, points[g], [&](std::int64_t k) { return at(begin + k); }, group.lo, group.hi, answers.data() + begin);
-            begin += points[g];
-        }
-    }
-
     // Cut large groups into finer buckets with exact counts. False if there was none to cut.
     bool split_by_buckets() {
         std::vector<Piece> pieces;
@@ -179,7 +94,7 @@ class Settler {
         }
         if (!cut) return false;
         Ranks lower, upper;
-        bound_pieces(pieces, &points, lower, upper);
+        merge_.bound_pieces(pieces, &waiting.groups, &points, lower, upper);
         std::vector<Group> rest;
         for (std::size_t k = 0; k < pieces.size(); ++k) {
             const std::int64_t begin = begins[k], end = begin + pieces[k].last_rank - pieces[k].first_rank + 1;
@@ -263,7 +178,7 @@ class Settler {
             sort_descending(sorted.data() + from, group.size(), spare);
         }
         Ranks answers(sorted.size());
-        search_groups(points, [&](std::int64_t k) {
+        merge_.search_groups(waiting.groups, points, [&](std::int64_t k) {
             return Query{sorted[static_cast<std::size_t>(k)].score, ranks[static_cast<std::size_t>(k)], 0, 0, 0};
         }, answers);
         double part = 0;
@@ -274,9 +189,8 @@ class Settler {
         placement_.add_sum(part);
     }
 
-    const Search& search_;
+    Merge merge_;
     Placement<T>& placement_;
-    std::int32_t last_;
     std::vector<double> score_copy_;
     std::vector<std::int32_t> index_copy_, bucket_;
 };

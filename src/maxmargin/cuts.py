@@ -349,6 +349,24 @@ class CheckedProblem:
         _refuse_nan(found.hinge)
         return found
 
+    def packed_scores(self, scores: Any) -> dict[str, NDArray[Any]]:
+        """Scores as arrays by name, where they are handles; where they are arrays, nothing: the weights make them anew."""
+        pack = getattr(self._scored, "pack_scores", None)
+        return {} if pack is None or scores is None else pack(scores)
+
+    def unpacked_scores(self, weights: Floats, psi: Floats, arrays: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
+        """Scores, and the gradient that has the features ``-psi``, at weights; (None, None) where neither need be kept."""
+        if self.quick:
+            return None, None
+        if self._scored is None:
+            return weights, -psi
+        unpack = getattr(self._scored, "unpack_scores", None)
+        if unpack is not None:
+            found: tuple[Any, Any] = unpack(psi, arrays)
+            return found
+        scores = self._scored.scores(weights)
+        return scores, self._scored.tangent(scores).gradient
+
     def features(self, coefficients: Any) -> Floats:
         """Back from scores to weights."""
         found: Floats = coefficients if self._scored is None else self._scored.features(coefficients)

@@ -118,6 +118,8 @@ def as_integers(names: list[str]) -> Names:
 
 def first_split(codes: Codes) -> int | None:
     """The first row whose query has appeared before, with others in between."""
+    if len(codes) == 0:
+        return None
     starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
     # Codes grow with every new query, so what is no new highest code has been there.
     heads = codes[starts]

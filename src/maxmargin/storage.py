@@ -252,6 +252,7 @@ _REMEDIES = {
     "path": _Remedy("name one that 'maxmargin path --save' or RegularizationPath.save wrote"),
     # Nobody has another copy of a checkpoint, and whatever is in its place would be written over.
     "path checkpoint": _Remedy("name another file for the checkpoint", "remove it to begin anew"),
+    "training checkpoint": _Remedy("name another file for the checkpoint", "remove it to begin anew"),
 }
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from brute_force import largest_hinge, loss_by_definition
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -55,6 +55,7 @@ def test_short_lists_equal_enumeration(data, scale):
 
 @settings(max_examples=60, deadline=None)
 @given(data=short_lists(wild, 6))
+@example((np.array([2.0**53, -3.0, 0.0, 0.0, 0.0, 0.0]), np.array([True, False, False, False, True, True]), "ap@3"))
 def test_extreme_scales_equal_enumeration(data):
     scores, relevant, name = data
     best = largest_hinge(name, scores, relevant)

@@ -333,10 +333,11 @@ _SPLIT_QUERIES = click.option(
 _RELEVANCE = click.option("--relevance", "--label", "label", help=_LABEL)
 
 # Options of reading samples, handed to the command as ``reading``: as they come; of which lists are made; of which labels and
-# queries alone are read.
+# queries alone are read; of which shards are made.
 sample_options = _packing("reading", DataOptions, _READING)
 data_options = _packing("reading", DataOptions, {**_READING, **_COLUMNS, "split_queries": _SPLIT_QUERIES})
 report_options = _packing("reading", DataOptions, {**_READING, "split_queries": _SPLIT_QUERIES})
+shard_options = _packing("reading", DataOptions, {**_READING, "drop": _COLUMNS["drop"]})
 column_options = _packing("reading", DataOptions, {"label": _RELEVANCE, "qid": _READING["qid"]})
 
 POSITIVE = Number(0, min_open=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import pairwise
 from typing import Any, Literal
@@ -84,18 +86,13 @@ def load_svmlight(
     ([0, 0], [7])
     """
     check_split_queries(split_queries)
-    if zero_based not in (True, False, "auto"):
-        raise ValueError(f"zero_based={zero_based!r} must be True, False or 'auto'")
-    if n_features is not None and n_features < 0:
-        raise ValueError(f"n_features={n_features} must not be negative")
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise ValueError(f"dtype={np.dtype(dtype)} must be float64 or float32")
-    parser = _core.SvmlightParser32 if np.dtype(dtype) == np.float32 else _core.SvmlightParser64
+    check_numbering(zero_based, n_features)
     threads = thread_count(n_threads, "n_threads")
-    found = _parse(
-        path, parser(True, comments, zero_based is not False, split_queries != "refuse", threads, _PIECE_BYTES), threads > 1
-    )
-    qid, query_names = _queries(found, path)
+    parser = _parser(dtype)(True, comments, zero_based is not False, split_queries != "refuse", threads, _PIECE_BYTES)
+    with closing(blocks(path, threads > 1)) as content:
+        found = _parse(content, name_of(path), parser)
+    _refuse_empty(found, name_of(path))
+    qid, query_names = _queries(found, name_of(path)) or _queries_beside(path, len(found["labels"]))
     data = RankingData(
         X=_matrix(found, zero_based, n_features, name_of(path)),
         y=found["labels"],
@@ -120,45 +117,127 @@ def read_labels(path: Source, n_threads: int | None = None) -> tuple[Floats, Cod
         Names of the queries by code.
     """
     threads = thread_count(n_threads, "n_threads")
-    found = _parse(path, _core.SvmlightParser64(False, False, True, True, threads, _PIECE_BYTES), threads > 1)
-    return found["labels"], *_queries(found, path)
+    parser = _core.SvmlightParser64(False, False, True, True, threads, _PIECE_BYTES)
+    with closing(blocks(path, threads > 1)) as content:
+        found = _parse(content, name_of(path), parser)
+    _refuse_empty(found, name_of(path))
+    return found["labels"], *(_queries(found, name_of(path)) or _queries_beside(path, len(found["labels"])))
 
 
-def _parse(source: Source, parser: _core.SvmlightParser64, read_ahead: bool) -> dict[str, Any]:
-    name = name_of(source)
+def load_svmlight_lines(
+    content: Iterable[bytes],
+    name: str,
+    *,
+    zero_based: bool | Literal["auto"] = "auto",
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float64,
+    n_threads: int | None = None,
+    lines_before: Callable[[], int] | None = None,
+) -> RankingData:
+    r"""Samples of some lines of a svmlight/LETOR file, perhaps none; a query must not appear again after others.
+
+    Parameters
+    ----------
+    content : iterable of bytes
+        Lines in full, in blocks of any sizes; the last one need have no end.
+    name : str
+        What errors call the file.
+    zero_based, n_features, dtype, n_threads
+        As in :func:`load_svmlight`.
+    lines_before : callable, optional
+        How many lines of the file come before these, for messages; asked only if something is wrong. Leave it out for lines that
+        begin with the file: they may have a byte order mark.
+
+    Examples
+    --------
+    >>> load_svmlight_lines([b"1 qid:7 1:0.5\n1 qi", b"d:8 2:1\n"], "part.svm").query_names
+    [7, 8]
+    >>> load_svmlight_lines([b"1 1:x"], "part.svm", lines_before=lambda: 41)
+    Traceback (most recent call last):
+    maxmargin.data.source.DataError: part.svm, line 42: value of feature 1 'x' is not a number; write features as index:value
+    """
+    check_numbering(zero_based, n_features)
+    threads = thread_count(n_threads, "n_threads")
+    parser = _parser(dtype)(True, False, zero_based is not False, False, threads, _PIECE_BYTES)
+    shift: Callable[[], int] | None = None
+    if lines_before is not None:
+        counted = lines_before
+        # A blank line, so that a byte order mark is none here.
+        parser.feed(np.frombuffer(b"\n", dtype=np.uint8))
+
+        def shift() -> int:
+            return counted() - 1
+
+    found = _parse(content, name, parser, shift)
+    qid, names = _queries(found, name) or (None, None)
+    X = _matrix(found, zero_based, n_features, name, shift)
+    return RankingData(X=X, y=found["labels"], qid=qid, query_names=names, zero_based=_is_zero_based(found, zero_based))
+
+
+def check_numbering(zero_based: bool | str, n_features: int | None) -> None:
+    """Refuse what says nothing about columns."""
+    if zero_based not in (True, False, "auto"):
+        raise ValueError(f"zero_based={zero_based!r} must be True, False or 'auto'")
+    if n_features is not None and n_features < 0:
+        raise ValueError(f"n_features={n_features} must not be negative")
+
+
+def _parser(dtype: DTypeLike) -> type[_core.SvmlightParser64]:
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype={np.dtype(dtype)} must be float64 or float32")
+    return _core.SvmlightParser32 if np.dtype(dtype) == np.float32 else _core.SvmlightParser64
+
+
+def _parse(
+    content: Iterable[bytes], name: str, parser: _core.SvmlightParser64, shift: Callable[[], int] | None = None
+) -> dict[str, Any]:
     try:
-        with closing(blocks(source, read_ahead)) as content:
-            for block in content:
-                parser.feed(np.frombuffer(block, dtype=np.uint8))
-        found = parser.finish()
+        for block in content:
+            parser.feed(np.frombuffer(block, dtype=np.uint8))
+        return parser.finish()
     except _core.SplitQueryError as error:
-        raise split_query(f"{name}, {error}") from None
+        raise split_query(f"{name}, {_shifted(error, shift)}") from None
     except _core.ZeroIndexError as error:
-        problem: Words = [f"{name}, {error}, but ", Setting("zero_based", False), " says that they start at 1"]
+        problem: Words = [f"{name}, {_shifted(error, shift)}, but ", Setting("zero_based", False), " says that they start at 1"]
         raise DataError(problem, ["pass ", Setting("zero_based", True)], "zero_based") from None
     except _core.TextError as error:
-        raise DataError(f"{name}, {error}") from None
+        raise DataError(f"{name}, {_shifted(error, shift)}") from None
+
+
+def _shifted(error: _core.TextError, shift: Callable[[], int] | None) -> str:
+    """What is wrong, with the number of the line in the whole file."""
+    text = str(error)
+    return text if shift is None else re.sub(r"^line (\d+)", lambda line: f"line {int(line[1]) + shift()}", text)
+
+
+def _refuse_empty(found: dict[str, Any], name: str) -> None:
     if len(found["labels"]) == 0:
         raise DataError(f"{name}: holds no samples; at least one line such as '2 qid:7 1:0.5' is needed")
-    return found
 
 
 def _is_zero_based(found: dict[str, Any], zero_based: bool | str) -> bool:
     return zero_based is True or bool(found["has_zero"])
 
 
-def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | None, name: str) -> Any:
+def _matrix(
+    found: dict[str, Any],
+    zero_based: bool | str,
+    n_features: int | None,
+    name: str,
+    shift: Callable[[], int] | None = None,
+) -> Any:
     # Not at the top: scipy.sparse takes longer to load than the command needs for a small table.
     from scipy.sparse import csr_array
 
     start = 0 if _is_zero_based(found, zero_based) else 1
     needed = max(0, found["highest"] + 1 - start)
     if n_features is not None and needed > n_features:
+        line = found["highest_line"] + (0 if shift is None else shift())
         error = FeatureIndexError(
-            f"{name}, line {found['highest_line']}: feature index {found['highest']} is beyond n_features={n_features} "
+            f"{name}, line {line}: feature index {found['highest']} is beyond n_features={n_features} "
             f"(indices start at {start}); raise n_features or leave it out"
         )
-        error.line, error.index, error.start = found["highest_line"], found["highest"], start
+        error.line, error.index, error.start = line, found["highest"], start
         raise error
     columns, row_begin = found["columns"], found["row_begin"]
     if start:
@@ -172,30 +251,36 @@ def _matrix(found: dict[str, Any], zero_based: bool | str, n_features: int | Non
     return csr_array((found["values"], columns, row_begin), shape=shape)
 
 
-def _queries(found: dict[str, Any], path: Source) -> tuple[Codes | None, Names | None]:
+def _queries(found: dict[str, Any], name: str) -> tuple[Codes, Names] | None:
     if len(found["query"]) == 0:
-        return _queries_beside(path, len(found["labels"]))
+        return None
     try:
         names = [text.decode() for text in found["query_names"]]
     except UnicodeDecodeError as error:
         start = bytes(error.object[:40])
-        raise DataError(f"{name_of(path)}: the query {start!r} is not text in UTF-8; save or convert the file in it") from None
+        raise DataError(f"{name}: the query {start!r} is not text in UTF-8; save or convert the file in it") from None
     return found["query"], as_integers(names)
+
+
+def file_of_queries(path: Source) -> str | None:
+    """The file beside the data that has the sizes of their queries, if there is one."""
+    if not isinstance(path, str | os.PathLike):
+        return None
+    return next((side for suffix in (".query", ".group") if os.path.isfile(side := f"{os.fspath(path)}{suffix}")), None)
 
 
 def _queries_beside(path: Source, n: int) -> tuple[Codes | None, Names | None]:
     """Queries of a file beside the data, numbered from 1."""
-    if isinstance(path, str | os.PathLike):
-        for side in (f"{os.fspath(path)}.query", f"{os.fspath(path)}.group"):
-            if os.path.isfile(side):
-                sizes = read_scores(side)
-                if (sizes < 1).any() or (sizes % 1 != 0).any() or sizes.sum() != n:
-                    raise DataError(
-                        f"{side}: must hold the sizes of the queries of {os.fspath(path)}, whole numbers that add up to its {n} "
-                        f"samples, but adds up to {sizes.sum():g}; correct it, or take it away"
-                    )
-                return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), list(range(1, len(sizes) + 1))
-    return None, None
+    side = file_of_queries(path)
+    if side is None:
+        return None, None
+    sizes = read_scores(side)
+    if (sizes < 1).any() or (sizes % 1 != 0).any() or sizes.sum() != n:
+        raise DataError(
+            f"{side}: must hold the sizes of the queries of {name_of(path)}, whole numbers that add up to its {n} "
+            f"samples, but adds up to {sizes.sum():g}; correct it, or take it away"
+        )
+    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), list(range(1, len(sizes) + 1))
 
 
 def _comments(found: dict[str, Any]) -> list[str]:

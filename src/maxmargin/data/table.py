@@ -114,6 +114,16 @@ def read_table(path: Source, wanted: Wanted) -> Table:
     return table
 
 
+def column_names(path: Source) -> list[str]:
+    r"""Names in the header of a table in text.
+
+    >>> column_names(b"grade,who\n1,a\n")
+    ['grade', 'who']
+    """
+    with closing(lines(path)) as text:
+        return _header(text, name_of(path))[0]
+
+
 def _is_parquet(path: Source) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(path, str | os.PathLike) and format_suffix(path) in (".parquet", ".pq")
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import MAX_SAMPLES
@@ -214,6 +215,5 @@ def with_columns(X: Any, n_features: int) -> Any:
         return X
     if not is_sparse(X) or X.shape[1] > n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but {n_features} were expected; all parts of the data need the same")
-    wide = X.copy()
-    wide.resize(X.shape[0], n_features)
-    return wide
+    # Not a copy: its numbers may be mapped from a file that does not fit into memory.
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features), copy=False)

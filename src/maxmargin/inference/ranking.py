@@ -84,7 +84,13 @@ class ViolatingRanking:
 
 
 def most_violating_ranking(
-    scores: ArrayLike, relevant: ArrayLike, loss: str | RankingLoss = "ap", *, method: Method = "auto", loss_scale: float = 1.0
+    scores: ArrayLike,
+    relevant: ArrayLike,
+    loss: str | RankingLoss = "ap",
+    *,
+    method: Method = "auto",
+    loss_scale: float = 1.0,
+    n_jobs: int | None = None,
 ) -> ViolatingRanking:
     """Find the ranking that violates the margin most.
 
@@ -104,6 +110,9 @@ def most_violating_ranking(
     loss_scale : float
         The loss counts so many times in the maximum: the hinge is that of ``loss_scale * delta + F(R) - F(R*)``. With 0 the
         answer is the ranking by score; negative scales take O(PN) time, unless the loss has a cut-off.
+    n_jobs : int, optional
+        Threads; all available cores by default (also for -1). Lists of some 100,000 samples use one, and the result does not
+        depend on their number.
 
     Notes
     -----
@@ -133,7 +142,7 @@ def most_violating_ranking(
     if method == "exhaustive":
         check_both_classes(truth)
         return ViolatingRanking(*solve_exhaustively(values, truth, checked_loss(loss), loss_scale))
-    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale, thread_count(None))
+    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale, thread_count(n_jobs))
     if len(positives) in (0, len(values)):
         check_both_classes(truth)  # raises; the kernel has counted the positives already
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
@@ -146,15 +155,13 @@ _FEW_PAIRS = 2**13
 def _solve_list(
     values: Reals, truth: Bytes, loss: RankingLoss, how: str, loss_scale: float, n_threads: int
 ) -> tuple[float, float, Reals, Int32s, Ints]:
-    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive. Threads are for the table of
-    a built-in loss.
-    """
+    """Loss, hinge, gradient, positives (best first) and the number of negatives above each positive."""
     name = loss.native_name()
     cut = loss.at is not None and loss.at < len(values)
     if name is not None and (how == "auto" if cut else loss_scale >= 0 and how != "table"):
         if cut:
             _refuse_too_many(loss, truth, np.array([0, len(truth)]), loss_scale)
-        return _core.solve_list(values, truth, name, how, loss_scale)[:5]
+        return _core.solve_list(values, truth, name, how, loss_scale, n_threads)[:5]
     loss = checked_loss(loss)
     n_pos = int(np.count_nonzero(truth))
     n_neg = len(truth) - n_pos
@@ -276,7 +283,8 @@ def solve_lists(
     # The table of one long list is shared out among threads too.
     if name is not None and not (n_lists == 1 and loss_scale < 0 and loss.at is None):
         _refuse_too_many(loss, truth, offsets, loss_scale)
-        threads = max(1, min(n_threads, n_lists, len(values) // _SAMPLES_PER_THREAD))
+        # One list shares its own passes out.
+        threads = max(1, min(n_threads, n_lists if n_lists > 1 else n_threads, len(values) // _SAMPLES_PER_THREAD))
         return _core.solve_lists(values, truth, offsets, name, loss_scale, threads)
     loss = checked_loss(loss)
     delta, hinge, gradient = np.zeros(n_lists), np.zeros(n_lists), np.zeros_like(values)

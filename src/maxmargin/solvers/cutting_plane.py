@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Ints
@@ -37,6 +38,22 @@ class KnownCuts:
     weights: Floats | None = None
 
 
+class Checkpoint(Protocol):
+    """Where a run leaves its state, so that another one can go on where it was, to the last bit.
+
+    What is in it are names with numbers or text, and arrays by name.
+    """
+
+    def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """What an earlier run on the same problem has left; None if there was none."""
+
+    def keep(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]], last: bool) -> None:
+        """The state after a round; what need not be written at once is written at the end."""
+
+    def close(self) -> None:
+        """The run is over, whatever ended it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OneSlackCuttingPlane(Solver):
     """Cuts of the mean hinge: few passes, each over all blocks. The choice for dear solves of few blocks.
@@ -45,21 +62,42 @@ class OneSlackCuttingPlane(Solver):
     objective is searched along the line between the two, and the cuts are made where that search ends: close to the best
     weights, where they matter (Franc and Sonnenburg 2009). Where hinges are functions of few scores, the search needs no look
     at the features.
+
+    Parameters
+    ----------
+    tol, epsilon, max_passes, time_limit, callback, random_state
+        As of any :class:`Solver`.
+    checkpoint : Checkpoint, optional
+        Such as :class:`maxmargin.distributed.checkpoint.CheckpointFile`. A run that finds one begins where it was left, whatever
+        its ``start``.
     """
+
+    checkpoint: Checkpoint | None = None
 
     _takes_cuts = True
     # A cut that was not needed for so many rounds is dropped.
     _PATIENCE = 50
 
     def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
-        bundle = run.state = Bundle.of(run, start)
+        try:
+            self._advance(run, start)
+        finally:
+            if self.checkpoint is not None:
+                self.checkpoint.close()
+
+    def _advance(self, run: Run, start: Solution | KnownCuts | None) -> None:
+        saved = None if self.checkpoint is None else self.checkpoint.read()
+        bundle = run.state = Bundle.of(run, start) if saved is None else Bundle.restored(run, *saved)
         # Not before the first search: weights of zero may be optimal to the tolerance, but rank nothing.
-        if bundle.best.weights.any() and bundle.check(run):
+        if (saved is not None or bundle.best.weights.any()) and bundle.check(run):
             return
         while True:
             bundle.advance(run, bundle.cuts.weights)
             bundle.cuts.settle(self._PATIENCE, run.out_of_time)
-            if bundle.check(run):
+            over = bundle.check(run)
+            if self.checkpoint is not None:
+                self.checkpoint.keep(*bundle.saved(run), over)
+            if over:
                 return
 
 
@@ -213,6 +251,42 @@ class Bundle:
         # The next search begins a little beyond the place where this one ended.
         self.reach = 0.3 * self.reach if self.best is best else 1.2 * self.best.place
 
+    def saved(self, run: Run) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything another run needs to go on: numbers, and arrays by name."""
+        best, tangent = self.best, self.best.tangent
+        numbers = {
+            "calls": run.problem.calls, "reach": self.reach, "value": self.cuts.value, "curve": self.cuts.curve,
+            "hinge": tangent.hinge, "loss": tangent.loss, "bound": tangent.bound, "place": best.place,
+            "primal": run.primal, "dual": run.dual, "dual_curve": run.dual_curve,
+            "worse_than_truth": run.problem.worse_than_truth, "exact": run.problem.exact,
+        }  # fmt: skip
+        psi = best.cut(run).dense(run.problem.n_features)
+        rows = {f"history.{name}": np.array(column) for name, column in vars(run.history).items()}
+        return numbers, {
+            **rows, **self.cuts.arrays(), "best.weights": best.weights, "best.psi": psi,
+            **run.problem.packed_scores(best.scores),
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, run: Run, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Bundle:
+        """What :meth:`saved` has saved, in a run that has done nothing yet."""
+        cuts = WorkingSet.of_arrays(arrays, run.lam, run.bounds)
+        cuts.value, cuts.curve = numbers["value"], _pair(numbers["curve"])
+        weights, psi = arrays["best.weights"], arrays["best.psi"]
+        scores, gradient = run.problem.unpacked_scores(weights, psi, arrays)
+        tangent = Tangent(numbers["hinge"], numbers["loss"], gradient, numbers["bound"])
+        made = Cut(psi, tangent.loss) if gradient is None else None
+        best = LinePoint(weights, scores, tangent, np.inf, numbers["place"], made).under(run)
+        run.problem.calls, run.problem.worse_than_truth = numbers["calls"], numbers["worse_than_truth"]
+        run.problem.exact &= numbers["exact"]
+        # The last row is recorded again by the check that follows, and with it what is best.
+        for name, column in vars(run.history).items():
+            column.extend(arrays[f"history.{name}"][:-1].tolist())
+        run.started -= float(arrays["history.seconds"][-1])
+        run.primal, run.best_weights = numbers["primal"], weights
+        run.dual, run.dual_curve = numbers["dual"], _pair(numbers["dual_curve"])
+        return cls(cuts, best, numbers["reach"])
+
     def lower_bound(self, lam: float) -> float:
         """What the cuts say of the optimum at another lambda."""
         return self.cuts.at(lam, self.cuts.bounds).value
@@ -224,6 +298,11 @@ class Bundle:
     def __getstate__(self) -> dict[str, Any]:
         # Scores belong to the process; one pass makes them anew.
         return {"cuts": self.cuts, "best": None, "reach": self.reach}
+
+
+def _pair(values: Any) -> Any:
+    """JSON knows lists only."""
+    return None if values is None else tuple(values)
 
 
 class WorkingSet:
@@ -274,6 +353,32 @@ class WorkingSet:
 
     def __len__(self) -> int:
         return len(self._qp)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it but ``value`` and ``curve``, which are numbers; nothing in them changes later."""
+        m = len(self)
+        support, factor, shift = self._qp.factor
+        found = {
+            "rows": self._rows[:m], "losses": self._losses[:m], "idle": self._idle, "names": self._names, "weights": self.weights,
+            "gram": self._qp.gram, "linear": self._qp.linear, "solution": self._qp.solution, "support": support,
+            "factor": factor, "shift": np.array([shift]),
+        }  # fmt: skip
+        if self._free is not None:
+            found.update(free=self._free, fixed=self._fixed)
+        return {f"cuts.{name}": array for name, array in found.items()}
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], lam: float, bounds: Bounds | None) -> WorkingSet:
+        """The way back, for the same lambda and the same bounds."""
+        found = {name.removeprefix("cuts."): array for name, array in arrays.items() if name.startswith("cuts.")}
+        rows = found["rows"]
+        made = cls(rows.shape[1], lam, bounds)
+        made._rows, made._losses, made._borrowed = rows, found["losses"], True
+        made._idle, made._names, made.weights = found["idle"], found["names"], found["weights"]
+        made._free, made._fixed = found.get("free"), found.get("fixed", made._fixed)
+        made._qp = SimplexQP.of(1.0, found["gram"], found["linear"], found["solution"], made._names == cls._CUT)
+        made._qp.set_factor(found["support"], found["factor"], float(found["shift"][0]))
+        return made
 
     def known(self) -> list[Cut]:
         """The cuts, without the constraints."""

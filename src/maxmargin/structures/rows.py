@@ -10,6 +10,7 @@ from scipy import sparse
 from maxmargin import _core
 from maxmargin._types import Floats, Reals
 from maxmargin._validation import thread_count
+from maxmargin.structures.streaming import is_streamed, row_pieces, rows_between, streamed_sum_of_rows, streamed_times
 
 
 def is_sparse(X: Any) -> bool:
@@ -38,6 +39,13 @@ def bad_row(X: Any) -> int | None:
     """The first row with an entry that is NaN or infinite."""
     if X.dtype == np.bool_:
         return None
+    if is_streamed(X):
+        found = ((begin, _bad_row(rows_between(X, begin, end))) for begin, end in row_pieces(X))
+        return next((begin + bad for begin, bad in found if bad is not None), None)
+    return _bad_row(X)
+
+
+def _bad_row(X: Any) -> int | None:
     bad = ~np.isfinite(X.data if is_sparse(X) else X)
     if not bad.any():
         return None
@@ -71,6 +79,13 @@ def column_peaks(X: Any) -> Floats:
     """The largest absolute value of every column, shape (d,)."""
     if not X.shape[0]:
         return np.zeros(X.shape[1])
+    if is_streamed(X):
+        peaks = [_column_peaks(rows_between(X, begin, end)) for begin, end in row_pieces(X)]
+        return np.asarray(np.max(peaks, axis=0))
+    return _column_peaks(X)
+
+
+def _column_peaks(X: Any) -> Floats:
     ends: list[Any] = [X.max(axis=0), X.min(axis=0)]
     highest, lowest = (np.asarray(end.toarray() if is_sparse(end) else end, dtype=np.float64).ravel() for end in ends)
     return np.maximum(highest, -lowest)
@@ -79,11 +94,15 @@ def column_peaks(X: Any) -> Floats:
 def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
     """``X @ weights``, shape (n,), in float64 and without a copy of X, also where X is float32; on ``n_jobs`` cores.
 
+    If X is in a memory-mapped file, it is read in one walk, and little of it is in memory at a time.
+
     Examples
     --------
     >>> times(np.eye(2, dtype=np.float32), np.array([1e-9, 1.0]))
     array([1.e-09, 1.e+00])
     """
+    if is_streamed(X):
+        return streamed_times(X, weights, thread_count(n_jobs))
     if not _has_kernel(X):
         return np.ascontiguousarray(X @ weights, dtype=np.float64)
     return _core.times_vector(X, np.ascontiguousarray(weights, dtype=np.float64), thread_count(n_jobs))
@@ -92,8 +111,10 @@ def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
 def sum_of_rows(coefficients: Reals, X: Any, n_jobs: int | None = None) -> Floats:
     """``coefficients @ X``, shape (d,), in float64 and without a copy of X; rows whose coefficient is zero cost next to nothing.
 
-    Sums of dense rows do not depend on the number of cores.
+    Sums of dense rows do not depend on the number of cores. Memory-mapped files as in :func:`times`.
     """
+    if is_streamed(X):
+        return streamed_sum_of_rows(np.asarray(coefficients, dtype=np.float64), X, thread_count(n_jobs))
     if _has_kernel(X):
         return _core.sum_of_rows(np.ascontiguousarray(coefficients, dtype=np.float64), X, thread_count(n_jobs))
     used = np.flatnonzero(coefficients)

@@ -1,0 +1,473 @@
+// One list whose negatives are scattered over shards: what a shard does, and what the client makes of the shards' answers.
+//
+// A client knows the positives' scores, chooses buckets, adds up the shards' counts and knows from these which buckets have one rank.
+// Shards write that down and put the members of the other buckets aside, in groups. Where two ranks are in question limits decide
+// nearly all of them; large groups with more ranks are split into finer buckets. What is left is sent, equal scores as one number,
+// and the client finds the ranks. Nothing that travels is as long as a shard.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "bucket_map.hpp"
+#include "merge.hpp"
+#include "numeric/compensated_sum.hpp"
+#include "numeric/threads.hpp"
+#include "placement.hpp"
+#include "search.hpp"
+#include "shard.hpp"
+
+namespace maxmargin::ranking {
+
+// Undecided members: equal scores of a group are one entry. In the order of the groups, the best score first.
+struct Entries {
+    std::vector<std::int32_t> group;
+    std::vector<double> score;
+    std::vector<std::int64_t> count;
+};
+
+// The negatives of one list in a shard. `below` has the number of positives below each of them once all are placed.
+class ListShard {
+  public:
+    ListShard(const double* scores, double* below, std::int64_t n, int n_threads) : scores_(scores), below_(below), n_(n), shard_(scores, n, none_, n_threads) {}
+
+    std::int64_t size() const { return n_; }
+
+    bool sample(std::int64_t size, std::vector<double>& found) const { return n_ == 0 || shard_.draw(std::min(size, n_), nullptr, found); }
+    bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const { return shard_.count(buckets, counts); }
+
+    // Buckets with one rank are written down; those with below = -0.0 are open, and become the groups, in their order. How many.
+    std::size_t write(const Buckets& buckets, const std::vector<float>& below, double origin) {
+        total_ = {}, origin_ = origin;
+        aside_.count = 0;
+        shard_.write(buckets, below, 1.0, origin, below_, total_, aside_, nullptr);
+        std::vector<std::int32_t> group_of(below.size(), 0);
+        std::int32_t n_groups = 0;
+        for (std::size_t b = 0; b < below.size(); ++b)
+            if (std::signbit(below[b])) group_of[b] = n_groups++;
+        for (std::int64_t k = 0; k < aside_.count; ++k) aside_.group[k] = group_of[static_cast<std::size_t>(aside_.group[k])];
+        return static_cast<std::size_t>(n_groups);
+    }
+    // All of them are one group.
+    void put_aside(double origin) {
+        total_ = {}, origin_ = origin;
+        aside_.count = 0;
+        aside_.reserve(n_);
+        aside_.count = n_;
+        for (std::int64_t k = 0; k < n_; ++k) aside_.index[k] = static_cast<std::int32_t>(k), aside_.score[k] = scores_[k], aside_.group[k] = 0;
+    }
+
+    // Place the members that the limits decide.
+    std::vector<Standing> decide(const std::vector<Side>& sides) { return shard_.decide(aside_, sides, nullptr, 1.0, origin_, below_, total_); }
+
+    // Split every group into buckets of its own; new groups are numbered by group, then bucket. How many each of them has.
+    std::vector<std::int64_t> split(const std::vector<Buckets>& buckets) {
+        std::vector<std::int32_t> first(buckets.size() + 1, 0);
+        for (std::size_t g = 0; g < buckets.size(); ++g) first[g + 1] = first[g] + buckets[g].count();
+        std::vector<std::int64_t> counts(static_cast<std::size_t>(first.back()), 0);
+        for (std::int64_t k = 0; k < aside_.count; ++k) {
+            const auto g = static_cast<std::size_t>(aside_.group[k]);
+            const std::int32_t now = first[g] + (buckets[g].count() == 1 ? 0 : buckets[g].of(aside_.score[k]));
+            aside_.group[k] = now;
+            ++counts[static_cast<std::size_t>(now)];
+        }
+        return counts;
+    }
+
+    // Members go by group, score and row from here on.
+    Entries undecided() {
+        std::vector<std::int32_t> order(static_cast<std::size_t>(aside_.count));
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+            if (aside_.group[a] != aside_.group[b]) return aside_.group[a] < aside_.group[b];
+            return aside_.score[a] > aside_.score[b];
+        });
+        Members sorted;
+        sorted.reserve(aside_.count);
+        Entries entries;
+        for (const std::int32_t k : order) {
+            const double score = aside_.score[k];
+            const std::int32_t group = aside_.group[k];
+            sorted.index[sorted.count] = aside_.index[k], sorted.score[sorted.count] = score, sorted.group[sorted.count] = group;
+            ++sorted.count;
+            if (!entries.count.empty() && entries.group.back() == group && entries.score.back() == score) {
+                ++entries.count.back();
+                continue;
+            }
+            entries.group.push_back(group), entries.score.push_back(score), entries.count.push_back(1);
+        }
+        std::swap(aside_, sorted);
+        return entries;
+    }
+
+    // Place the undecided in their order: the next count[r] members have below[r] positives below them.
+    void place(const double* below, const std::int64_t* count, std::size_t n_runs) {
+        std::int64_t at = 0;
+        double part = 0;
+        for (std::size_t r = 0; r < n_runs; ++r)
+            for (std::int64_t k = 0; k < count[r]; ++k, ++at) {
+                if (at == aside_.count) throw std::invalid_argument("more members are placed than are undecided");
+                hand_over(at, part);
+                put(aside_.index[at], aside_.score[at], below[r], part);
+            }
+        if (at != aside_.count) throw std::invalid_argument("not all undecided members are placed");
+        total_.add(part);
+        aside_.discard();
+    }
+
+    // All negatives are equal and take their ranks in the order of the rows.
+    void place_equal(const double* below, const std::int64_t* count, std::size_t n_runs, double origin) {
+        total_ = {}, origin_ = origin;
+        std::int64_t at = 0;
+        for (std::size_t r = 0; r < n_runs; ++r) {
+            if (at + count[r] > n_) throw std::invalid_argument("more negatives are placed than there are");
+            std::fill(below_ + at, below_ + at + count[r], below[r]);
+            if (count[r] > 0) total_.add(below[r] * static_cast<double>(count[r]) * (scores_[at] - origin));
+            at += count[r];
+        }
+        if (at != n_) throw std::invalid_argument("not all negatives are placed");
+    }
+
+    // Sum of the positives below each, times (score - origin).
+    double total() const { return total_.value(); }
+
+  private:
+    void put(std::int32_t index, double score, double below, double& part) {
+        below_[index] = below;
+        part += below * (score - origin_);
+    }
+    void hand_over(std::int64_t k, double& part) {
+        if (k % kTermsPerPart == 0) total_.add(part), part = 0;
+    }
+
+    const double* scores_;
+    double* below_;
+    std::int64_t n_;
+    std::vector<std::int32_t> none_;
+    Shard<double> shard_;
+    Members aside_;
+    CompensatedSum total_;
+    double origin_ = 0;
+};
+
+// What the client knows of the list, from the first counts to the last rank.
+class ListMerge {
+  public:
+    explicit ListMerge(const Search& search) : search_(search), merge_(search), takers_(static_cast<std::size_t>(search.n_pos()) + 2, 0) {}
+
+    // Buckets for a sample of the negatives; not `usable` where scores are too close together.
+    Buckets choose_buckets(std::vector<double> scores) const {
+        Merge::Sample sample;
+        sample.scores = std::move(scores);
+        sample.sort_part();
+        const auto size = static_cast<std::int64_t>(sample.coarse.size());
+        return merge_.choose_buckets(sample, merge_.first_dead(sample.coarse, size));
+    }
+
+    // Which buckets have one rank, which members have to be put aside, and how many these are.
+    struct Plan {
+        std::vector<float> below;  // -0.0: open
+        std::int64_t open = 0;
+    };
+    Plan plan(const Buckets& buckets, const std::vector<std::int64_t>& counts) {
+        std::vector<std::int64_t> above(counts.size() + 1, 0);
+        for (std::size_t b = 0; b < counts.size(); ++b) above[b + 1] = above[b] + counts[b];
+        check_total(above.back());
+        std::fill(takers_.begin(), takers_.end(), 0);
+        const Ranks ranks = merge_.plan_from_counts(buckets, above, groups_);
+        Plan plan{std::vector<float>(counts.size(), -0.0f), 0};
+        float last = 0;
+        for (std::size_t b = counts.size(); b-- > 0;) {
+            if (ranks[b]) take(ranks[b], counts[b]), last = below(ranks[b]);
+            // An empty bucket is like the next one: the fewer different numbers, the less is sent.
+            if (ranks[b] || counts[b] == 0) plan.below[b] = last;
+        }
+        sizes_.clear();
+        for (const Group& group : groups_) {
+            sizes_.push_back(counts[static_cast<std::size_t>(group.begin)]);
+            plan.open += sizes_.back();
+        }
+        return plan;
+    }
+    // Nothing is known: all negatives are one group.
+    void all_in_one() {
+        std::fill(takers_.begin(), takers_.end(), 0);
+        groups_.assign(1, {0, 0, 0, 1, merge_.last()});
+        sizes_.assign(1, search_.n_neg());
+    }
+
+    std::vector<Side> sides() const { return merge_.sides(groups_, sizes_); }
+
+    // What all shards have decided.
+    void decided(const std::vector<Standing>& standing) {
+        if (standing.size() != groups_.size()) throw std::invalid_argument("shards answer for other groups");
+        for (std::size_t g = 0; g < groups_.size(); ++g) {
+            const Standing& all = standing[g];
+            const std::int64_t under = sizes_[g] - all.above - all.undecided;
+            if (under < 0) throw std::runtime_error("shards count more members than a bucket has");
+            take(groups_[g].lo, all.above), take(groups_[g].hi, under);
+            groups_[g].first_rank += all.above;
+            sizes_[g] = all.undecided;
+        }
+        ranges_ = standing;
+    }
+
+    std::int64_t undecided() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}); }
+
+    // Finer buckets for groups that are large; one bucket is all of a group. Empty if none is to be split.
+    std::vector<Buckets> splits() {
+        splits_.clear();
+        bool any = false;
+        for (std::size_t g = 0; g < groups_.size(); ++g) {
+            std::int32_t count = 16;
+            while (count * std::int64_t{8} < sizes_[g] && count < 8192) count *= 2;
+            const bool large = sizes_[g] > 48 && ranges_[g].lowest < ranges_[g].highest;
+            const Buckets finer(large ? ranges_[g].highest : 1.0, large ? ranges_[g].lowest : 0.0, count);
+            const bool cut = large && finer.usable();
+            splits_.push_back(cut ? finer : Buckets(1.0, 0.0, 1));
+            any |= cut;
+        }
+        if (!any) splits_.clear();
+        return splits_;
+    }
+    // Groups anew, from how many members the buckets of `splits` have.
+    void split(const std::vector<std::int64_t>& counts) {
+        std::vector<Piece> pieces;
+        std::vector<std::int64_t> points;
+        std::size_t at = 0;
+        for (std::size_t g = 0; g < groups_.size(); ++g) {
+            const Buckets& finer = splits_[g];
+            const Standing& range = ranges_[g];
+            std::int64_t position = groups_[g].first_rank;
+            for (std::int32_t b = 0; b < finer.count(); ++b, ++at) {
+                const std::int64_t members = counts.at(at);
+                // Groups without members stay, so that shards and client number them alike.
+                const bool whole = finer.count() == 1;
+                pieces.push_back({position + 1, position + members, whole ? range.highest : std::min(range.highest, finer.highest(b)),
+                                  whole ? range.lowest : std::max(range.lowest, finer.lowest(b)), groups_[g].hi});
+                position += members;
+            }
+            if (position != groups_[g].first_rank + sizes_[g]) throw std::runtime_error("the parts of a bucket do not add up");
+            points.push_back(finer.count());
+        }
+        bound_filled(pieces, points);
+    }
+
+    // The ranks of all that is undecided. Entries of all shards, `shard[e]` said by whom; those of a shard in its order. Runs of
+    // (positives below, members), in the same order, for each shard.
+    struct Runs {
+        std::vector<double> below;
+        std::vector<std::int64_t> count;
+    };
+    std::vector<Runs> rank(const Entries& entries, const std::vector<std::int32_t>& shard, std::int32_t n_shards) {
+        const std::size_t size = entries.score.size();
+        std::vector<std::size_t> order(size);
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            if (entries.group[a] != entries.group[b]) return entries.group[a] < entries.group[b];
+            if (entries.score[a] != entries.score[b]) return entries.score[a] > entries.score[b];
+            return shard[a] < shard[b];
+        });
+        // Equal scores of all shards are one tie, in the order of the shards.
+        struct Tie {
+            std::size_t first, last;
+            std::int64_t position, count;
+        };
+        std::vector<Tie> ties;
+        std::vector<std::int64_t> points(groups_.size(), 0), seen(groups_.size(), 0);
+        for (std::size_t k = 0; k < size;) {
+            const auto g = static_cast<std::size_t>(entries.group[order[k]]);
+            if (g >= groups_.size()) throw std::invalid_argument("shards answer for other groups");
+            Tie tie{k, k, groups_[g].first_rank + seen[g], 0};
+            for (; k < size && entries.group[order[k]] == entries.group[order[tie.first]] && entries.score[order[k]] == entries.score[order[tie.first]]; ++k)
+                tie.count += entries.count[order[k]];
+            tie.last = k;
+            seen[g] += tie.count;
+            ++points[g];
+            ties.push_back(tie);
+        }
+        for (std::size_t g = 0; g < groups_.size(); ++g)
+            if (seen[g] != sizes_[g]) throw std::runtime_error("the undecided members of a bucket do not add up");
+        Ranks first(ties.size()), last(ties.size());
+        const auto ask = [&](const auto& position, Ranks& answers) {
+            merge_.search_groups(groups_, points, [&](std::int64_t k) {
+                const Tie& tie = ties[static_cast<std::size_t>(k)];
+                return Query{entries.score[order[tie.first]], position(tie), 0, 0, 0};
+            }, answers);
+        };
+        ask([](const Tie& tie) { return tie.position + 1; }, first);
+        ask([](const Tie& tie) { return tie.position + tie.count; }, last);
+        // By entry, then put into the order of each shard.
+        std::vector<std::vector<std::pair<float, std::int64_t>>> by_entry(size);
+        for (std::size_t t = 0; t < ties.size(); ++t) {
+            const Tie& tie = ties[t];
+            std::vector<std::int64_t> shares{tie.count};
+            if (first[t] != last[t]) shares = merge_.deal_ties(entries.score[order[tie.first]], tie.position, tie.count, first[t], last[t]);
+            std::int32_t rank = first[t];
+            std::int64_t room = shares[0];
+            take(rank, room);
+            for (std::size_t k = tie.first; k < tie.last; ++k)
+                for (std::int64_t wanted = entries.count[order[k]]; wanted > 0;) {
+                    while (room == 0) {
+                        ++rank;
+                        room = shares[static_cast<std::size_t>(rank - first[t])];
+                        take(rank, room);
+                    }
+                    const std::int64_t given = std::min(room, wanted);
+                    by_entry[order[k]].push_back({below(rank), given});
+                    room -= given, wanted -= given;
+                }
+        }
+        std::vector<Runs> runs(static_cast<std::size_t>(n_shards));
+        for (std::size_t e = 0; e < size; ++e)
+            for (const auto& [positives, count] : by_entry[e]) append(runs[static_cast<std::size_t>(shard[e])], positives, count);
+        return runs;
+    }
+
+    // All negatives are equal; shard k has sizes[k] of them.
+    std::vector<Runs> rank_equal(double score, const std::vector<std::int64_t>& sizes) {
+        check_total(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
+        std::fill(takers_.begin(), takers_.end(), 0);
+        const std::vector<std::int64_t> shares = merge_.deal_ties(score, 0, search_.n_neg(), 1, merge_.last());
+        for (std::size_t r = 0; r < shares.size(); ++r) take(static_cast<std::int32_t>(r) + 1, shares[r]);
+        std::vector<Runs> runs(sizes.size());
+        std::size_t rank = 0;
+        std::int64_t room = shares[0];
+        for (std::size_t k = 0; k < sizes.size(); ++k)
+            for (std::int64_t wanted = sizes[k]; wanted > 0;) {
+                while (room == 0) room = shares[++rank];
+                const std::int64_t given = std::min(room, wanted);
+                append(runs[k], below(static_cast<std::int32_t>(rank) + 1), given);
+                room -= given, wanted -= given;
+            }
+        return runs;
+    }
+
+    // Negatives above each positive, best first; fails if not every negative has a rank.
+    std::vector<std::int64_t> negatives_above() const {
+        std::vector<std::int64_t> above;
+        std::int64_t seen = 0;
+        for (std::int64_t i = 1; i <= search_.n_pos(); ++i) above.push_back(seen += takers_[static_cast<std::size_t>(i)]);
+        check_total(seen + takers_.back());
+        return above;
+    }
+
+  private:
+    float below(std::int32_t rank) const { return static_cast<float>(merge_.last() - rank); }
+    void take(std::int32_t rank, std::int64_t count) { takers_[static_cast<std::size_t>(rank)] += count; }
+    void check_total(std::int64_t total) const {
+        if (total != search_.n_neg()) throw std::runtime_error("the shards' counts do not add up to the number of negatives");
+    }
+    static void append(Runs& runs, float below, std::int64_t count) {
+        if (!runs.below.empty() && runs.below.back() == static_cast<double>(below)) runs.count.back() += count;
+        else runs.below.push_back(static_cast<double>(below)), runs.count.push_back(count);
+    }
+
+    // The ranks of pieces become groups. Pieces without members are not asked about.
+    void bound_filled(const std::vector<Piece>& pieces, const std::vector<std::int64_t>& points) {
+        std::vector<Piece> filled;
+        std::vector<std::int64_t> filled_points;
+        std::size_t at = 0;
+        for (const std::int64_t count : points) {
+            std::int64_t own = 0;
+            for (std::int64_t k = 0; k < count; ++k, ++at)
+                if (pieces[at].last_rank >= pieces[at].first_rank) filled.push_back(pieces[at]), ++own;
+            filled_points.push_back(own);
+        }
+        Ranks lower, upper;
+        merge_.bound_pieces(filled, &groups_, &filled_points, lower, upper);
+        std::vector<Group> groups;
+        sizes_.clear();
+        std::size_t next = 0;
+        for (const Piece& piece : pieces) {
+            const std::int64_t size = piece.last_rank - piece.first_rank + 1;
+            const bool any = size > 0;
+            groups.push_back({0, 0, piece.first_rank - 1, any ? lower[next] : 1, any ? upper[next] : 1});
+            sizes_.push_back(size);
+            next += any;
+        }
+        groups_.swap(groups);
+    }
+
+    const Search& search_;
+    Merge merge_;
+    std::vector<Group> groups_;
+    std::vector<std::int64_t> sizes_, takers_;
+    std::vector<Standing> ranges_;
+    std::vector<Buckets> splits_;
+};
+
+// Below so many numbers a thread costs more than it brings.
+inline int threads_for(std::int64_t n, int n_threads) { return static_cast<int>(std::clamp<std::int64_t>(n >> 17, 1, std::max(1, n_threads))); }
+
+// out = sum of coefficient times array, in the order given; whether all of it is finite and can be added up, and its range.
+struct Combined {
+    bool finite = true;
+    double lowest = std::numeric_limits<double>::infinity(), highest = -std::numeric_limits<double>::infinity();
+};
+inline Combined combine(const std::vector<double>& coefficients, const std::vector<const double*>& arrays, std::int64_t n, int n_threads, double* out) {
+    constexpr std::int64_t section = 1 << 14;
+    const std::int64_t count = (n + section - 1) / section;
+    std::vector<Combined> parts(static_cast<std::size_t>(count));
+    share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
+        const std::int64_t first = static_cast<std::int64_t>(part) * section, size = std::min(section, n - first);
+        double* to = out + first;
+        if (arrays.empty()) std::fill(to, to + size, 0.0);
+        for (std::size_t q = 0; q < arrays.size(); ++q) {
+            const double* from = arrays[q] + first;
+            const double c = coefficients[q];
+            if (q == 0)
+                for (std::int64_t k = 0; k < size; ++k) to[k] = c * from[k];
+            else
+                for (std::int64_t k = 0; k < size; ++k) to[k] += c * from[k];
+        }
+        Combined found;
+        double unfit = 0;
+        for (std::int64_t k = 0; k < size; ++k) {
+            unfit += guard(to[k]);
+            found.lowest = to[k] < found.lowest ? to[k] : found.lowest;
+            found.highest = to[k] > found.highest ? to[k] : found.highest;
+        }
+        found.finite = std::isfinite(unfit);
+        parts[part] = found;
+    });
+    Combined all;
+    for (const Combined& part : parts) {
+        all.finite &= part.finite;
+        all.lowest = std::min(all.lowest, part.lowest), all.highest = std::max(all.highest, part.highest);
+    }
+    return all;
+}
+
+// Products of a vector with arrays, each in blocks of 256 terms that are added up with compensation.
+inline double dot(const double* a, const double* b, std::int64_t n, int n_threads) {
+    constexpr std::int64_t section = 1 << 15;
+    const std::int64_t count = (n + section - 1) / section;
+    std::vector<CompensatedSum> parts(static_cast<std::size_t>(count));
+    share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
+        CompensatedSum sum;
+        const std::int64_t end = std::min(n, (static_cast<std::int64_t>(part) + 1) * section);
+        for (std::int64_t at = static_cast<std::int64_t>(part) * section; at < end; at += kTermsPerPart) {
+            const std::int64_t stop = std::min(end, at + kTermsPerPart);
+            double lanes[4] = {};
+            std::int64_t k = at;
+            for (; k + 4 <= stop; k += 4)
+                for (int lane = 0; lane < 4; ++lane) lanes[lane] += a[k + lane] * b[k + lane];
+            for (; k < stop; ++k) lanes[0] += a[k] * b[k];
+            sum.add((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+        }
+        parts[part] = sum;
+    });
+    CompensatedSum all;
+    for (const CompensatedSum& part : parts) all.add(part);
+    return all.value();
+}
+
+}  // namespace maxmargin::ranking
