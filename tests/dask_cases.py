@@ -30,8 +30,11 @@ def time_out(seconds):
 @contextmanager
 def processes(n_workers=2, **settings):
     """A cluster of processes on this machine, and its client."""
+    import dask
     from dask.distributed import Client, LocalCluster
 
+    # A nanny starts its worker again; the cluster must not take both for lost meanwhile.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, **settings}
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(n_workers, timeout=60)

@@ -28,6 +28,7 @@ from maxmargin.distributed.engine import (
     Reply,
     ShardError,
     ShardSource,
+    aligned,
     arguments_for,
     check_shards,
     size_of,
@@ -226,7 +227,7 @@ class DaskEngine:
                     error: Exception = told["error"]
                     error.add_note(f"in shard {k} on worker {place.address}: {self.describe(k)}")
                     raise error
-                return Reply.of(told["answer"])
+                return Reply.of(aligned(told["answer"]))
 
     async def _ask(self, place: _Place, operation: str, question: tuple[Any, ...]) -> dict[str, Any]:
         attempts = 0
@@ -427,8 +428,13 @@ class DaskEngine:
         await self._cancel(place)
         if isinstance(error, FileNotFoundError):
             raise ShardError(
-                f"worker {place.address} cannot find {error.filename or self.describe(place.shard)}, which shard {place.shard} "
-                "comes from; is it on a file system that all workers share, at the same place?"
+                f"worker {place.address} cannot find {error.filename or error}, which shard {place.shard} comes from; is it on a "
+                "file system that all workers share, at the same place?"
+            ) from error
+        if "deserialization of the task graph" in str(error):
+            raise ShardError(
+                f"the scheduler {self.cluster.scheduler} cannot read what is sent to workers ({error.__cause__ or error}); install "
+                "maxmargin there too, in the version of the client, and whatever else the data and the loss come from"
             ) from error
         error.add_note(f"while worker {place.address} loaded shard {place.shard}: {self.describe(place.shard)}")
         raise error
