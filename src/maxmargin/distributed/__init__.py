@@ -5,11 +5,12 @@ from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardEr
 from maxmargin.distributed.kinds import ShardOf
 from maxmargin.distributed.local import Fault, LocalEngine
 from maxmargin.distributed.means import ShardedMean
+from maxmargin.distributed.metrics import evaluate
 from maxmargin.distributed.problem import ShardedRanking
 from maxmargin.distributed.rows import ArrayRows, Rows, RowSource, split_rows
 from maxmargin.distributed.shard import ProblemSource
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "ProblemSource", "Reply", "RowSource", "Rows",
-    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "split_rows",
+    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "evaluate", "split_rows",
 ]  # fmt: skip
