@@ -35,7 +35,7 @@ def processes(n_workers=2, **settings):
 
     # A nanny starts its worker again; the cluster must not take both for lost meanwhile.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, **settings}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", **settings}
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(n_workers, timeout=60)
         yield client
@@ -127,13 +127,17 @@ def lists(n_queries=60, d=4, seed=0):
     return X, X[:, 0] + rng.normal(size=len(X)) > 0.5, qid
 
 
-def ranking_sources(n_shards=3, folder=None):
-    sources = [ShardOf(rows, "ranking", n_jobs=1) for rows in split_rows(*lists()[:2], n_shards, lists()[2])]
+def sources_of(X, y, n_shards, qid=None, kind="ranking", folder=None):
+    """Sources of shards; with a folder they fail as the files there say."""
+    sources = [ShardOf(rows, kind, n_jobs=1) for rows in split_rows(X, y, n_shards, qid)]
     return sources if folder is None else [FaultySource(source, k, folder) for k, source in enumerate(sources)]
+
+
+def ranking_sources(n_shards=3, folder=None):
+    X, y, qid = lists()
+    return sources_of(X, y, n_shards, qid, folder=folder)
 
 
 def class_sources(n_shards=3, folder=None):
     X, _, _ = lists()
-    y = np.argmax(X[:, :3] + 0.3, axis=1)
-    sources = [ShardOf(rows, "classes") for rows in split_rows(X, y, n_shards)]
-    return sources if folder is None else [FaultySource(source, k, folder) for k, source in enumerate(sources)]
+    return sources_of(X, np.argmax(X[:, :3] + 0.3, axis=1), n_shards, kind="classes", folder=folder)

@@ -16,7 +16,7 @@ from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.cuts import Problem
-from maxmargin.dask.cluster import find_client
+from maxmargin.dask.cluster import Cluster, find_client
 from maxmargin.dask.collections import is_frame, numeric_features, shards_of
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files, is_url
@@ -112,9 +112,10 @@ class DaskEstimator(Estimator):
 
     def _started(self, make: Callable[[Client, int], DaskEngine]) -> DaskEngine:
         client = find_client(self.client)
-        n_workers, n_threads = _count_workers(client, self.worker_timeout)
-        self._threads = max(1, n_threads // self.shards_per_worker)
-        return make(client, n_workers * self.shards_per_worker)
+        workers = client.sync(Cluster(client, self.worker_timeout).some_workers)
+        threads = min(int(info.get("nthreads", 1)) for info in workers.values())
+        self._threads = max(1, threads // self.shards_per_worker)
+        return make(client, len(workers) * self.shards_per_worker)
 
     def _shards_to_judge(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> DaskEngine:
         """An engine for data to be judged by."""
@@ -230,6 +231,7 @@ class DaskEstimator(Estimator):
     def _map(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
         """A prediction for every row, lazily where X is a Dask collection."""
         local = self.to_local()
+        vars(local).pop("feature_names_in_", None)  # columns are chosen here
         if is_frame(X):
             names = getattr(self, "feature_names_in_", None)
             columns = None if names is None else [name for name in names if name in X.columns]
@@ -268,19 +270,6 @@ def _empty_series(X: Any, dtype: Any) -> Any:
     import pandas as pd
 
     return pd.Series(np.empty(0, dtype=dtype), index=X._meta.index[:0])
-
-
-def _count_workers(client: Client, timeout: float) -> tuple[int, int]:
-    """Workers there are now, and threads of the one that has fewest; waits for the first."""
-    try:
-        client.wait_for_workers(1, timeout=timeout)
-    except TimeoutError:
-        raise RuntimeError(
-            f"no worker has come to the scheduler {client.scheduler.address} for {timeout:g} s; start workers: dask worker "
-            f"{client.scheduler.address}"
-        ) from None
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return len(workers), min(int(info.get("nthreads", 1)) for info in workers)
 
 
 def _bare_call(engine: DaskEngine) -> float:
