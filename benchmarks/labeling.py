@@ -213,9 +213,10 @@ def own_tables(folder, repeats):
         print(rows[-1], flush=True)
     text = (
         f"Alpha-expansion on tsukuba, weights by gradient, in turns. {alike.nbytes / 1e6:.0f} MB of tables; the bare pass is "
-        "numpy's sum of them, in their order. Expansions read two costs of every table, three where diagonals are not zero; in symmetric "
-        "tables, as these are, the two are in one row. They read them again in blocks of 32 edges where labels have changed. *Edges in a "
-        "list* are the same ones, without the shape of the grid. Tables that differ are another energy: its cuts are others too."
+        "numpy's sum of them, in their order. Expansions read two costs of every table, three where diagonals are not zero; "
+        "in symmetric tables, as these are, the two are in one row. They read them again in blocks of 32 edges where labels have "
+        "changed. *Edges in a list* are the same ones, without the shape of the grid. Tables that differ are another energy: "
+        "its cuts are others too."
     )
     header = ["costs of edges", "time", "/ one table", "cuts", "per cut / one table"]
     return "\n\n".join(["## Tables of every edge", text, markdown(header, rows)])

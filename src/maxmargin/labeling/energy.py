@@ -127,8 +127,8 @@ class Energy:
         ----------
         unary : array of shape (H, W, L) or (D, H, W, L)
         pairwise : Metric, its name, or array of shape (L, L) or (E, L, L)
-            What two labels of neighbours cost, the same everywhere or one table for each of ``edges``: all steps to the right, row by
-            row, then all steps down, and so on.
+            What two labels of neighbours cost, the same everywhere or one table for each of ``edges``: all steps to the right,
+            row by row, then all steps down, and so on.
         weights : float, or array of shape (S, H, W) or (S, D, H, W), optional
             One factor for every pixel and step: for 4 neighbours to the right and down, for 8 also down right and down left, in
             volumes to the next column, row and layer. Entries whose step leaves the grid are not read.
