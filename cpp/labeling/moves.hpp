@@ -321,7 +321,7 @@ class Moves {
 
     // Asks for costs of t = 1 only at ends that are free.
     // `cost(t_a, t_b)` = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
-    // turned around, which makes shorter paths: both directions have the same capacity.
+    // turned around, which makes shorter paths: both directions have the same capacity. In place, as every edge of every cut comes here.
     template <class Flow, class Cost>
 #if defined(__GNUC__)
     [[gnu::always_inline]]
