@@ -357,7 +357,19 @@ MUTANTS = (
         "test_product_search.py -k bisecting",
     ),
     Mutant(
-        "cpp/bindings/label_sets.cpp",
+        "cpp/surrogates/product_search.hpp",
+        "reach_.lower(a, b, answer.point.along(a, b));",
+        "reach_.lower(a, b, answer.upper);",
+        "test_product_search.py -k tolerance",
+    ),
+    Mutant(
+        "cpp/surrogates/product_set_search.hpp",
+        "if (point.g == g && std::equal(",
+        "if (false && std::equal(",
+        "test_label_set_searches.py -k one_by_one",
+    ),
+    Mutant(
+        "cpp/structures/set_plane.hpp",
         "a * h + b * g : b * g) + excess",
         "a * h + b * g : b * g)",
         "test_product_search.py -k may_be_missed",
