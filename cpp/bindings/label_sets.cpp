@@ -229,12 +229,13 @@ SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bo
              alpha, beta}, relaxed, hull_only};
 }
 
-// Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions.
+// Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions. Without
+// `prove` as steps search, above `floor`, and without bounds.
 template <class Search>
 class ManySearches {
   public:
     template <class Make>
-    nb::tuple search(const Matrix& scores, const double* pairs, const Truths& truth, int n_threads, const Make& make) {
+    nb::tuple search(const Matrix& scores, const double* pairs, const Truths& truth, int n_threads, bool prove, double floor, const Make& make) {
         const std::size_t n = scores.shape(0), L = scores.shape(1);
         require(truth.shape(0) == n && truth.shape(1) == L, "truth needs a row per sample and a column per label");
         const auto labels = zeros<double>({n, L}), error = zeros<double>({n}), a = zeros<double>({n}), b = zeros<double>({n}), bound = zeros<double>({n});
@@ -252,7 +253,7 @@ class ManySearches {
                     double* y = labels.data + i * L;
                     search.begin(scores.data() + i * L, pairs, own);
                     typename Search::Violator found;
-                    if (search.finite()) found = search.find(true);
+                    if (search.finite()) found = search.find(prove, floor);
                     else found.h = NAN, found.bound = NAN;
                     if (found.id == Search::kNew) std::copy_n(search.set(), L, y);
                     else std::copy_n(own, L, y);
@@ -275,10 +276,10 @@ class PySetSearch {
     PySetSearch(std::shared_ptr<PyLabelGraph> graph, const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only)
         : graph_(std::move(graph)), surrogate_(surrogate_of(kind, alpha, beta, relaxed, hull_only)) {}
 
-    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads) {
+    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads, bool prove, double floor) {
         require(scores.shape(1) == graph_->graph->n_labels(), "scores need a column per label");
         require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
-        return searches_.search(scores, pairs.data(), truth, n_threads, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); });
+        return searches_.search(scores, pairs.data(), truth, n_threads, prove, floor, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); });
     }
 
   private:
@@ -304,9 +305,9 @@ class PyClosedSetSearch {
     PyClosedSetSearch(const PyLabelTree& tree, const std::string& kind, double alpha, double beta, bool hull_only)
         : tree_(tree.tree), surrogate_(surrogate_of(kind, alpha, beta, false, hull_only)) {}
 
-    nb::tuple search(const Matrix& scores, const Truths& truth, int n_threads) {
+    nb::tuple search(const Matrix& scores, const Truths& truth, int n_threads, bool prove, double floor) {
         require(scores.shape(1) == tree_->size(), "scores need a column per node");
-        return searches_.search(scores, nullptr, truth, n_threads, [&] { return std::make_unique<ClosedSetSearch>(tree_, surrogate_); });
+        return searches_.search(scores, nullptr, truth, n_threads, prove, floor, [&] { return std::make_unique<ClosedSetSearch>(tree_, surrogate_); });
     }
 
   private:
@@ -382,7 +383,8 @@ void bind_label_sets(nb::module_& m) {
     nb::class_<PySetSearch>(m, "SetSearch")
         .def(nb::init<std::shared_ptr<PyLabelGraph>, const std::string&, double, double, bool, bool>(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a,
              "relaxed"_a, "hull_only"_a)
-        .def("search", &PySetSearch::search, "scores"_a.noconvert(), "pairs"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a);
+        .def("search", &PySetSearch::search, "scores"_a.noconvert(), "pairs"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a, "prove"_a = true,
+             "floor"_a = 0.0);
     nb::class_<PyLabelSetData, BlockData>(m, "LabelSetData")
         .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelGraph&, const std::string&, double, double, bool, bool>(), "features"_a,
              "truth"_a.noconvert(), "weights"_a.noconvert().none(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a, "relaxed"_a, "hull_only"_a);
@@ -390,7 +392,7 @@ void bind_label_sets(nb::module_& m) {
         .def(nb::init<const Int32s&, const InputVector<std::uint8_t>&, const Values&>(), "parents"_a.noconvert(), "ends"_a.noconvert(), "losses"_a.noconvert());
     nb::class_<PyClosedSetSearch>(m, "ClosedSetSearch")
         .def(nb::init<const PyLabelTree&, const std::string&, double, double, bool>(), "tree"_a, "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a)
-        .def("search", &PyClosedSetSearch::search, "scores"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a);
+        .def("search", &PyClosedSetSearch::search, "scores"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a, "prove"_a = true, "floor"_a = 0.0);
     nb::class_<PyClosedSetData, BlockData>(m, "ClosedSetData")
         .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelTree&, Values, const std::string&, double, double, bool>(), "features"_a,
              "truth"_a.noconvert(), "weights"_a.noconvert().none(), "tree"_a, "roots"_a.noconvert(), "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a);

@@ -121,7 +121,7 @@ class SetSearch:
         self, graph: LabelGraph, kind: str, alpha: float, beta: float, relaxed: bool, hull_only: bool
     ) -> None: ...
     def search(
-        self, scores: Floats, pairs: Floats, truth: Bytes, n_threads: int
+        self, scores: Floats, pairs: Floats, truth: Bytes, n_threads: int, prove: bool = True, floor: float = 0.0
     ) -> tuple[Floats, Floats, Floats, Floats, Floats, int]: ...
 
 class LabelSetData(BlockData):
