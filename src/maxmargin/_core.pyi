@@ -136,7 +136,7 @@ class LabelTree:
 class ClosedSetSearch:
     def __init__(self, tree: LabelTree, kind: str, alpha: float, beta: float, hull_only: bool) -> None: ...
     def search(
-        self, scores: Floats, truth: Bytes, n_threads: int
+        self, scores: Floats, truth: Bytes, n_threads: int, prove: bool = True, floor: float = 0.0
     ) -> tuple[Floats, Floats, Floats, Floats, Floats, int]: ...
 
 class ClosedSetData(BlockData):

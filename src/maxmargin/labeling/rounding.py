@@ -179,7 +179,7 @@ def draw_in_parts(
     Parameters
     ----------
     draw : callable
-        Takes how many there are and how many to draw next; returns their energies, which of them is least, and what to keep of it.
+        Takes how many there are and how many to draw next; returns their energies, which is least, and what to keep of it.
     draws, at_once : int
         How many are wanted, and how many of them between two looks at the clock.
     ends : float
