@@ -231,32 +231,6 @@ def test_mean_over_many_rounds_is_a_smoothed_gradient():
     assert np.abs(mean - 0.5 * labels.sum() * np.mean(drawn, axis=0)).max() < 0.06
 
 
-def test_momentum_is_a_mean_over_the_rounds():
-    rng = np.random.default_rng(10)
-    labels, group = rng.integers(0, 3, 30).astype(float), [10, 20]
-    scores = rng.normal(size=(5, 30))
-    alone, mean = objective("ndcg"), objective("ndcg", momentum=0.6)
-    for _ in range(2):  # the second time a new model begins, with the scores of the first
-        single = [alone(labels, s, None, group)[0] for s in scores]
-        found = [mean(labels, s, None, group) for s in scores]
-        for k, (gradient, hessian) in enumerate(found):
-            expected = np.average(single[: k + 1], axis=0, weights=0.6 ** np.arange(k, -1, -1))
-            np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
-            np.testing.assert_array_equal(hessian, found[0][1])
-        # What was handed out is not written to again.
-        np.testing.assert_array_equal(found[0][0], single[0])
-
-
-def test_momentum_on_a_list_bounds_the_steps_by_the_mean_gradient():
-    rng = np.random.default_rng(11)
-    labels, scores = (rng.random(40) < 0.3).astype(float), rng.normal(size=(3, 40))
-    make = objective("ap", momentum=0.5, floor=1e-3)
-    for s in scores:
-        gradient, hessian = make(labels, s)
-        assert (np.abs(gradient) <= hessian).all()
-    np.testing.assert_allclose(np.abs(gradient)[hessian > 0.01], hessian[hessian > 0.01])
-
-
 def test_a_new_floor_is_noticed():
     labels, scores = np.array([1.0, 0, 0]), np.array([0.0, 1.0, -1.0])
     make = objective("ap", noise=0.0)
@@ -306,10 +280,6 @@ def test_any_loss_will_do():
         ({"scale": 0.0}, "scale=0.0"),
         ({"floor": 0}, "floor=0"),
         ({"step": 0.0}, "step=0.0"),
-        ({"momentum": 1.0}, "momentum=1.0.*from 0 to below 1"),
-        ({"momentum": -0.1}, "momentum=-0.1"),
-        ({"momentum": float("nan")}, "momentum=nan"),
-        ({"momentum": None}, "momentum=None"),
         ({"gains": "quadratic"}, "gains='quadratic'"),
         ({"hessian": "exact"}, "hessian='exact'"),
         ({"relevance_threshold": "high"}, "relevance_threshold='high'"),

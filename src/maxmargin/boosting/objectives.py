@@ -5,9 +5,7 @@ matters: it smooths the hinge over the rounds, and without it trees chase single
 everywhere, so something else has to bound the step: on a single list the size of the gradient, which keeps every leaf within the
 learning rate, on queries a constant. A row's gradient never exceeds its share of the loss, ``curvature``, and that is a safe
 constant, but steps are small: the hinge averaged over the noise is far less curved, by Stein's identity about a fourth of it
-(0.2 to 0.3 on the four data sets looked at). Half of it, between the two, is the default, ``step=2``. Longer steps follow the
-noise of a single draw closely; a running mean of the gradient over the rounds (``momentum``) averages it at no cost, where more
-draws in every round would cost as many times the inference. That pays where there is much to learn, and not on all real data.
+(0.2 to 0.3 on the four data sets looked at). Half of it, between the two, is the default, ``step=2``.
 """
 
 from __future__ import annotations
@@ -46,7 +44,6 @@ class RankObjective:
     relevance_threshold: float | None = None
     hessian: Hessian = "auto"
     step: float = 2.0
-    momentum: float = 0.0
     random_state: int = 0
     n_jobs: int | None = None
 
@@ -57,10 +54,6 @@ class RankObjective:
             fine = isinstance(value, numbers.Real) and np.isfinite(float(value)) and float(value) >= 0
             if not fine or (least == "positive" and value == 0):
                 raise ArgumentError(name, f"{name}={value!r} is no number of the right kind", f"pass a number that is {least}")
-        if not isinstance(self.momentum, numbers.Real) or not 0 <= self.momentum < 1:
-            raise ArgumentError(
-                "momentum", f"momentum={self.momentum!r} is no factor of a running mean", "pass a number from 0 to below 1"
-            )
         check_choice("gains", self.gains, get_args(Gains))
         check_choice("hessian", self.hessian, get_args(Hessian))
         threshold = self.relevance_threshold
@@ -125,8 +118,6 @@ class RankObjective:
         if self.noise:
             noisy = _core.with_noise(scores, self.noise, self.random_state, number)
         gradient = lists.gradient(noisy, self.scale, thread_count(self.n_jobs))
-        if self.momentum:
-            gradient = training.running_mean(gradient, self.momentum)
         if self.hessian == "constant" or (self.hessian == "auto" and not lists.one_list):
             return gradient, lists.curvature / np.float32(self.step)
         hessian = np.abs(gradient)
@@ -141,7 +132,6 @@ class _Training:
         self._first: Floats | None = None
         self._moved = False
         self._round = -1
-        self._mean: NDArray[np.float32] | None = None
         self._floors: tuple[float, NDArray[np.float32]] | None = None
 
     def next_round(self, scores: Floats) -> int:
@@ -152,16 +142,6 @@ class _Training:
         else:
             self._moved, self._round = not at_start, self._round + 1
         return self._round
-
-    def running_mean(self, gradient: NDArray[np.float32], momentum: float) -> NDArray[np.float32]:
-        """The mean gradient of the rounds so far, in which each counts ``momentum`` times as much as the one after it."""
-        # Weights 1, m, m**2, ... of so many rounds.
-        total = (1.0 - momentum ** (self._round + 1)) / (1.0 - momentum)
-        if self._round == 0 or self._mean is None:
-            self._mean = gradient.copy()
-        else:
-            self._mean += (gradient - self._mean) * np.float32(1.0 / total)
-        return self._mean.copy()
 
     def floors(self, floor: float) -> NDArray[np.float32]:
         """The least Hessians, made once."""
@@ -185,7 +165,6 @@ def objective(
     relevance_threshold: float | None = None,
     hessian: Hessian = "auto",
     step: float = 2.0,
-    momentum: float = 0.0,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> RankObjective:
@@ -211,9 +190,6 @@ def objective(
     step : float, default=2.0
         What the constant Hessian is divided by: 1 keeps every leaf within the learning rate, 4 is about Newton's step for the
         hinge averaged over the noise. No part of a Hessian that is the size of the gradient.
-    momentum : float, default=0.0
-        The gradient is a mean over the rounds so far, each of which counts so many times as much as the one after it; 0 takes the
-        last one alone. 0.7 averages the noise like 1.7 / 0.3, between five and six, draws, and goes with ``step=4``.
     random_state : int, default=0
         Seed of the noise, together with the number of the round.
     n_jobs : int, optional
@@ -236,5 +212,5 @@ def objective(
     """
     return RankObjective(
         loss, noise=noise, scale=scale, floor=floor, gains=gains, relevance_threshold=relevance_threshold, hessian=hessian,
-        step=step, momentum=momentum, random_state=random_state, n_jobs=n_jobs,
+        step=step, random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
