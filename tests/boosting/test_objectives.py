@@ -313,6 +313,12 @@ def test_bad_data_are_named(labels, weight, group, message):
         objective("ndcg")(labels, np.zeros(4), weight, group)
 
 
+@pytest.mark.parametrize("loss", ["ndcg", "ap"])
+def test_no_rows_are_named(loss):
+    with pytest.raises(ValueError, match=r"no rows.*at least one relevant"):
+        objective(loss)(np.zeros(0), np.zeros(0))
+
+
 def test_too_many_grades_and_outputs():
     with pytest.raises(ValueError, match=r"round labels to a few grades"):
         objective("ndcg")(np.linspace(0, 3, 2000), np.zeros(2000))
