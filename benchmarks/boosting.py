@@ -238,6 +238,14 @@ def report_queries(fresh: bool) -> None:
             cells = [_difference(one[method], one["lambdarank"]) if method in one else "" for one in own]
             rows.append([method, *cells, f"{np.mean(gaps):+.4f}" if len(gaps) == len(own) else ""])
         sections.append(f"## Queries, {title}\n\n{QUERY_WORDS[metric]}" + markdown(["", *QUERY_SETS, "mean"], rows))
+    rows = []
+    for metric, title in zip(REPORTED, ("NDCG@10", "MAP"), strict=True):
+        for peer in ("lambdarank", "rank_xendcg", *XGBOOST):
+            own = [measured[name][metric] for name in QUERY_SETS]
+            mean = np.mean([one["NDCG hinge"].mean() - one[peer].mean() for one in own])
+            rows.append([f"{title}, {peer}", *(_difference(one["NDCG hinge"], one[peer]) for one in own), f"{mean:+.4f}"])
+    words = "The NDCG hinge minus each of the others, paired by query.\n\n"
+    sections.append(f"## Queries, against each\n\n{words}" + markdown(["", *QUERY_SETS, "mean"], rows))
     update_report(RESULTS, TITLE, INTRODUCTION, sections)
 
 
