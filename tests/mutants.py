@@ -103,6 +103,7 @@ MUTANTS = (
     Mutant("src/maxmargin/boosting/graded.py", "1.0 / scale", "scale", "test_objectives.py -k sums_over"),
     Mutant("src/maxmargin/boosting/objectives.py", "not at_start, self._round + 1", "not at_start, 0", "test_objectives.py"),
     Mutant("src/maxmargin/boosting/objectives.py", "at_start and self._moved", "False", "test_with_xgboost.py -k twice"),
+    Mutant("src/maxmargin/boosting/objectives.py", "and np.array_equal(a, b)", "", "test_objectives.py -k last_row"),
     Mutant("src/maxmargin/boosting/training.py", "_NEIGHBOURS = 2", "_NEIGHBOURS = 1", "test_blending.py -k smoothing"),
     Mutant("src/maxmargin/boosting/blending.py", "raw_score=True) / spread", "raw_score=True)", "test_blending.py -k sum_of"),
     Mutant("src/maxmargin/structures/forest.py", "truth] -= costs", "truth] -= 0 * costs", "test_structures.py -k decoding"),

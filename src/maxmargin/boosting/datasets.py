@@ -86,6 +86,8 @@ def check_labelled(data: Labelled, n_scores: int) -> Floats:
         raise ArgumentError(
             "label", f"there are {len(labels)} labels for {n_scores} scores", "use a model with one output, not one per class"
         )
+    if not n_scores:
+        raise ArgumentError("label", "there are no rows", "pass at least one relevant row and one that is not")
     if not np.isfinite(labels).all():
         raise ArgumentError("label", "labels contain NaN or infinite values", "leave out rows without a label")
     if data.offsets is not None and int(data.offsets[-1]) != n_scores:

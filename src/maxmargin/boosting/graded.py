@@ -8,7 +8,7 @@ between which a list has no sample mark the same ones as relevant, and become on
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +58,16 @@ class GradedLists:
         self._loss = checked_loss(loss)
         weights = list_weights(data, n)
         sizes = np.diff(self.offsets)
-        levels, codes = np.unique(labels, return_inverse=True)
+        # Every training begins here, and should not cost many rounds: labels are not sorted, nor values spread needlessly.
         if isinstance(loss, NDCG) and threshold is None:
+            levels = np.unique(labels)
             if len(levels) > _MOST_GRADES:
                 problem = f"every distinct label is a grade of NDCG, and there are {len(levels)}"
                 raise ArgumentError("label", problem, "round labels to a few grades, or set relevance_threshold")
-            steps = _steps(levels, gains)
+            codes, steps = np.searchsorted(levels, labels), _steps(levels, gains)
         else:
             # One step, at the threshold.
+            levels = np.unique([labels.min(), labels.max()])
             at = max(0.0, float(levels[0])) if threshold is None else threshold
             codes, steps = (labels > at).astype(np.int64), np.array([0.0, 1.0])
         blocks, shares = _blocks(codes, self.offsets, steps, loss)
@@ -86,18 +88,18 @@ class GradedLists:
         lengths = sizes[which]
         # Rows of the blocks, one behind the other; the first of a list is where its offset says.
         begins = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(begins[-1]) + np.repeat(self.offsets[which] - begins[:-1], lengths)
-        relevant = codes[rows] > np.repeat(above, lengths)
+        rows = np.arange(begins[-1]) + _spread(self.offsets[which] - begins[:-1], lengths)
+        relevant = codes[rows] > _spread(above, lengths)
         positives = np.add.reduceat(relevant, begins[:-1], dtype=np.int64)
         self.unit = float(positives.max() if self.one_list else sizes.mean())
-        share = np.repeat(shares * self.unit, lengths)
-        class_size = np.where(relevant, np.repeat(positives, lengths), np.repeat(lengths - positives, lengths))
-        self.curvature: Float32s = np.bincount(rows, weights=share / class_size, minlength=n).astype(np.float32)
+        share = shares * self.unit
+        per_row = np.where(relevant, _spread(share / positives, lengths), _spread(share / (lengths - positives), lengths))
+        self.curvature: Float32s = np.bincount(rows, weights=per_row, minlength=n).astype(np.float32)
         self._rows: Ints | None = None if len(rows) == n and (rows == np.arange(n)).all() else rows
         self._relevant = relevant.view(np.uint8)
         self._begins = begins
         # Half the gradient of the hinge, whose pairs count from -1 to 1.
-        self._factors = (0.5 * share).astype(np.float32)
+        self._factors = _spread((0.5 * share).astype(np.float32), lengths)
         self.n = n
 
     def gradient(self, scores: Reals, scale: float, n_threads: int) -> Float32s:
@@ -108,6 +110,11 @@ class GradedLists:
         slopes *= self._factors
         total = slopes if self._rows is None else np.bincount(self._rows, weights=slopes, minlength=self.n)
         return np.asarray(total, dtype=np.float32)
+
+
+def _spread(values: NDArray[Any], lengths: Ints) -> NDArray[Any]:
+    """Every value so many times; the one of a single block needs no counting."""
+    return np.full(lengths[0], values[0]) if len(values) == 1 else np.repeat(values, lengths)
 
 
 def _steps(levels: Floats, gains: Gains) -> Floats:
