@@ -252,6 +252,9 @@ class RankingClassifier(ClassifierMixin, Estimator):
             )
         ranking_loss(self.loss)
 
+    def _takes_any_size(self) -> bool:
+        return bool(self.standardize)
+
     def _grid(self) -> list[Any]:
         """The values of C to choose from."""
         given: Any = self.C

@@ -141,6 +141,9 @@ class RankingSVM(LinearRanker):
         super()._check_parameters()
         check_choice("scale", self.scale, SCALES)
 
+    def _takes_any_size(self) -> bool:
+        return self.scale == "standard"
+
     def _scaled(self, X: Any, qid: ArrayLike | None) -> Any:
         """Samples to train on; what is needed to undo it becomes fitted attributes."""
         for name in ("feature_center_", "feature_scale_"):
