@@ -122,6 +122,9 @@ def test_verdicts():
     assert not judge([1], np.array([[0.5]])).accepted, "one fold has no error"
     found = judge([10, 40, 160], np.array([[0.1, 0.2, 0.0], [0.1, 0.2, 0.3]]))
     assert found.steps == 40 and found.gain == pytest.approx(0.2) and found.error == pytest.approx(0)
+    # Of 0, 1 and 2 the standard error of the mean is one over the root of three; gains that large are taken, smaller ones not.
+    assert judge([5], np.array([[0.0], [1.0], [2.0]])).error == pytest.approx(3**-0.5)
+    assert judge([5], np.array([[0.0], [1.0], [2.0]])).accepted and not judge([5], np.array([[-1.0], [0.1], [1.0]])).accepted
 
 
 # ---- validation of direct descent -----------------------------------------------------------------------------------------
