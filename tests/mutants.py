@@ -97,7 +97,6 @@ MUTANTS = (
     Mutant(
         "src/maxmargin/estimators/held_out.py", "own[train], whole[train]", "own[train], own[train]", "test_held_out_scores.py"
     ),
-    Mutant("src/maxmargin/estimators/held_out.py", "if spread > _ROUNDING else 0.0", "", "test_held_out_scores.py -k scale"),
     Mutant(
         "src/maxmargin/estimators/linear_start.py",
         "_FIRST_STEPS if seconds_left() > 0 else 1",
