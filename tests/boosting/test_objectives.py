@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import losses, metrics, most_violating_ranking
-from maxmargin.boosting import objective
+from maxmargin.boosting import evaluation, objective
 from maxmargin.boosting.datasets import read_arrays
 from maxmargin.boosting.graded import GradedLists
 from maxmargin.losses import NDCG, ranking_loss
@@ -303,7 +303,8 @@ def test_bad_settings_are_named(settings, message):
         ([1, 0, 1, 0], [1, 2, 1, 1], None, "no weights of their own.*class_weight"),
         ([1, 0, 1, 0], [1, 2, 1, 1], [2, 2], "rows of one query have different ones"),
         ([1, 0, 1, 0], [-1, -1, 1, 1], [2, 2], "not negative"),
-        ([1, 0, 1, 0], [0, 0, 0, 0], [2, 2], "weight 0"),
+        ([1, 0, 1, 0], [0, 0, 0, 0], [2, 2], "all weights are 0"),
+        ([1, 0, 1, 1], [0, 0, 1, 1], [2, 2], "weight 0"),
         ([1, 0, 1, 0], None, [2, 3], "the groups have 5 rows"),
         ([1, 0, 2000, 0], None, None, "too large a number"),
     ],
@@ -350,3 +351,10 @@ def test_neither_library_is_loaded():
 def test_names_of_losses_are_checked_first():
     assert ranking_loss("ndcg").native_name() == "ndcg"
     assert "noise=1.0" in repr(objective("ap"))
+
+
+@pytest.mark.parametrize("group", [None, [2, 2]])
+def test_metrics_want_some_weight(group):
+    with pytest.raises(ValueError, match="all weights are 0, so nothing counts; leave weights out"):
+        evaluation("ap")([1, 0, 1, 0], np.arange(4.0), np.zeros(4), group)
+    assert evaluation("ap")([1, 0, 1, 0], [1.0, 0.0, 0.0, 1.0], [2, 2, 0, 0], [2, 2])[1] == 1.0

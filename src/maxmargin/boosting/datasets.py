@@ -104,6 +104,8 @@ def list_weights(data: Labelled, n: int) -> Floats | None:
     weights = np.asarray(data.weights, dtype=np.float64).ravel()
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ArgumentError("weight", "weights must be finite and not negative", "leave out rows that should not count")
+    if not weights.any():
+        raise ArgumentError("weight", "all weights are 0, so nothing counts", "leave weights out, or let some query count")
     if data.offsets is None:
         if (weights != weights[0]).any():
             raise ArgumentError(
