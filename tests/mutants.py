@@ -93,6 +93,7 @@ MUTANTS = (
         'if self.refine != "always":',
         "test_ranking_classifier.py -k refinement",
     ),
+    Mutant("src/maxmargin/estimators/held_out.py", "_ROUNDING = 1e-12", "_ROUNDING = 0.0", "test_held_out_scores.py -k exactly"),
     Mutant("src/maxmargin/estimators/held_out.py", "(scores - center) * stretch", "(scores - center)", "test_held_out_scores.py"),
     Mutant(
         "src/maxmargin/estimators/held_out.py", "own[train], whole[train]", "own[train], own[train]", "test_held_out_scores.py"

@@ -70,7 +70,7 @@ def test_scale_of_a_linear_model_is_found_exactly():
     np.testing.assert_allclose(on_scale_of(new, own, 3e5 * own - 7), 3e5 * new - 7, rtol=1e-9)
     np.testing.assert_allclose(on_scale_of(new, np.full(50, 2.0), own), new - 2 + own.mean(), rtol=1e-9)
     # Weights of zero: what is left of differences is rounding, which must not be stretched.
-    np.testing.assert_allclose(on_scale_of(5 + 1e-16 * new, 5 + 1e-15 * own, own), own.mean(), rtol=1e-9)
+    np.testing.assert_allclose(on_scale_of(5 + 1e-14 * new, 5 + 1e-14 * own, own), own.mean(), rtol=1e-9)
 
 
 def test_folds_that_differ_by_scale_only_pool_to_the_whole():
