@@ -377,7 +377,12 @@ MUTANTS = (
     Mutant(
         "cpp/blocks/set_blocks.hpp", "if (other < part.at && y[other] != truth[other]) return;", "", "test_label_set_blocks.py"
     ),
-    Mutant("cpp/blocks/set_blocks.hpp", "squared_[i] * labels + pairs", "squared_[i] * labels", "test_label_set_blocks.py"),
+    Mutant(
+        "cpp/blocks/set_blocks.hpp",
+        "point[m].cut.a * (squared_[i] * labels + pairs)",
+        "point[m].cut.a * squared_[i] * labels",
+        "test_label_set_blocks.py",
+    ),
     Mutant(
         "cpp/blocks/set_blocks.hpp", "if (proving_ && hinge > average) find_slot(i);", "", "test_label_set_blocks.py -k inside"
     ),
