@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.distributed import ShardOf, split_rows
+from maxmargin.distributed import ArrayRows, ShardOf, split_rows
 
 
 @contextmanager
@@ -37,7 +37,8 @@ def processes(n_workers=2, **settings):
     dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", **settings}
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(n_workers, timeout=60)
+        if n_workers:
+            client.wait_for_workers(n_workers, timeout=60)
         yield client
 
 
@@ -119,6 +120,20 @@ class FaultySource:
 
     def describe(self):
         return self.source.describe()
+
+
+class BigSource:
+    """More numbers than a worker may hold."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def load(self):
+        X = np.ones((self.n // 10, 10))
+        return ShardOf(ArrayRows(X, np.arange(len(X)) % 2), "ranking").load()
+
+    def describe(self):
+        return "a big file"
 
 
 def lists(n_queries=60, d=4, seed=0):

@@ -1,4 +1,4 @@
-"""What estimators on a cluster share: parameters, the engine of a fit, predictions chunk by chunk, the way back to one process."""
+"""What estimators on a cluster share: parameters, the engine of a fit, lazy predictions, the way back to one process."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from maxmargin.estimators.base import Estimator, limits_of
 from maxmargin.losses import RankingLoss
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane, Solver
+
+# Makes an engine, from the client and the number of shards that would be good.
+Make = Callable[[Client, int], DaskEngine]
 
 # A pass should take this many times as long as a question that asks nothing.
 _WORTH_IT = 10.0
@@ -69,7 +72,7 @@ class DaskEstimator(Estimator):
     Attributes
     ----------
     cluster_ : dict
-        Of the last fit: ``shards``, ``workers`` at the end, ``rounds``, ``moves`` (shards made anew), ``repeats`` (questions asked
+        Of the last fit: ``shards``, ``workers`` at the end, ``rounds``, ``moves`` (shards made anew), ``repeats`` (what was asked
         again for that), ``bytes_up`` and ``bytes_down``.
     """
 
@@ -87,7 +90,7 @@ class DaskEstimator(Estimator):
 
     # ---- training -----------------------------------------------------------------------------------------------------------
 
-    def _fit_shards(self, make: Callable[[Client, int], DaskEngine]) -> Self:
+    def _fit_shards(self, make: Make) -> Self:
         """The body of every fit: ``make`` gets the client and the number of shards that would be good."""
         self._check_parameters()
         with self._started(make) as engine:
@@ -110,7 +113,7 @@ class DaskEstimator(Estimator):
         self._restore()
         return self
 
-    def _started(self, make: Callable[[Client, int], DaskEngine]) -> DaskEngine:
+    def _started(self, make: Make) -> DaskEngine:
         client = find_client(self.client)
         workers = client.sync(Cluster(client, self.worker_timeout).some_workers)
         threads = min(int(info.get("nthreads", 1)) for info in workers.values())
@@ -137,7 +140,7 @@ class DaskEstimator(Estimator):
         """A loss that shards cannot know by its name."""
         return None
 
-    def _from_collections(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Callable[[Client, int], DaskEngine]:
+    def _from_collections(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Make:
         def make(client: Client, n_shards: int) -> DaskEngine:
             settings: dict[str, Any] = {"kind": self.kind, "loss": self._own_loss(), "n_jobs": self._jobs()}
             made = shards_of(X, y, qid, sample_weight, n_shards=n_shards, **settings)
@@ -146,7 +149,7 @@ class DaskEstimator(Estimator):
 
         return make
 
-    def _from_files(self, files: Files, shards: int | None, cache: Any, options: dict[str, Any]) -> Callable[[Client, int], DaskEngine]:
+    def _from_files(self, files: Files, shards: int | None, cache: Any, options: dict[str, Any]) -> Make:
         def make(client: Client, n_shards: int) -> DaskEngine:
             rows = row_sources(_absolute(files), shards or _unless_folder(files, n_shards), cache=cache, **options)
             self._note_names(None)
@@ -163,16 +166,18 @@ class DaskEstimator(Estimator):
 
     def _note_names(self, names: tuple[Any, ...] | None) -> None:
         if "feature_names_in_" in vars(self):
-            del self.feature_names_in_
+            delattr(self, "feature_names_in_")
         if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
+            self.feature_names_in_: Any = np.array(names, dtype=object)
 
     def _solver(self, problem: Problem, method: Solver | None = None) -> Solver:
         found = super()._solver(problem, method)
         if self.checkpoint is None:
             return found
         if not isinstance(found, OneSlackCuttingPlane):
-            raise ValueError(f"checkpoint is for solver='one_slack', and solver={self.solver!r} keeps none; leave out one of them")
+            raise ValueError(
+                f"checkpoint is for solver='one_slack', and solver={self.solver!r} keeps none; leave one of them out"
+            )
         lam = 1.0 / (self._weight_of_hinges() * problem.n_blocks)
         bounds = limits_of(problem, getattr(self, "bounds", None))
         return dataclasses.replace(found, checkpoint=CheckpointFile(self.checkpoint, problem, lam, bounds))
@@ -185,13 +190,14 @@ class DaskEstimator(Estimator):
     def _warn_if_small(self, bare: float, seconds: float, rounds: int) -> None:
         if rounds > 0 and seconds / rounds < _WORTH_IT * bare:
             warnings.warn(
-                f"{type(self).__name__} took {1e3 * seconds / rounds:.1f} ms for a round of questions to the workers, {1e3 * bare:.1f} of "
-                f"which pass without any work; data of this size are trained faster by {self.local.__name__} in one process",
+                f"{type(self).__name__} took {1e3 * seconds / rounds:.1f} ms for a round of questions to the workers, "
+                f"{1e3 * bare:.1f} of which pass without any work; "
+                f"data of this size are trained faster by {self.local.__name__} in one process",
                 UserWarning,
                 stacklevel=4,
             )
 
-    # ---- parameters -----------------------------------------------------------------------------------------------------------
+    # ---- parameters ---------------------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -215,11 +221,11 @@ class DaskEstimator(Estimator):
         state = super().__getstate__()
         return {key: hidden.get(key, value) for key, value in state.items() if key not in ("_engine", "_threads")}
 
-    # ---- predictions ------------------------------------------------------------------------------------------------------------
+    # ---- predictions --------------------------------------------------------------------------------------------------------
 
     def to_local(self) -> Any:
         """The same model in one process, without Dask: for files, reports, and data in memory."""
-        known = {field.name for field in dataclasses.fields(self.local)}  # type: ignore[arg-type]
+        known = {field.name for field in dataclasses.fields(self.local)}
         made = self.local(**{name: value for name, value in self.get_params(deep=False).items() if name in known})
         for name, value in vars(self).items():
             if name.endswith("_") and not name.startswith("_") and name != "cluster_":
@@ -233,12 +239,11 @@ class DaskEstimator(Estimator):
         local = self.to_local()
         vars(local).pop("feature_names_in_", None)  # columns are chosen here
         if is_frame(X):
-            names = getattr(self, "feature_names_in_", None)
-            columns = None if names is None else [name for name in names if name in X.columns]
-            if columns is not None and len(columns) < len(names):
-                missing = next(name for name in names if name not in X.columns)
-                raise ValueError(f"X has no column {missing!r}, which {type(self).__name__} was trained with")
-            rows = X if columns is None else X[columns]
+            names = list(getattr(self, "feature_names_in_", ()))
+            for name in names:
+                if name not in X.columns:
+                    raise ValueError(f"X has no column {name!r}, which {type(self).__name__} was trained with")
+            rows = X[names] if names else X
             return rows.map_partitions(_predicted_frame, local, method, meta=_empty_series(X, dtype))
         if not is_dask_collection(X):
             return getattr(local, method)(X)

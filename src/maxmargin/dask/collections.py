@@ -67,8 +67,8 @@ class ChunkShard:
                 column = plain_column(values, name)
                 if len(column) != rows.shape[0]:
                     raise ValueError(
-                        f"chunk {number} of X has {rows.shape[0]} rows and that of {name} {len(column)}; both need the same chunks: "
-                        "call compute_chunk_sizes() on both first, or make both from one frame"
+                        f"chunk {number} of X has {rows.shape[0]} rows and that of {name} {len(column)}; both need the same "
+                        "chunks: call compute_chunk_sizes() on both first, or make both from one frame"
                     )
                 found[name].append(column)
         return self._shard(stacked(features), {name: np.concatenate(columns) for name, columns in found.items()})
@@ -119,7 +119,8 @@ def numeric_features(X: Any, names: Sequence[Any] | None, where: str) -> Any:
             )
         single = all(kind == np.float32 for kind in X.dtypes)
         return np.ascontiguousarray(X.to_numpy(dtype=np.float32 if single else np.float64))
-    if sparse.issparse(X):
+    rows: Any
+    if hasattr(X, "tocsr"):
         rows = sparse.csr_array(X)
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     rows = np.asarray(X)
@@ -246,8 +247,8 @@ def _chunked(values: Any, name: str, like: Chunked | None = None) -> Chunked:
     if not is_dask_collection(values):
         what = "a Dask array or data frame" if name == "X" else "a Dask array or series, as X is"
         raise TypeError(
-            f"{name} must be {what}, not {type(values).__name__}; make one with dask.array.from_array({name}, chunks=...), or use "
-            "the estimator of the same name without Dask"
+            f"{name} must be {what}, not {type(values).__name__}; make one with dask.array.from_array({name}, chunks=...), or "
+            "use the estimator of the same name without Dask"
         )
     if not hasattr(values, "chunks"):
         if not hasattr(values, "to_delayed") or not hasattr(values, "partitions"):
@@ -261,7 +262,8 @@ def _chunked(values: Any, name: str, like: Chunked | None = None) -> Chunked:
     known = not any(math.isnan(size) for size in array.chunks[0])
     if like is not None and known and like.rows is not None and list(array.chunks[0]) != like.rows:
         if sum(array.chunks[0]) != sum(like.rows):
-            raise ValueError(f"{name} has {sum(array.chunks[0])} rows and X has {sum(like.rows)}; one is needed for every row of X")
+            lengths = f"{name} has {sum(array.chunks[0])} rows and X has {sum(like.rows)}"
+            raise ValueError(f"{lengths}; one is needed for every row of X")
         array = array.rechunk({0: tuple(like.rows)})
     return Chunked(array.to_delayed().ravel().tolist(), list(array.chunks[0]) if known else None)
 

@@ -148,7 +148,7 @@ class RowShard(Shard):
 
     def __init__(self, rows: Rows | tuple[Any, ...]) -> None:
         super().__init__()
-        rows = aligned(Rows(*rows))
+        rows = Rows(*aligned(tuple(rows)))
         self.X: Any = rows.X
         self.y = np.asarray(rows.y)
         self.names = None if rows.names is None else list(rows.names)
