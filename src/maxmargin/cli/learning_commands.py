@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from maxmargin.cli.engine_options import CHECKPOINT, SAMPLES, Sharding, engine_options, refuse_with_engine
 from maxmargin.cli.options import (
     AIM,
     DATA,
@@ -34,8 +35,15 @@ from maxmargin.cli.options import (
 )
 
 
+# What is done with all data at once.
+_NOT_IN_PARTS = {
+    "categorical": "categories would be others in every part; encode the column first, or --drop it",
+    "split_queries": "a query must stand together; sort the files by their queries",
+}
+
+
 @click.command()
-@DATA
+@SAMPLES
 @click.option("--model", "model_file", type=MODEL_OUTPUT, required=True, help="Where to write the model.")
 @click.option("--C", "C", type=POSITIVE, help="Weight of the hinges, or of the logistic loss.  [default: 1, or tuned]")
 @click.option(
@@ -47,17 +55,21 @@ from maxmargin.cli.options import (
 )
 @AIM
 @click.option("--refine/--no-refine", default=None, help="Steps on the loss itself, if held-out folds gain; see above.")
+@engine_options
+@CHECKPOINT
 @training_options
 @data_options
 @output_options
 @with_exit_codes
 def train(
-    data_file: Path,
+    data_file: Any,
     model_file: Path,
     C: float | None,
     method: str,
     aim: Any,
     refine: bool | None,
+    sharding: Sharding,
+    checkpoint: Path | None,
     parameters: dict[str, Any],
     reading: DataOptions,
     printing: Printing,
@@ -75,6 +87,10 @@ def train(
     --refine descends the rank loss itself from the trained model: the steps are taken if the metric of five held-out folds gains
     more than its standard error; otherwise the certified model is written.
 
+    --engine trains on parts of DATA, which may then be many files, globs in quotes, URLs for fsspec, or a folder of pack: local in
+    this process (packed shards are mapped, and need not fit into memory), dask on a cluster, which reads the files itself. The
+    objective and its certificate are the same. A worker that is lost costs a reload, and changes no bit of the model.
+
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
     same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
 
@@ -84,7 +100,20 @@ def train(
       maxmargin train train.csv --label grade --qid query --model ranker.model
       maxmargin train frauds.csv --label fraud --method classifier --model frauds.model
       maxmargin train frauds.csv --label fraud --method classifier --aim budget=0.01 --model frauds.model
+      maxmargin train 'part-*.svm' --engine dask --scheduler tcp://host:8786 --checkpoint run.ckpt --model ranker.model
     """
+    sharding.check(checkpoint)
+    if sharding.engine is not None:
+        from maxmargin.cli import sharded_train
+
+        reasons = {
+            "method": "leave it out; only RankingSVM is trained in parts",
+            "aim": "it is for --method classifier, which needs all data",
+            "refine": "held-out folds need all data; refine with a sample",
+        }
+        refuse_with_engine({**reasons, **_NOT_IN_PARTS})
+        settings = {**parameters, "C": 1.0 if C is None else C}
+        return sharded_train.run(data_file, sharding, reading, settings, model_file, checkpoint, printing)
     from maxmargin.cli import rare
     from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run

@@ -284,7 +284,7 @@ def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | N
         seen.append((name, path))
 
 
-def _packing(name: str, pack: Callable[..., Any], options: Mapping[str, Decorator]) -> Decorator:
+def packing(name: str, pack: Callable[..., Any], options: Mapping[str, Decorator]) -> Decorator:
     """A decorator that adds options to a command, which gets them together as one argument of that name."""
 
     def decorate(command: Command) -> Command:
@@ -334,11 +334,11 @@ _RELEVANCE = click.option("--relevance", "--label", "label", help=_LABEL)
 
 # Options of reading samples, handed to the command as ``reading``: as they come; of which lists are made; of which labels and
 # queries alone are read; of which shards are made.
-sample_options = _packing("reading", DataOptions, _READING)
-data_options = _packing("reading", DataOptions, {**_READING, **_COLUMNS, "split_queries": _SPLIT_QUERIES})
-report_options = _packing("reading", DataOptions, {**_READING, "split_queries": _SPLIT_QUERIES})
-shard_options = _packing("reading", DataOptions, {**_READING, "drop": _COLUMNS["drop"]})
-column_options = _packing("reading", DataOptions, {"label": _RELEVANCE, "qid": _READING["qid"]})
+sample_options = packing("reading", DataOptions, _READING)
+data_options = packing("reading", DataOptions, {**_READING, **_COLUMNS, "split_queries": _SPLIT_QUERIES})
+report_options = packing("reading", DataOptions, {**_READING, "split_queries": _SPLIT_QUERIES})
+shard_options = packing("reading", DataOptions, {**_READING, "drop": _COLUMNS["drop"]})
+column_options = packing("reading", DataOptions, {"label": _RELEVANCE, "qid": _READING["qid"]})
 
 POSITIVE = Number(0, min_open=True)
 TIME_LIMIT = click.option("--time-limit", type=POSITIVE, help="Seconds after which to stop with what there is.")
@@ -396,11 +396,11 @@ def check_solver(solver: str | None, loss: str) -> None:
 
 
 # What is learned, and how, handed to the command as ``parameters``; what to print, as ``printing``.
-training_options = _packing("parameters", _parameters, _TRAINING)
-model_options = _packing("parameters", _parameters, _MODEL)
+training_options = packing("parameters", _parameters, _TRAINING)
+model_options = packing("parameters", _parameters, _MODEL)
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
-output_options = _packing("printing", Printing, {"as_json": JSON, "quiet": _QUIET})
+output_options = packing("printing", Printing, {"as_json": JSON, "quiet": _QUIET})
 
 
 # Those that take energies of grids; the last two know cliques, too.

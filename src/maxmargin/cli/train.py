@@ -86,6 +86,12 @@ def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path)
     """Write the model; what there is to say about it."""
     model = trained.model
     score = write(model, data, data_file, model_file)
+    return {**outcome(trained), "training": {metric_name(model.loss): score}, "model": str(model_file)}
+
+
+def outcome(trained: Trained) -> dict[str, Any]:
+    """What training has come to."""
+    model = trained.model
     return {
         "loss": model.loss,
         "C": model.C,
@@ -99,8 +105,6 @@ def save(trained: Trained, data: RankingData, data_file: Path, model_file: Path)
         "interrupted": bool(trained.signals),
         "passes": model.n_iter_,
         "seconds": trained.seconds,
-        "training": {metric_name(model.loss): score},
-        "model": str(model_file),
     }
 
 
@@ -139,7 +143,7 @@ def data_line(answer: dict[str, Any]) -> str:
 def model_lines(answer: dict[str, Any]) -> str:
     """The certificate, for people."""
     certified = "certified" if answer["certified"] or answer.get("refinement", {}).get("taken") else "not certified"
-    (metric, value), skipped = next(iter(answer["training"].items())), answer["skipped_queries"]
+    skipped = answer["skipped_queries"]
     lines = [f"passed over, because all samples are relevant or all irrelevant: {skipped} queries"] if skipped else []
     lines.append(
         f"primal {answer['primal']:.6g}, dual {answer['dual']:.6g}, relative gap {answer['relative_gap']:.1e} ({certified}), "
@@ -147,7 +151,8 @@ def model_lines(answer: dict[str, Any]) -> str:
     )
     if "refinement" in answer:
         lines.append(refined_line(answer["refinement"]))
-    lines.append(f"{metric.upper()} on the training data {value:.4f}, model: {answer['model']}")
+    found = "".join(f"{metric.upper()} on the training data {value:.4f}, " for metric, value in answer["training"].items())
+    lines.append(f"{found}model: {answer['model']}")
     return "\n".join(lines)
 
 

@@ -20,8 +20,9 @@ from maxmargin.dask.cluster import Cluster, find_client
 from maxmargin.dask.collections import is_frame, numeric_features, shards_of
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files, is_url
-from maxmargin.distributed import CheckpointFile, Engine, ShardOf, row_sources
+from maxmargin.distributed import CheckpointFile, ShardOf, row_sources
 from maxmargin.distributed.kinds import Kind
+from maxmargin.distributed.status import ClusterLine, numbers
 from maxmargin.estimators.base import Estimator, limits_of
 from maxmargin.losses import RankingLoss
 from maxmargin.progress import StatusLine
@@ -32,22 +33,6 @@ Make = Callable[[Client, int], DaskEngine]
 
 # A pass should take this many times as long as a question that asks nothing.
 _WORTH_IT = 10.0
-
-
-class ClusterLine(StatusLine):
-    """Progress, with what the cluster is doing."""
-
-    engine: Engine | None = None
-
-    def show(self, text: str) -> None:
-        """Add workers, moves and bytes."""
-        if self.engine is not None:
-            counts = self.engine
-            text += (
-                f", {counts.workers} workers, {counts.moves} moves, {counts.bytes_up / 1e6:.1f} MB up, "
-                f"{counts.bytes_down / 1e6:.1f} MB down"
-            )
-        super().show(text)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -103,10 +88,7 @@ class DaskEstimator(Estimator):
                 begin, rounds = time.monotonic(), engine.rounds
                 weights = self._train(problem)
                 self._warn_if_small(bare, time.monotonic() - begin, engine.rounds - rounds)
-                self.cluster_ = {
-                    "shards": engine.n_shards, "workers": engine.workers, "rounds": engine.rounds, "moves": engine.moves,
-                    "repeats": problem.shards.repeats, "bytes_up": engine.bytes_up, "bytes_down": engine.bytes_down,
-                }  # fmt: skip
+                self.cluster_ = numbers(engine, problem.shards.repeats)
             finally:
                 self._engine = None
         self._keep(weights)

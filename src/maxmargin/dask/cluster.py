@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client
+import dask
+from dask.system import CPU_COUNT
+from distributed import Client, LocalCluster
 from distributed.comm import connect as connect_to
 
 from maxmargin import __version__
@@ -27,6 +32,21 @@ def connect(scheduler: str, timeout: float = 30.0) -> Client:
             f"scheduler={scheduler!r} did not answer within {timeout:g} s ({error}); start one with `dask scheduler`, and check "
             "the address that it prints"
         ) from error
+
+
+@contextmanager
+def own_cluster(n_workers: int = CPU_COUNT) -> Iterator[Client]:
+    """A cluster of processes on this machine, one thread each, which share its memory; it ends with the block."""
+    # A nanny starts its worker again; the cluster must not take both for lost meanwhile.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(n_workers, timeout=60)
+        yield client
 
 
 def find_client(client: Client | None) -> Client:

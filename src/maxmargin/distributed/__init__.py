@@ -10,11 +10,12 @@ from maxmargin.distributed.packed import CachedRows, PackedRows, open_packed, ro
 from maxmargin.distributed.packing import pack
 from maxmargin.distributed.problem import ShardedRanking
 from maxmargin.distributed.rows import ArrayRows, Rows, RowSource, split_rows
+from maxmargin.distributed.scoring import ScoresOf, write_scores
 from maxmargin.distributed.shard import ProblemSource
 from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "evaluate",
-    "open_packed", "pack", "row_sources", "share_out", "split_rows",
+    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "evaluate",
+    "open_packed", "pack", "row_sources", "share_out", "split_rows", "write_scores",
 ]  # fmt: skip

@@ -23,9 +23,16 @@ from maxmargin.losses.checked import checked_loss
 LOSS = "1 - loss"
 
 
-def views(y: Floats, thresholds: Floats | None) -> list[Floats]:
-    """Grades to be judged by: the labels themselves or, for every threshold, whether they are above it."""
-    return [y] if thresholds is None else [(y > threshold).astype(np.float64) for threshold in thresholds]
+def views(y: Floats, asked: dict[str, Any]) -> list[Floats]:
+    """Grades to be judged by: the labels themselves, counted from a base, or whether they are above each threshold.
+
+    >>> views(np.array([1.0, 2.0]), {"base": 1.0}), views(np.array([1.0, 2.0]), {"thresholds": np.array([0.0])})
+    ([array([0., 1.])], [array([1., 1.])])
+    """
+    if "thresholds" in asked:
+        return [(y > threshold).astype(np.float64) for threshold in asked["thresholds"]]
+    base = asked.get("base")
+    return [y if base is None else np.where(y > base, y - np.floor(base), 0.0)]
 
 
 def whole_sums(

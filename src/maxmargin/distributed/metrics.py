@@ -20,12 +20,13 @@ from maxmargin.metrics import DEFAULT_METRICS, Gains, metric_named
 
 
 def evaluate(
-    engine: Engine,
+    engine: Engine | Conversation,
     weights: ArrayLike,
     *,
     metrics: Iterable[str] = DEFAULT_METRICS,
     gains: Gains = "linear",
     thresholds: ArrayLike | None = None,
+    base: float | None = None,
     loss: str | RankingLoss | None = None,
 ) -> dict[str, float]:
     """What :func:`maxmargin.metrics.evaluate` says of the scores ``X @ weights`` of all rows; the same numbers but for rounding.
@@ -35,14 +36,16 @@ def evaluate(
 
     Parameters
     ----------
-    engine : Engine
-        Of shards of the kind "ranking".
+    engine : Engine or Conversation
+        Of shards of the kind "ranking"; a conversation counts what had to be asked again.
     weights : array of shape (d,)
     metrics, gains
         As in :func:`maxmargin.metrics.evaluate`.
     thresholds : array, optional
         Labels above it are relevant, for each in turn: the mean over them. By default labels are grades, and those above zero
         relevant.
+    base : float, optional
+        Without thresholds: labels above it are relevant, and whole grades gain 1, 2, ... from there; others gain nothing.
     loss : str or RankingLoss, optional
         Adds ``"1 - loss"`` of the rankings, for losses that are not among the metrics.
 
@@ -64,7 +67,8 @@ def evaluate(
         if name != LOSS:
             metric_named(name, gains)
     trained = None if loss is None else ranking_loss(loss)
-    shards = Conversation(engine)
+    shards = engine if isinstance(engine, Conversation) else Conversation(engine)
+    engine = shards.engine
     filled = [info for info in shards.infos if info["rows"]]
     if not filled:
         raise ValueError(f"the {engine.n_shards} shards hold no data; at least one needs rows")
@@ -77,6 +81,8 @@ def evaluate(
     }
     if thresholds is not None:
         asked["thresholds"] = np.atleast_1d(np.asarray(thresholds, dtype=np.float64))
+    elif base is not None:
+        asked["base"] = float(base)
     if trained is not None:
         asked["loss"] = trained.native_name() or ""
     return shards.whole(lambda: _judge(shards, asked, names, gains, trained))

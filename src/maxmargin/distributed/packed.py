@@ -430,6 +430,16 @@ def _reading(meta: Mapping[str, Any]) -> Reading:
     return Reading(queries=bool(about.get("queries")), whole_queries=bool(about.get("whole_queries", True)))
 
 
+def packed_reading(folder: str | os.PathLike[str]) -> Reading:
+    """How the files of a packed shard were read; the defaults if it was made of none, or by another version."""
+    about = read_meta(folder).get("reading") or {}
+    fields = ("queries", "zero_based", "label", "query", "features")
+    found = {name: about[name] for name in fields if name in about}
+    if found.get("features") is not None:
+        found["features"] = tuple(map(str, found["features"]))
+    return Reading(**found)
+
+
 def is_fresh(folder: str | os.PathLike[str], source: PartsOfFiles) -> bool:
     """Whether a folder is a packed shard of just these parts of files, as they are now, and read in this way."""
     try:

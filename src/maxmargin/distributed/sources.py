@@ -124,6 +124,7 @@ def share_out(
     shards: int | None = None,
     *,
     label: str | None = None,
+    label_needed: bool = True,
     query: str | None = None,
     query_needed: bool = True,
     features: Sequence[str] | None = None,
@@ -145,6 +146,8 @@ def share_out(
     label, query, features, drop, encoding
         Columns of tables, as in :func:`~maxmargin.data.load_table`. Columns of text need ``encoding``: categories in order of
         appearance would be others in every shard.
+    label_needed : bool
+        False reads no labels of tables without ``label``; they become NaN.
     query_needed : bool
         Whether the column of the queries has to be there.
     zero_based : bool or "auto"
@@ -183,7 +186,7 @@ def share_out(
         raise DataError(f"{tables[0]} is a table, and {other} is not", "take files of one format", "files")
     reading = Reading(np.dtype(dtype).name, whole_queries=whole_queries, n_features=n_features)
     if tables:
-        if label is None:
+        if label is None and label_needed:
             raise ArgumentError("label", f"{names[0]} is a table", "pass label=, the name of the column of its labels")
         wanted = Wanted(label, query, features, query_needed=query_needed, drop=drop)
         laid_out = [_laid_out_table(name) for name in names]
