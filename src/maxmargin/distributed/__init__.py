@@ -1,6 +1,7 @@
 """Data in parts: problems whose rows are spread over shards, which an engine asks; the same cuts and certificates as on one."""
 
 from maxmargin.distributed.checkpoint import CheckpointFile
+from maxmargin.distributed.direct import ShardedDirect
 from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
 from maxmargin.distributed.kinds import ShardOf
 from maxmargin.distributed.local import Fault, LocalEngine
@@ -12,5 +13,5 @@ from maxmargin.distributed.shard import ProblemSource
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "ProblemSource", "Reply", "RowSource", "Rows",
-    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "evaluate", "split_rows",
+    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedMean", "ShardedRanking", "evaluate", "split_rows",
 ]  # fmt: skip

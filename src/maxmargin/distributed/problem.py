@@ -49,6 +49,8 @@ class ShardedRanking(ShardedProblem):
         Labels above each of them are relevant in turn.
     n_skipped : int
         Lists without any block: every ranking of them is right.
+    total_weight : float
+        Of all blocks.
     n_roots : int
         Weights that are registered and in use.
 
@@ -87,6 +89,9 @@ class ShardedRanking(ShardedProblem):
         self.n_blocks += len(self.scattered)
         self.n_features = int(task["n_features"])
         self.n_skipped = n_skipped + sum(int(answer["n_skipped"]) for answer in found)
+        self.total_weight = math.fsum(
+            [*(float(answer["total_weight"]) for answer in found), *(block.weight for block in self.scattered)]
+        )
         self._refuse_nothing(found)
         # From where no other problem on these shards counts.
         self._numbers = count(secrets.randbits(62))
@@ -140,7 +145,7 @@ class ShardedRanking(ShardedProblem):
                 f"y must contain relevant and irrelevant samples{problem} (labels are from {lowest:g} to {highest:g}, and those "
                 f"above {self.thresholds[0]:g} are relevant); {remedy}"
             )
-        if not any(answer["counts"] for answer in found) and not any(block.weight > 0 for block in self.scattered):
+        if not self.total_weight > 0:
             raise ValueError("the weight is zero for every query with relevant and irrelevant samples; one must count")
 
     # ---- cuts -------------------------------------------------------------------------------------------------------------

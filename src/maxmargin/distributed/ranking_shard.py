@@ -26,12 +26,13 @@ from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_s
 from maxmargin.distributed.list_shard import ListPart
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
+from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 
-# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which looks at five at
+# Gradients that are kept for features to be asked for: cuts are made at two of the points of a search, which looks at five at
 # most. Those of whole lists can be made anew.
 _KEPT = 3
 _KEPT_OF_SCATTERED = 5
@@ -167,16 +168,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
     """
 
     operations = RowShard.operations | {
-        "prepare",
-        "look",
-        "step",
-        "features",
-        "cuts",
-        "query_hashes",
-        "query_names",
-        "judge",
-        "count_above",
-    }
+        "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
+        "negatives_above",
+    }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows)
@@ -261,7 +255,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             "n_blocks": 0 if whole is None else whole.n_blocks,
             "n_skipped": 0 if whole is None else whole.n_skipped,
             "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
-            "counts": whole is not None and bool(whole.weights.any()),
+            "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
             "rows": rows, "weights": weights, "relevant": relevant,
         }  # fmt: skip
 
@@ -383,6 +377,29 @@ class RankingShard(RowShard, TaskShard[Lists]):
             answer["above"].append(above)
             answer["higher"].append(higher)
         return answer
+
+    def score_losses(self, context: Context, weights: Floats) -> Answer:
+        """The sum of the losses of whole lists ranked by score; scores of the positives of scattered ones, by block."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        if not np.isfinite(scores).all():
+            return {"loss": np.nan, "blocks": [], "positives": []}  # for the client to see
+        losses, whole = list[float](), lists.whole
+        if whole is not None:
+            own, threads = scores[: lists.n_whole], thread_count(self.n_jobs)
+            for relevant, factors in zip(whole.relevant, whole.weights, strict=True):
+                losses += (factors * losses_by_score(own, relevant, whole.offsets, whole.checked, threads)).tolist()
+        blocks = sorted(lists.parts)
+        positives = [np.array(scores[lists.parts[number].positives]) for number in blocks]
+        return {"loss": math.fsum(losses), "blocks": blocks, "positives": positives}
+
+    def negatives_above(self, context: Context, weights: Floats, positives: dict[int, Floats]) -> Answer:
+        """How many negatives score at least as high as the positives of every scattered block, which are in rising order."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        blocks = sorted(lists.parts.keys() & positives.keys())
+        above = [irrelevant_above(positives[k], np.asarray(scores[lists.parts[k].negatives]))[0] for k in blocks]
+        return {"blocks": blocks, "above": above}
 
     def _rows_of(self, lists: Any) -> Ints:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(self.offsets[k], self.offsets[k + 1]) for k in lists)])
