@@ -4,6 +4,7 @@ from maxmargin.distributed.checkpoint import CheckpointFile
 from maxmargin.distributed.direct import ShardedDirect
 from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
 from maxmargin.distributed.kinds import ShardOf
+from maxmargin.distributed.latent import ShardedLatentRanking
 from maxmargin.distributed.local import Fault, LocalEngine
 from maxmargin.distributed.means import ShardedMean
 from maxmargin.distributed.metrics import evaluate
@@ -13,5 +14,6 @@ from maxmargin.distributed.shard import ProblemSource
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "ProblemSource", "Reply", "RowSource", "Rows",
-    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedMean", "ShardedRanking", "evaluate", "split_rows",
+    "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedLatentRanking", "ShardedMean", "ShardedRanking",
+    "evaluate", "split_rows",
 ]  # fmt: skip

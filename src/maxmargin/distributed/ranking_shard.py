@@ -67,6 +67,8 @@ class _Working:
 
     key: tuple[Any, ...]
     scores: Floats
+    # Where scores come from, if not from all rows.
+    rows: Ints | None
     lists: dict[int, ListPart] = field(default_factory=dict)
     # Negatives above every own positive.
     above: dict[int, Ints] = field(default_factory=dict)
@@ -87,7 +89,11 @@ class Lists:
         Rows in the order of scores; None if it is that of X.
     parts : dict of int to _Part
         By number of the block.
+    mark : int
+        A check sum of whatever was chosen here, and not by the client.
     """
+
+    mark = 0
 
     def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
         """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
@@ -135,6 +141,14 @@ class Lists:
             ordered[self.order] = gradient
             gradient = ordered
         return sum_of_rows(gradient, self.X, n_jobs)
+
+    def reduced(self, scores: Floats) -> tuple[Floats, Ints | None]:
+        """The scores that lists are about, and the rows they come from if these are not all: here all."""
+        return scores, None
+
+    def spread(self, gradient: Floats, rows: Ints | None) -> Floats:
+        """The way back, for a gradient."""
+        return gradient
 
     def solve(self, scores: Floats, loss_scale: float, n_jobs: int | None) -> _Found:
         """Inference in all whole lists; the gradient of other rows is zero."""
@@ -256,7 +270,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             "n_skipped": 0 if whole is None else whole.n_skipped,
             "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
             "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
-            "rows": rows, "weights": weights, "relevant": relevant,
+            "rows": rows, "weights": weights, "relevant": relevant, "mark": lists.mark,
         }  # fmt: skip
 
     # ---- passes -------------------------------------------------------------------------------------------------------------
@@ -265,7 +279,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         """Where all lists are whole: sums of hinges and losses at the scores of a recipe, and the gradient times its roots."""
         lists = self._find(context)
         self._register(lists, recipe)
-        return self._told(self._solved(context, lists, recipe, loss_scale), recipe)
+        return {**self._told(self._solved(context, lists, recipe, loss_scale), recipe), "mark": lists.mark}
 
     def step(
         self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None,
@@ -282,7 +296,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             scores, finite = self._combined(recipe)
             if not finite:
                 return {"answers": [], "hinge": np.nan}  # for the client to see
-            self._working = _Working(key, scores)
+            self._working = _Working(key, *lists.reduced(scores))
         working = self._working
         if working is None or working.key != key:
             raise MissingError
@@ -292,7 +306,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         found = self._finished(lists, working, last, loss_scale, chosen is None)
         self._keep(key, found, _KEPT_OF_SCATTERED)
         self._working = None
-        return {"answers": answers, **self._told(found, recipe)}
+        return {"answers": answers, **self._told(found, recipe), "mark": lists.mark}
 
     def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
         """The gradient at the scores of a recipe as a sum of rows, shape (d,); and the losses, by which it is known again.
@@ -306,7 +320,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 return {"lost": True}
             self._register(lists, recipe)
             found = self._solved(context, lists, recipe, loss_scale)
-        return {"psi": lists.sum_of_rows(found.gradient, self.n_jobs), "loss": found.loss}
+        return {"psi": lists.sum_of_rows(found.gradient, self.n_jobs), "loss": found.loss, "mark": lists.mark}
 
     def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
         """The cuts of some blocks of whole lists, counted from the first of the shard."""
@@ -433,12 +447,17 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self, lists: Lists, working: _Working, last: list[tuple[int, float]], loss_scale: float, with_whole: bool
     ) -> _Found:
         """Whole lists, and the gradients of scattered ones."""
-        found = lists.solve(working.scores, loss_scale, self.n_jobs) if with_whole else _Found(0.0, 0.0, np.zeros(len(self.y)))
+        found = (
+            lists.solve(working.scores, loss_scale, self.n_jobs)
+            if with_whole
+            else _Found(0.0, 0.0, np.zeros(len(working.scores)))
+        )
         for number, factor in last:
             if number in working.lists:
                 part = lists.parts[number]
                 found.gradient[part.negatives] += factor * working.lists[number].below
                 found.gradient[part.positives] -= factor * working.above[number]
+        found.gradient = lists.spread(found.gradient, working.rows)
         return found
 
     def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> _Found:
@@ -446,11 +465,13 @@ class RankingShard(RowShard, TaskShard[Lists]):
         key = self._key(context, recipe, loss_scale, None)
         found = self._found.get(key)
         if found is None:
-            scores, finite = self._combined(recipe)
-            # What is no number is for the client to see.
-            found = (
-                lists.solve(scores, loss_scale, self.n_jobs) if finite else _Found(np.nan, np.nan, np.full(len(scores), np.nan))
-            )
+            candidates, finite = self._combined(recipe)
+            if finite:
+                scores, rows = lists.reduced(candidates)
+                found = lists.solve(scores, loss_scale, self.n_jobs)
+                found.gradient = lists.spread(found.gradient, rows)
+            else:
+                found = _Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
             self._keep(key, found, _KEPT)
         return found
 
