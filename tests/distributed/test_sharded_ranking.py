@@ -207,6 +207,7 @@ def test_gradients_and_scores_are_opaque():
     slope = found.gradient.ravel() @ (other - one).ravel()
     assert problem.engine.rounds == rounds  # known from the pass
     assert slope == pytest.approx(plain.gradient @ expected.scores(b - a), rel=1e-9)
+    assert -found.gradient @ (other - one) == -slope
     new = problem.scores(rng.normal(size=60))
     assert found.gradient @ new == pytest.approx(plain.gradient @ expected.scores(new.weights()), rel=1e-9)
     assert problem.engine.rounds == rounds + 1  # by the features
