@@ -207,6 +207,7 @@ def test_gradients_and_scores_are_opaque():
     slope = found.gradient.ravel() @ (other - one).ravel()
     assert problem.engine.rounds == rounds  # known from the pass
     assert slope == pytest.approx(plain.gradient @ expected.scores(b - a), rel=1e-9)
+    assert -found.gradient @ (other - one) == -slope
     new = problem.scores(rng.normal(size=60))
     assert found.gradient @ new == pytest.approx(plain.gradient @ expected.scores(new.weights()), rel=1e-9)
     assert problem.engine.rounds == rounds + 1  # by the features
@@ -381,7 +382,7 @@ def test_bytes_do_not_grow_with_the_rows():
         assert sum(sent[-1]) <= 2 * 250
         up, down = engine.bytes_up, engine.bytes_down
         problem.features(middle.gradient)
-        assert engine.bytes_up - up <= 2 * (8 * 30 + 8) and engine.bytes_down - down <= 2 * 100
+        assert engine.bytes_up - up <= 2 * (8 * 30 + 16) and engine.bytes_down - down <= 2 * 100
     assert sent[0] == sent[1]
 
 
