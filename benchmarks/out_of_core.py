@@ -72,6 +72,7 @@ def read(folder):
     buffer = bytearray(8 << 20)
     for path in files(folder):
         with open(path, "rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)  # as cat does
             while file.readinto(buffer):
                 pass
 

@@ -288,7 +288,10 @@ MUTANTS = (
         "src/maxmargin/distributed/sources.py", "goes_on = bool(names) and", "goes_on = False and", "test_sources.py -k goes_on"
     ),
     Mutant(
-        "src/maxmargin/distributed/sources.py", "zero_based == \"auto\" and seen.has_zero", "False", "test_sources.py -k from_zero"
+        "src/maxmargin/distributed/sources.py",
+        "zero_based == \"auto\" and seen.has_zero",
+        "False",
+        "test_sources.py -k from_zero",
     ),
     Mutant(
         "src/maxmargin/distributed/packed.py",
