@@ -212,7 +212,7 @@ def test_warm_starts_know_their_problem():
 @pytest.mark.parametrize("kind", ["lost before", "lost after", "nan", "delay"])
 def test_every_operation_and_every_fault(kind):
     X, y = digits(60)
-    solver = OneSlackCuttingPlane(tol=1e-2)
+    solver = OneSlackCuttingPlane(tol=1e-2, max_passes=12)
     engine = class_engine(X, y, 3)
     clean = solver.solve(ShardedMean.classes(engine), 0.1)
     for number in range(engine.rounds):

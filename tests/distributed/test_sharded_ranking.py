@@ -273,7 +273,7 @@ def parts():
 @pytest.mark.parametrize("kind", ["lost before", "lost after", "nan", "delay"])
 def test_every_operation_and_every_fault(parts, kind):
     clean, problem = train(parts)
-    assert {"info", "prepare", "look", "features"} == set(problem.engine.log)
+    assert {"info", "query_hashes", "prepare", "look", "features"} == set(problem.engine.log)
     for number in range(problem.engine.rounds):
         found, broken = train(parts, [Fault(kind, number, shard=number % 3)])
         assert_equal_bits(found, clean)
@@ -305,7 +305,7 @@ def test_a_shard_that_is_lost_again_and_again(parts):
 
 def test_an_answer_that_is_no_number_twice(parts):
     with pytest.raises(ValueError, match=r"shard 2 \(rows .*\) to 'look' is NaN or infinite, twice; .* scale the features"):
-        train(parts, [Fault("nan", 6, 2, lasting=True, stubborn=True)])
+        train(parts, [Fault("nan", 7, 2, lasting=True, stubborn=True)])
 
 
 @pytest.mark.parametrize(("what", "value"), [("feature", np.nan), ("feature", np.inf), ("label", np.nan)])

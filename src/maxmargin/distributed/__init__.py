@@ -1,10 +1,12 @@
 """Data in parts: problems whose rows are spread over shards, which an engine asks; the same cuts and certificates as on one."""
 
 from maxmargin.distributed.checkpoint import CheckpointFile
+from maxmargin.distributed.direct import ShardedDirect
 from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
 from maxmargin.distributed.kinds import ShardOf
 from maxmargin.distributed.local import Fault, LocalEngine
 from maxmargin.distributed.means import ShardedMean
+from maxmargin.distributed.metrics import evaluate
 from maxmargin.distributed.packed import CachedRows, PackedRows, open_packed, row_sources
 from maxmargin.distributed.packing import pack
 from maxmargin.distributed.problem import ShardedRanking
@@ -14,6 +16,6 @@ from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "open_packed",
-    "pack", "row_sources", "share_out", "split_rows",
+    "Reply", "RowSource", "Rows", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedMean",
+    "ShardedRanking", "evaluate", "open_packed", "pack", "row_sources", "share_out", "split_rows",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from maxmargin.distributed.engine import Engine, LossWatch, Reply, ShardError, check_versions, is_finite
+from maxmargin.distributed.engine import Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
 from maxmargin.fingerprint import fingerprint
 
 Result = TypeVar("Result")
@@ -100,7 +100,7 @@ class Conversation:
                     self.roots[k].difference_update(reply.values["missing"])
                     self._tasks[k].discard(self.key)
                     again.append(k)
-                elif not is_finite(reply.values):
+                elif not is_sound(reply.values):
                     # A machine that computes wrongly, or data that are wrong: another machine will tell.
                     if k in self._doubted:
                         raise self._not_finite(k, operation)

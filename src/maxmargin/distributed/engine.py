@@ -218,6 +218,22 @@ def is_finite(value: Any) -> bool:
     return True
 
 
+def is_sound(value: Any) -> bool:
+    """Whether no number is NaN, and none infinite but in a ``range``: that of an empty set is from infinity to minus infinity.
+
+    >>> is_sound({"range": (np.array([np.inf]), np.array([-np.inf]))}), is_sound({"range": np.nan}), is_sound([{"loss": np.inf}])
+    (True, False, False)
+    """
+    if isinstance(value, dict):
+        ranges = value.get("range", ())
+        return not any(np.isnan(leaf).any() for leaf in leaves(ranges)) and all(
+            is_sound(inner) for key, inner in value.items() if key != "range"
+        )
+    if isinstance(value, tuple | list):
+        return all(map(is_sound, value))
+    return is_finite(value)
+
+
 class LossWatch:
     """Notices a shard that is lost again and again: it kills its worker, by too much memory for instance.
 

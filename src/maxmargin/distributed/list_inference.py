@@ -91,6 +91,24 @@ class ScatteredList:
         # Members of open buckets, when buckets were last chosen from a sample.
         self._open = 0
 
+    @property
+    def unit(self) -> float:
+        """``2 / (P N)``, see :class:`ScatteredRanking`."""
+        return 2.0 / (float(self._P) * float(self._N))
+
+    def loss_of(self, above: Ints) -> float:
+        """The loss of a ranking with so many negatives above every positive, the best of them first."""
+        return float(self._checked.value(np.ascontiguousarray(above), self._N))
+
+    def guess(self) -> Floats:
+        """What the next question begins with, for files: the number of open members, and the buckets if there are any."""
+        return np.array([self._open, *([] if self._buckets is None else self._buckets)], dtype=np.float64)
+
+    def begin_with(self, guess: Floats) -> None:
+        """The way back."""
+        self._open = int(guess[0])
+        self._buckets = np.array(guess[1:]) if len(guess) > 1 else None
+
     def find(self, call: Call, loss_scale: float = 1.0) -> ScatteredRanking:
         """Ask the shards, which have been told the weights. The loss counts ``loss_scale`` times, which must not be negative."""
         if not loss_scale >= 0:
@@ -122,8 +140,8 @@ class ScatteredList:
         parts = np.split(own, np.cumsum(self.n_pos)[:-1])
         more = (origin,) if how == "place_equal" else ()
         answers = call(how, [(*run, *more, part) for run, part in zip(runs, parts, strict=True)])
-        unit = 2.0 / (float(self._P) * float(self._N))
-        loss = float(self._checked.value(above, self._N)) if silent else merge.loss(above)
+        unit = self.unit
+        loss = self.loss_of(above) if silent else merge.loss(above)
         terms = [unit * float(answer["total"]) for answer in answers]
         terms += (-unit * above * (positives - origin)).tolist()
         terms.append(loss_scale * loss)

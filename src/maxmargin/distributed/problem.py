@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import weakref
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from maxmargin.cuts import Cut, Tangent
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.handles import Gradient, Point, Root, Scores
+from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
+from maxmargin.distributed.scattered import Block, Questions, rank_all, scattered_blocks, scattered_names
 from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
 from maxmargin.distributed.sums import tree_sum
 from maxmargin.losses import NDCG, RankingLoss, ranking_loss
@@ -46,6 +49,8 @@ class ShardedRanking(ShardedProblem):
         Labels above each of them are relevant in turn.
     n_skipped : int
         Lists without any block: every ranking of them is right.
+    total_weight : float
+        Of all blocks.
     n_roots : int
         Weights that are registered and in use.
 
@@ -80,8 +85,13 @@ class ShardedRanking(ShardedProblem):
         shards.set_task(task)
         found = shards.ask("prepare")
         super().__init__(shards, [int(answer["n_blocks"]) for answer in found])
+        self.scattered, n_skipped = scattered_blocks(self.loss, found, task)
+        self.n_blocks += len(self.scattered)
         self.n_features = int(task["n_features"])
-        self.n_skipped = sum(int(answer["n_skipped"]) for answer in found)
+        self.n_skipped = n_skipped + sum(int(answer["n_skipped"]) for answer in found)
+        self.total_weight = math.fsum(
+            [*(float(answer["total_weight"]) for answer in found), *(block.weight for block in self.scattered)]
+        )
         self._refuse_nothing(found)
         # From where no other problem on these shards counts.
         self._numbers = count(secrets.randbits(62))
@@ -100,7 +110,11 @@ class ShardedRanking(ShardedProblem):
         filled = [info for info in shards.infos if info["rows"]]
         if not filled:
             raise ValueError(f"the {shards.n_shards} shards hold no data; at least one needs rows")
-        task = {"loss": self.loss.native_name() or "", "n_features": n_columns(shards.infos, shards.engine)}
+        task = {
+            "loss": self.loss.native_name() or "",
+            "n_features": n_columns(shards.infos, shards.engine),
+            "scattered": scattered_names(shards, filled),
+        }
         if not grades:
             lowest = max(0.0, min(float(info["lowest"]) for info in filled))
             return {**task, "thresholds": np.array([lowest if threshold is None else float(threshold)])}
@@ -131,7 +145,7 @@ class ShardedRanking(ShardedProblem):
                 f"y must contain relevant and irrelevant samples{problem} (labels are from {lowest:g} to {highest:g}, and those "
                 f"above {self.thresholds[0]:g} are relevant); {remedy}"
             )
-        if not any(answer["counts"] for answer in found):
+        if not self.total_weight > 0:
             raise ValueError("the weight is zero for every query with relevant and irrelevant samples; one must count")
 
     # ---- cuts -------------------------------------------------------------------------------------------------------------
@@ -146,45 +160,116 @@ class ShardedRanking(ShardedProblem):
         return Scores({self._register(weights): 1.0}, self._register)
 
     def tangent(self, scores: Scores, loss_scale: float = 1.0) -> Tangent:
-        """The mean hinge at scores; with many queries in one round."""
-        found = self.shards.whole(lambda: self._ask("look", scores, loss_scale))
-        n = self.n_blocks
-        dots = [math.fsum(parts) / n for parts in zip(*(answer["dots"].tolist() for answer in found), strict=True)]
-        roots = scores.recipe()["roots"].tolist()
-        losses = [float(answer["loss"]) for answer in found]
-        hinge, loss = math.fsum(answer["hinge"] for answer in found) / n, math.fsum(losses) / n
-        point = Point(Scores(dict(scores.terms), self._register), dict(zip(roots, dots, strict=True)), losses, loss_scale)
-        return Tangent(hinge, loss, Gradient(point, self._features_at))
+        """The mean hinge at scores; in one round, where no list lies in several shards, else in three or four."""
+        found, rankings = self._pass(scores, loss_scale, None)
+        for block, ranking in zip(self.scattered, rankings, strict=True):
+            block.ranking = ranking
+        return found
 
     def features(self, coefficients: Gradient) -> Floats:
         """The gradient as a sum of rows, shape (d,); in one round, the first time."""
         return coefficients.psi()
 
     def mean_cut(self, weights: Floats) -> Cut:
-        """The average over all blocks."""
-        found = self.tangent(self.scores(weights))
+        """The average over all blocks; what later passes begin with is not changed by it."""
+        found, _ = self._pass(self.scores(weights), 1.0, None)
         return Cut(-self.features(found.gradient), found.loss)
+
+    def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
+        """Cuts of some blocks; those of scattered lists come after all others."""
+        n_whole = self.n_blocks - len(self.scattered)
+        whole = [block for block in blocks if block < n_whole]
+        known = dict(zip(whole, super().cuts(whole, weights) if whole else [], strict=True))
+        scores = self.scores(weights)
+        for block in set(blocks) - known.keys():
+            found, _ = self._pass(scores, 1.0, [int(block) - n_whole])
+            n = self.n_blocks
+            known[block] = Cut(-n * self.features(found.gradient), n * found.loss)
+        return [known[block] for block in blocks]
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The cut of one block."""
+        return self.cuts([block], weights)[0]
 
     def pack_scores(self, scores: Scores) -> dict[str, Any]:
         """The recipe of scores, with the weights of its roots; for files."""
         roots = sorted(scores.terms, key=lambda root: root.number)
+        guesses = {f"buckets.{k}": block.ranking.guess() for k, block in enumerate(self.scattered)}
         return {
             "roots.weights": np.array([root.weights for root in roots]),
             "roots.coefficients": np.array([scores.terms[root] for root in roots]),
+            **guesses,
         }
 
     def unpack_scores(self, psi: Floats, arrays: dict[str, Any]) -> tuple[Scores, Gradient]:
         """The way back; and the gradient there, of which it is known that it has the features ``-psi``."""
         parts = zip(arrays["roots.weights"], arrays["roots.coefficients"].tolist(), strict=True)
         scores = Scores({self._register(weights): coefficient for weights, coefficient in parts}, self._register)
+        for k, block in enumerate(self.scattered):
+            block.ranking.begin_with(arrays[f"buckets.{k}"])
         point = Point(scores, {}, [])
         point.psi = -psi
         return scores, Gradient(point, self._features_at)
 
+    def _pass(self, scores: Scores, loss_scale: float, chosen: list[int] | None) -> tuple[Tangent, list[ScatteredList]]:
+        """The tangent at scores, of all blocks or of some scattered ones; and what scattered lists can begin with next time."""
+        n, blocks = self.n_blocks, self.scattered if chosen is None else [self.scattered[k] for k in chosen]
+
+        def work() -> tuple[list[dict[str, Any]], list[ScatteredRanking], list[ScatteredList]]:
+            return (
+                self._scattered_pass(scores, loss_scale, chosen, blocks) if blocks else (self._look(scores, loss_scale), [], [])
+            )
+
+        found, ranked, rankings = self.shards.whole(work)
+        dots = [math.fsum(parts) / n for parts in zip(*(answer["dots"].tolist() for answer in found), strict=True)]
+        losses = [float(answer["loss"]) for answer in found]
+        losses += [block.weight * one.loss for block, one in zip(blocks, ranked, strict=True)]
+        hinges = [float(answer["hinge"]) for answer in found]
+        hinges += [block.weight * one.hinge for block, one in zip(blocks, ranked, strict=True)]
+        known = dict(zip(scores.recipe()["roots"].tolist(), dots, strict=True))
+        point = Point(Scores(dict(scores.terms), self._register), known, losses, (loss_scale, chosen))
+        return Tangent(math.fsum(hinges) / n, math.fsum(losses) / n, Gradient(point, self._features_at)), rankings
+
+    def _look(self, scores: Scores, loss_scale: float) -> list[dict[str, Any]]:
+        return self._ask("look", scores, lambda shard: (loss_scale,))
+
+    def _scattered_pass(
+        self, scores: Scores, loss_scale: float, chosen: list[int] | None, blocks: list[Block]
+    ) -> tuple[list[dict[str, Any]], list[ScatteredRanking], list[ScatteredList]]:
+        numbers = None if chosen is None else [block.number for block in blocks]
+        units = [(block.number, block.weight * block.ranking.unit) for block in blocks]
+        begun: set[int] = set()
+        ends: list[dict[str, Any]] = []
+
+        def ask(questions: Questions, last: bool) -> dict[int, list[dict[str, Any]]]:
+            asked = list(questions)
+
+            def rest(shard: int) -> tuple[Any, ...]:
+                return loss_scale, numbers, questions[shard], shard not in begun, units if last else None
+
+            found = self._ask("step", scores, rest, asked)
+            begun.update(asked)
+            if last:
+                ends.extend(found)
+            return {shard: answer["answers"] for shard, answer in zip(asked, found, strict=True)}
+
+        ranked, rankings = rank_all(blocks, ask, self.shards.n_shards, loss_scale)
+        return ends, ranked, rankings
+
     def _features_at(self, point: Point) -> Floats:
-        found = self._ask("features", point.scores, point.extra)
-        for k, (answer, loss) in enumerate(zip(found, point.losses, strict=True)):
-            if answer["loss"] != loss:
+        loss_scale, chosen = point.extra
+        numbers = None if chosen is None else [self.scattered[k].number for k in chosen]
+        losses = point.losses
+        for _ in range(3):
+            found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers))
+            if not any("lost" in answer for answer in found):
+                break
+            # What scattered lists have to do with each other is known after a pass over all shards only.
+            self.shards.repeats += 1
+            tangent, _ = self._pass(point.scores, loss_scale, chosen)
+            losses = tangent.gradient.point.losses
+        for k, (answer, loss) in enumerate(zip(found, losses, strict=False)):
+            if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
                 raise ShardError(
                     f"shard {k} ({self.engine.describe(k)}) was made anew on a machine whose sums differ in their last bits, in "
@@ -192,7 +277,9 @@ class ShardedRanking(ShardedProblem):
                 )
         return tree_sum([answer["psi"] for answer in found]) / self.n_blocks
 
-    def _ask(self, operation: str, scores: Scores, loss_scale: float) -> list[dict[str, Any]]:
+    def _ask(
+        self, operation: str, scores: Scores, rest: Callable[[int], tuple[Any, ...]], only: Sequence[int] | None = None
+    ) -> list[dict[str, Any]]:
         """An operation at some scores, which every shard gets what it lacks for."""
         recipe = scores.recipe()
         weights = {root.number: root.weights for root in scores.terms}
@@ -201,10 +288,11 @@ class ShardedRanking(ShardedProblem):
             held = self.shards.roots[shard]
             new = {number: weights[number] for number in sorted(weights.keys() - held)}
             dead = sorted(held.difference(self._roots))
-            return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, loss_scale
+            return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
-        found = self.shards.ask(operation, message)
-        for held in self.shards.roots:
+        found = self.shards.ask(operation, message, only)
+        for shard in range(self.shards.n_shards) if only is None else only:
+            held = self.shards.roots[shard]
             held.intersection_update(self._roots)
             held.update(weights)
         return found

@@ -2,31 +2,45 @@
 
 A *root* is the product of the rows with weights that the client has registered, by number. The scores of every point of a line
 search are combinations of few roots, a *recipe*: coefficients and numbers, the latter rising. They are added up in that order.
+
+Queries that lie in this shard alone are solved here, in one round. Of a list that lies in several shards this one has a part, and
+answers the questions of :mod:`maxmargin.distributed.list_inference` about it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
+from maxmargin import _core
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import thread_count
+from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_sums
+from maxmargin.distributed.list_shard import ListPart
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
-from maxmargin.distributed.sums import exact_dot
+from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
-from maxmargin.structures.rows import sum_of_rows, times
+from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 
-# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search.
+# Gradients that are kept for features to be asked for: cuts are made at two of the points of a search, which looks at five at
+# most. Those of whole lists can be made anew.
 _KEPT = 3
+_KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
 _MOST_ROOTS = 32
+
+# Where the rows of something stand among all scores.
+Places = slice | NDArray[np.int64]
 
 
 @dataclass(eq=False)
@@ -38,40 +52,111 @@ class _Found:
     gradient: Floats
 
 
+@dataclass(eq=False)
+class _Part:
+    """A block that lies in other shards too: the rows that this one has."""
+
+    positives: Places
+    negatives: Places
+    n_negatives: int
+
+
+@dataclass(eq=False)
+class _Working:
+    """A pass over scattered lists that is not over yet."""
+
+    key: tuple[Any, ...]
+    scores: Floats
+    lists: dict[int, ListPart] = field(default_factory=dict)
+    # Negatives above every own positive.
+    above: dict[int, Ints] = field(default_factory=dict)
+
+
 class Lists:
     """The lists of a shard under a task: the loss, relevance, weights, and the rows they are about.
 
-    Parameters
+    Scores are kept in an order in which the rows of whole lists come first, and then the negatives and the positives of every
+    scattered one: its negatives lie in one piece.
+
+    Attributes
     ----------
     X : array or CSR matrix of shape (n, d)
-    lists : RankingProblem, optional
-        Of all rows; None if there are none.
+    whole : RankingProblem, optional
+        Lists that lie here alone, without features; None if there are none.
+    order : int array of shape (n,), optional
+        Rows in the order of scores; None if it is that of X.
+    parts : dict of int to _Part
+        By number of the block.
     """
 
-    def __init__(self, X: Any, lists: RankingProblem | None) -> None:
-        self.X, self.lists = X, lists
-        self.n_features = int(X.shape[1])
+    def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
+        """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
+        self.X, self.names, self.thresholds = X, names, thresholds
+        self.whole: RankingProblem | None = None
+        self.parts: dict[int, _Part] = {}
+        self.n_whole = int(offsets[-1])
+        self.order: NDArray[np.int64] | None = None
+        if (numbers < 0).all():
+            return
+        rows = [np.arange(begin, end) for begin, end in pairwise(offsets)]
+        order = [own for own, number in zip(rows, numbers, strict=True) if number < 0]
+        self.n_whole = done = sum(map(len, order))
+        # With several notions of relevance the negatives of the first lie in one piece.
+        for own, number in zip(rows, numbers, strict=True):
+            if number < 0:
+                continue
+            for level, truth in enumerate(relevant[:, own]):
+                if level == 0:
+                    order += [own[~truth], own[truth]]
+                    n_negatives = int(np.count_nonzero(~truth))
+                    inner = np.concatenate([np.flatnonzero(~truth), np.flatnonzero(truth)])
+                    negatives, positives = slice(done, done + n_negatives), slice(done + n_negatives, done + len(own))
+                    part = _Part(positives, negatives, n_negatives)
+                else:
+                    other = truth[inner]
+                    # Ties are dealt in the order of the rows.
+                    first = np.argsort(inner)
+                    part = _Part(done + first[other[first]], done + first[~other[first]], int(np.count_nonzero(~other)))
+                self.parts[level * len(names) + int(number)] = part
+            done += len(own)
+        joined = np.concatenate([np.zeros(0, dtype=np.int64), *order])
+        if not np.array_equal(joined, np.arange(len(joined))):
+            self.order = joined
+
+    def root(self, weights: Floats, n_jobs: int | None) -> Floats:
+        """Scores at weights, in their order."""
+        scores = times(self.X, weights, n_jobs)
+        return scores if self.order is None else scores[self.order]
+
+    def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
+        """Rows times numbers that are in the order of scores."""
+        if self.order is not None:
+            ordered = np.empty_like(gradient)
+            ordered[self.order] = gradient
+            gradient = ordered
+        return sum_of_rows(gradient, self.X, n_jobs)
 
     def solve(self, scores: Floats, loss_scale: float, n_jobs: int | None) -> _Found:
-        """Inference in all lists."""
+        """Inference in all whole lists; the gradient of other rows is zero."""
         gradient = np.zeros(len(scores))
-        if self.lists is None:
+        if self.whole is None:
             return _Found(0.0, 0.0, gradient)
-        lists, hinges, losses = self.lists, list[float](), list[float]()
+        lists, own = self.whole, scores[: self.n_whole]
+        hinges, losses = list[float](), list[float]()
         sizes, threads = np.diff(lists.offsets), thread_count(n_jobs)
         for relevant, factors in zip(lists.relevant, lists.weights, strict=True):
-            delta, hinge, slopes = solve_lists(scores, relevant, lists.offsets, lists.checked, loss_scale, threads)
+            delta, hinge, slopes = solve_lists(own, relevant, lists.offsets, lists.checked, loss_scale, threads)
             losses += (factors * delta).tolist()
             hinges += (factors * hinge).tolist()
-            gradient += slopes * np.repeat(factors, sizes)
+            gradient[: self.n_whole] += slopes * np.repeat(factors, sizes)
         return _Found(math.fsum(hinges), math.fsum(losses), gradient)
 
 
 class RankingShard(RowShard, TaskShard[Lists]):
-    """Whole queries, and the scores of their rows.
+    """Queries, and the scores of their rows.
 
-    The task has ``loss`` (a name; empty for the loss that came with the source), ``thresholds``, ``n_features`` and, with graded
-    gains, ``gains`` and all ``levels``.
+    The task has ``loss`` (a name; empty for the loss that came with the source), ``thresholds``, ``n_features``, ``scattered``
+    (names of the queries that lie in several shards) and, with graded gains, ``gains`` and all ``levels``.
 
     Parameters
     ----------
@@ -82,85 +167,307 @@ class RankingShard(RowShard, TaskShard[Lists]):
         Threads; all cores by default. No answer depends on it.
     """
 
-    operations = RowShard.operations | {"prepare", "look", "features", "cuts"}
+    operations = RowShard.operations | {
+        "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
+        "negatives_above",
+    }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows)
         if len(self.y) and (np.diff(self.offsets) == 0).any():
             raise ValueError("a query has no rows; leave it out of the offsets")
         if not len(self.y):
-            self.offsets = np.zeros(1, dtype=np.int64)
+            self.offsets, self.names, self.weights = np.zeros(1, dtype=np.int64), None, None
         if self.y.dtype.kind not in "fiub":
             raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
+        # A number in one file may be text in another, next to names that are none.
+        self.called = [] if self.names is None else [str(name) for name in self.names]
+        if self.one_list:
+            self.called = [""] * (len(self.offsets) - 1)
+        if len(set(self.called)) != len(self.called):
+            raise ValueError("the rows of a query are apart from each other; put those of every query next to each other")
         self.own_loss = loss
         self.n_jobs = n_jobs
         self._roots: dict[int, Floats] = {}
         self._found: OrderedDict[tuple[Any, ...], _Found] = OrderedDict()
+        self._working: _Working | None = None
+        # Weights that were judged last, and their scores.
+        self._last: tuple[Floats, Floats] | None = None
+
+    # ---- before training ----------------------------------------------------------------------------------------------------
+
+    def query_hashes(self) -> Answer:
+        """Eight bytes of every query, the same for the same name."""
+        digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in self.called)
+        return {"hashes": np.frombuffer(digests, dtype=np.uint64)}
+
+    def query_names(self, hashes: Any) -> Answer:
+        """Names of the queries with these hashes."""
+        wanted = np.isin(self.query_hashes()["hashes"], hashes)
+        return {"names": [name for name, asked in zip(self.called, wanted, strict=True) if asked]}
 
     def _build(self, task: dict[str, Any]) -> Lists:
-        X = with_columns(self.X, int(task["n_features"])) if len(self.y) else np.zeros((0, int(task["n_features"])))
-        if not len(self.y):
-            return Lists(X, None)
+        n_features, thresholds = int(task["n_features"]), task["thresholds"]
+        places = {name: k for k, name in enumerate(task["scattered"])}
+        numbers = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
+        for k, name in enumerate(self.called):
+            numbers[k] = places.get(name, -1)
+        y = np.asarray(self.y, dtype=np.float64)
+        relevant = y > thresholds[:, None]
+        X = with_columns(self.X, n_features) if len(y) else np.zeros((0, n_features))
+        lists = Lists(X, relevant, self.offsets, numbers, list(places), thresholds)
+        whole = np.flatnonzero(numbers < 0)
+        if len(whole):
+            lists.whole = self._whole(task, whole, y, relevant, n_features)
+        return lists
+
+    def _whole(self, task: dict[str, Any], whole: Ints, y: Floats, relevant: Booleans, n_features: int) -> RankingProblem:
         loss = ranking_loss(task["loss"]) if task["loss"] else self.own_loss
         if loss is None:
             raise ValueError("the loss has no name; give it to the source of every shard")
-        y, thresholds = np.asarray(self.y, dtype=np.float64), task["thresholds"]
-        gains, shares = task.get("gains"), None
-        if gains:
-            shares = gain_shares(y, self.offsets, thresholds, gains, loss.at, task["levels"])
-        return Lists(X, RankingProblem(X, y > thresholds[:, None], loss, self.offsets, self.weights, shares))
+        offsets, weights = self.offsets, self.weights
+        if len(whole) < len(offsets) - 1:
+            rows = np.concatenate([np.arange(offsets[k], offsets[k + 1]) for k in whole])
+            y, relevant = y[rows], relevant[:, rows]
+            weights = None if weights is None else weights[whole]
+            offsets = np.concatenate([[0], np.cumsum(np.diff(offsets)[whole])]).astype(np.int64)
+        shares = None
+        if task.get("gains"):
+            shares = gain_shares(y, offsets, task["thresholds"], task["gains"], loss.at, task["levels"])
+        # Products with features are made elsewhere: the problem gets the shape of them only.
+        return RankingProblem(np.broadcast_to(0.0, (len(y), n_features)), relevant, loss, offsets, weights, shares)
 
     def prepare(self, context: Context) -> Answer:
-        """Numbers of blocks, of lists without any, and of rows that are relevant; whether any block counts."""
-        lists = self._find(context).lists
-        if lists is None:
-            return {"n_blocks": 0, "n_skipped": 0, "n_relevant": 0, "counts": False}
+        """Of whole lists how many blocks there are, and whether any counts; of scattered ones the rows, and those relevant."""
+        lists = self._find(context)
+        whole, names, thresholds = lists.whole, lists.names, lists.thresholds
+        n_levels = len(thresholds)
+        rows, weights, relevant = np.zeros(len(names), np.int64), np.zeros(len(names)), np.zeros((n_levels, len(names)), np.int64)
+        for k, name in enumerate(self.called):
+            if name not in names:
+                continue
+            at = names.index(name)
+            rows[at] = self.offsets[k + 1] - self.offsets[k]
+            weights[at] = 1.0 if self.weights is None else self.weights[k]
+            for level in range(n_levels):
+                relevant[level, at] = rows[at] - lists.parts[level * len(names) + at].n_negatives
         return {
-            "n_blocks": lists.n_blocks,
-            "n_skipped": lists.n_skipped,
-            "n_relevant": int(np.count_nonzero(lists.relevant[0])),
-            "counts": bool(lists.weights.any()),
-        }
+            "n_blocks": 0 if whole is None else whole.n_blocks,
+            "n_skipped": 0 if whole is None else whole.n_skipped,
+            "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
+            "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
+            "rows": rows, "weights": weights, "relevant": relevant,
+        }  # fmt: skip
+
+    # ---- passes -------------------------------------------------------------------------------------------------------------
 
     def look(self, context: Context, recipe: dict[str, Any], loss_scale: float) -> Answer:
-        """Sums of hinges and losses at the scores of a recipe, and the products of the gradient with all of its roots."""
-        found = self._at(context, recipe, loss_scale)
-        dots = [exact_dot(found.gradient, self._roots[int(root)]) for root in recipe["roots"]]
-        return {"hinge": found.hinge, "loss": found.loss, "dots": np.array(dots)}
-
-    def features(self, context: Context, recipe: dict[str, Any], loss_scale: float) -> Answer:
-        """The gradient at the scores of a recipe as a sum of rows, shape (d,); and the losses, by which it is known again."""
-        found = self._at(context, recipe, loss_scale)
-        return {"psi": sum_of_rows(found.gradient, self._find(context).X, self.n_jobs), "loss": found.loss}
-
-    def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
-        """The cuts of some blocks, counted from the first of the shard."""
-        lists = self._find(context).lists
-        assert lists is not None
-        found = [lists.cut(block, weights) for block in blocks.tolist()]
-        hinges = np.array([cut.hinge(weights) for cut in found])
-        return {
-            "psi": np.array([cut.psi for cut in found]),
-            "loss": np.array([cut.loss for cut in found]),
-            "bound": hinges,
-            "bounded": np.zeros(len(found), dtype=bool),
-        }
-
-    def _at(self, context: Context, recipe: dict[str, Any], loss_scale: float) -> _Found:
+        """Where all lists are whole: sums of hinges and losses at the scores of a recipe, and the gradient times its roots."""
         lists = self._find(context)
         self._register(lists, recipe)
-        key = (context["key"], recipe["roots"].tobytes(), recipe["coefficients"].tobytes(), loss_scale)
+        return self._told(self._solved(context, lists, recipe, loss_scale), recipe)
+
+    def step(
+        self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None,
+        questions: list[tuple[int, str, tuple[Any, ...]]], begin: bool, last: list[tuple[int, float]] | None,
+    ) -> Answer:  # fmt: skip
+        """One round of the rankings of scattered lists; in the last one, also what :meth:`look` tells of all lists together.
+
+        ``last`` has the number of every block and what its gradient is to be multiplied with. A pass over some blocks only has
+        their numbers in ``chosen``.
+        """
+        lists, key = self._find(context), self._key(context, recipe, loss_scale, chosen)
+        if begin:
+            self._register(lists, recipe)
+            scores, finite = self._combined(recipe)
+            if not finite:
+                return {"answers": [], "hinge": np.nan}  # for the client to see
+            self._working = _Working(key, scores)
+        working = self._working
+        if working is None or working.key != key:
+            raise MissingError
+        answers = [self._one(lists, working, *question) for question in questions]
+        if last is None:
+            return {"answers": answers}
+        found = self._finished(lists, working, last, loss_scale, chosen is None)
+        self._keep(key, found, _KEPT_OF_SCATTERED)
+        self._working = None
+        return {"answers": answers, **self._told(found, recipe)}
+
+    def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
+        """The gradient at the scores of a recipe as a sum of rows, shape (d,); and the losses, by which it is known again.
+
+        Of scattered lists it is known from a pass over all shards only; one that is not is ``lost``.
+        """
+        lists = self._find(context)
+        found = self._found.get(self._key(context, recipe, loss_scale, chosen))
+        if found is None:
+            if lists.parts or chosen is not None:
+                return {"lost": True}
+            self._register(lists, recipe)
+            found = self._solved(context, lists, recipe, loss_scale)
+        return {"psi": lists.sum_of_rows(found.gradient, self.n_jobs), "loss": found.loss}
+
+    def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
+        """The cuts of some blocks of whole lists, counted from the first of the shard."""
+        lists = self._find(context)
+        whole = lists.whole
+        assert whole is not None
+        scores, psi, losses, hinges = lists.root(weights, self.n_jobs), list[Floats](), list[float](), list[float]()
+        for level, which in whole.blocks[blocks]:
+            begin, end = whole.offsets[which : which + 2]
+            truth = whole.relevant[level, begin:end]
+            loss, _, slopes = solve_lists(scores[begin:end], truth, np.array([0, end - begin]), whole.checked, 1.0, 1)
+            gradient, weight = np.zeros(len(scores)), float(whole.weights[level, which])
+            gradient[begin:end] = weight * slopes
+            psi.append(-lists.sum_of_rows(gradient, self.n_jobs))
+            losses.append(weight * float(loss[0]))
+            hinges.append(losses[-1] - float(psi[-1] @ weights))
+        none = np.zeros(len(psi), dtype=bool)
+        return {"psi": np.array(psi), "loss": np.array(losses), "bound": np.array(hinges), "bounded": none}
+
+    # ---- metrics ------------------------------------------------------------------------------------------------------------
+
+    def judge(self, context: Context, asked: dict[str, Any]) -> Answer:
+        """Sums of metrics over whole queries; relevant scores and grades of scattered ones, for every view of the labels."""
+        scores, y = self._judged(asked), np.asarray(self.y, dtype=np.float64)
+        places = {name: k for k, name in enumerate(asked["scattered"])}
+        numbers = [places.get(name, -1) for name in self.called] if self.called else [-1] * (len(self.offsets) - 1)
+        whole = np.flatnonzero(np.array(numbers, dtype=np.int64) < 0)
+        weights = np.ones(len(numbers)) if self.weights is None else self.weights
+        names, grades_of = asked["metrics"], views(y, asked.get("thresholds"))
+        if not np.isfinite(scores).all():
+            return {"sums": np.full(len(names), np.nan)}  # for the client to see
+        loss = None if "loss" not in asked else ranking_loss(asked["loss"]) if asked["loss"] else self.own_loss
+        if LOSS in names and loss is None and len(whole):
+            raise ValueError("the loss has no name; give it to the source of every shard")
+        rows = self._rows_of(whole) if len(whole) < len(numbers) else slice(None)
+        sizes = np.diff(self.offsets)[whole]
+        sums = [
+            whole_sums(grades[rows], scores[rows], sizes, weights[whole], names, asked["gains"], loss) for grades in grades_of
+        ]
+        answer: Answer = {
+            "sums": np.mean(sums, axis=0),
+            "weight": math.fsum(weights[whole].tolist()),
+            "rows": np.zeros(len(places), dtype=np.int64),
+            "weights": np.zeros(len(places)),
+            "scores": [], "grades": [], "irrelevant": [],
+        }  # fmt: skip
+        owners = dict(zip(numbers, range(len(numbers)), strict=True))
+        for grades in grades_of:
+            for k in range(len(places)):
+                own = self._rows_of([owners[k]]) if k in owners else np.zeros(0, dtype=np.int64)
+                relevant = own[grades[own] > 0]
+                answer["scores"].append(scores[relevant])
+                answer["grades"].append(grades[relevant])
+                answer["irrelevant"].append(len(own) - len(relevant))
+                answer["rows"][k] = len(own)
+                answer["weights"][k] = weights[owners[k]] if k in owners else 0.0
+        return answer
+
+    def count_above(self, context: Context, asked: dict[str, Any], relevant: list[Floats]) -> Answer:
+        """How many irrelevant samples score at least as high as, and higher than, the relevant ones of every scattered list."""
+        scores, y = self._judged(asked), np.asarray(self.y, dtype=np.float64)
+        owners, answer = {name: k for k, name in enumerate(self.called)}, {"above": list[Ints](), "higher": list[Ints]()}
+        n_lists = len(asked["scattered"])
+        for at, others in enumerate(relevant):
+            name, grades = asked["scattered"][at % n_lists], views(y, asked.get("thresholds"))[at // n_lists]
+            own = self._rows_of([owners[name]]) if name in owners else np.zeros(0, dtype=np.int64)
+            above, higher = irrelevant_above(others, scores[own[grades[own] <= 0]])
+            answer["above"].append(above)
+            answer["higher"].append(higher)
+        return answer
+
+    def score_losses(self, context: Context, weights: Floats) -> Answer:
+        """The sum of the losses of whole lists ranked by score; scores of the positives of scattered ones, by block."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        if not np.isfinite(scores).all():
+            return {"loss": np.nan, "blocks": [], "positives": []}  # for the client to see
+        losses, whole = list[float](), lists.whole
+        if whole is not None:
+            own, threads = scores[: lists.n_whole], thread_count(self.n_jobs)
+            for relevant, factors in zip(whole.relevant, whole.weights, strict=True):
+                losses += (factors * losses_by_score(own, relevant, whole.offsets, whole.checked, threads)).tolist()
+        blocks = sorted(lists.parts)
+        positives = [np.array(scores[lists.parts[number].positives]) for number in blocks]
+        return {"loss": math.fsum(losses), "blocks": blocks, "positives": positives}
+
+    def negatives_above(self, context: Context, weights: Floats, positives: dict[int, Floats]) -> Answer:
+        """How many negatives score at least as high as the positives of every scattered block, which are in rising order."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        blocks = sorted(lists.parts.keys() & positives.keys())
+        above = [irrelevant_above(positives[k], np.asarray(scores[lists.parts[k].negatives]))[0] for k in blocks]
+        return {"blocks": blocks, "above": above}
+
+    def _rows_of(self, lists: Any) -> Ints:
+        return np.concatenate([np.zeros(0, np.int64), *(np.arange(self.offsets[k], self.offsets[k + 1]) for k in lists)])
+
+    def _judged(self, asked: dict[str, Any]) -> Floats:
+        """Scores in the order of the rows; kept for the next question."""
+        weights = asked["weights"]
+        if self._last is None or not np.array_equal(self._last[0], weights):
+            X = with_columns(self.X, len(weights)) if is_sparse(self.X) else self.X
+            self._last = (weights.copy(), times(X, weights, self.n_jobs) if len(self.y) else np.zeros(0))
+        return self._last[1]
+
+    # ---- what operations have in common --------------------------------------------------------------------------------------
+
+    def _one(self, lists: Lists, working: _Working, number: int, operation: str, args: tuple[Any, ...]) -> Answer:
+        """One question about a scattered list."""
+        part = lists.parts[number]
+        if operation == "look":
+            own = working.lists[number] = ListPart(thread_count(self.n_jobs))
+            negatives = np.ascontiguousarray(working.scores[part.negatives])
+            lowest, highest = (float(negatives.min()), float(negatives.max())) if len(negatives) else (0.0, 0.0)
+            return {**own.look(negatives, lowest, highest, *args), "positives": working.scores[part.positives].copy()}
+        if operation in ("place", "place_equal"):
+            working.above[number], args = args[-1], args[:-1]
+        if operation not in ListPart.operations:
+            raise ValueError(f"lists have no operation {operation!r}; is maxmargin on the workers the version of the client?")
+        answer: Answer = getattr(working.lists[number], operation)(*args)
+        return answer
+
+    def _finished(
+        self, lists: Lists, working: _Working, last: list[tuple[int, float]], loss_scale: float, with_whole: bool
+    ) -> _Found:
+        """Whole lists, and the gradients of scattered ones."""
+        found = lists.solve(working.scores, loss_scale, self.n_jobs) if with_whole else _Found(0.0, 0.0, np.zeros(len(self.y)))
+        for number, factor in last:
+            if number in working.lists:
+                part = lists.parts[number]
+                found.gradient[part.negatives] += factor * working.lists[number].below
+                found.gradient[part.positives] -= factor * working.above[number]
+        return found
+
+    def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> _Found:
+        """Whole lists at the scores of a recipe."""
+        key = self._key(context, recipe, loss_scale, None)
         found = self._found.get(key)
         if found is None:
-            scores = self._combine(recipe["roots"], recipe["coefficients"])
-            if np.isfinite(scores).all():
-                found = lists.solve(scores, loss_scale, self.n_jobs)
-            else:
-                found = _Found(np.nan, np.nan, np.full(len(scores), np.nan))  # for the client to see
-            self._found[key] = found
-            if len(self._found) > _KEPT:
-                self._found.popitem(last=False)
+            scores, finite = self._combined(recipe)
+            # What is no number is for the client to see.
+            found = (
+                lists.solve(scores, loss_scale, self.n_jobs) if finite else _Found(np.nan, np.nan, np.full(len(scores), np.nan))
+            )
+            self._keep(key, found, _KEPT)
         return found
+
+    @staticmethod
+    def _key(context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> tuple[Any, ...]:
+        only = None if chosen is None else tuple(chosen)
+        return context["key"], recipe["roots"].tobytes(), recipe["coefficients"].tobytes(), loss_scale, only
+
+    def _keep(self, key: tuple[Any, ...], found: _Found, most: int) -> None:
+        self._found[key] = found
+        while len(self._found) > most:
+            self._found.popitem(last=False)
+
+    def _told(self, found: _Found, recipe: dict[str, Any]) -> Answer:
+        threads = thread_count(self.n_jobs)
+        dots = [_core.compensated_dot(found.gradient, self._roots[root], threads) for root in recipe["roots"].tolist()]
+        return {"hinge": found.hinge, "loss": found.loss, "dots": np.array(dots)}
 
     def _register(self, lists: Lists, recipe: dict[str, Any]) -> None:
         """Make roots that were sent, and drop those that nobody needs any more."""
@@ -168,7 +475,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             self._roots.pop(int(root), None)
         for root, weights in recipe.get("new", {}).items():
             if root not in self._roots:
-                self._roots[root] = times(lists.X, weights, self.n_jobs)
+                self._roots[root] = lists.root(weights, self.n_jobs)
         lacking = [root for root in recipe["roots"].tolist() if root not in self._roots]
         if lacking:
             raise MissingError(lacking)
@@ -177,10 +484,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
         while len(self._roots) > max(_MOST_ROOTS, len(recipe["roots"])):
             del self._roots[next(iter(self._roots))]
 
-    def _combine(self, roots: Ints, coefficients: Floats) -> Floats:
-        total = np.zeros(len(self.y))
-        part = np.empty(len(self.y))
-        for root, coefficient in zip(roots.tolist(), coefficients.tolist(), strict=True):
-            np.multiply(self._roots[root], coefficient, out=part)
-            total += part
-        return total
+    def _combined(self, recipe: dict[str, Any]) -> tuple[Floats, bool]:
+        """Scores, and whether all of them are finite."""
+        scores = np.empty(len(self.y))
+        roots = [self._roots[root] for root in recipe["roots"].tolist()]
+        finite, _, _ = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
+        return scores, finite
