@@ -311,6 +311,46 @@ MUTANTS = (
     Mutant("src/maxmargin/pictures/stereo.py", "shift] = moved[:, :1]", "shift] = 0", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/superpixels.py", "large = np.bincount(numbers) >= 2", "large = n >= 2", "test_pictures.py"),
     Mutant("src/maxmargin/pictures/stereo.py", "max(limit - spent, 1e-3)", "limit", "test_pictures.py -k second_half"),
+    Mutant("src/maxmargin/data/byte_ranges.py", "    at = place - 1\n", "    at = place\n", "test_sources.py -k every_split"),
+    Mutant(
+        "src/maxmargin/data/byte_ranges.py",
+        "text[text.find(b\"\\n\") + 1 or len(text) :] if begin else text",
+        "text",
+        "test_sources.py -k far_behind",
+    ),
+    Mutant(
+        "src/maxmargin/data/parquet.py", "if found != known), None)", "if found == known), None)", "test_sources.py -k row_groups"
+    ),
+    Mutant(
+        "src/maxmargin/distributed/sources.py", "goes_on = bool(names) and", "goes_on = False and", "test_sources.py -k goes_on"
+    ),
+    Mutant(
+        "src/maxmargin/distributed/sources.py",
+        "zero_based == \"auto\" and seen.has_zero",
+        "False",
+        "test_sources.py -k from_zero",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/packed.py",
+        "if thorough or now.modified != part.modified:",
+        "if thorough:",
+        "test_packed.py -k sources_that_changed",
+    ),
+    Mutant("src/maxmargin/distributed/packed.py", "        os.rename(folder, target)\n", "", "test_packed.py -k the_folder"),
+    Mutant(
+        "src/maxmargin/distributed/packed.py",
+        "        shutil.rmtree(folder, ignore_errors=True)\n",
+        "",
+        "test_packed.py -k full_disk",
+    ),
+    Mutant("src/maxmargin/structures/streaming.py", "and memoryview(array).readonly", "", "test_streaming.py -k left_alone"),
+    Mutant("src/maxmargin/structures/streaming.py", "_release(places[k])", "pass", "test_streaming.py -k memory_stays"),
+    Mutant(
+        "src/maxmargin/structures/streaming.py",
+        "max(rows // _core.ROWS_OF_BLOCK * _core.ROWS_OF_BLOCK, min(rows, _core.ROWS_OF_BLOCK))",
+        "rows",
+        "test_streaming.py -k the_bits",
+    ),
     # ---- compiled
     Mutant("cpp/structures/binary_components.hpp", "if (!within[other]) edge", "edge", "test_max_marginals.py -k dense"),
     Mutant(
@@ -656,6 +696,8 @@ MUTANTS = (
         "test_cooccurrence.py test_hierarchical.py test_parsimonious.py",
     ),
     Mutant("cpp/data/decimal.hpp", "digits <= 19 && mantissa", "mantissa", "test_svmlight_reader.py -k hard_decimals"),
+    Mutant("cpp/data/query_lines.hpp", "if (same_query(query, known)) return true;", "", "test_sources.py -k every_split"),
+    Mutant("cpp/data/query_lines.hpp", "p == end || *p == '#') return", "p == end) return", "test_sources.py -k begins"),
 )
 
 

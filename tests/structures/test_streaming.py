@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from maxmargin.losses import ranking_loss
+from maxmargin.problems.ranking import RankingProblem
+from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures import streaming
 from maxmargin.structures.rows import bad_row, column_peaks, sum_of_rows, times
 
@@ -136,6 +139,22 @@ def test_whoever_stops_half_way_leaves_no_thread(tmp_path):
     with pytest.raises(ValueError, match="one entry"):
         times(on_disk, np.ones(9))
     assert not [thread for thread in threading.enumerate() if "read-ahead" in thread.name]
+
+
+def test_training_keeps_scores_of_mapped_rows(tmp_path, monkeypatch):
+    # Another look at short rows is cheap in memory, and costs a walk through the file here.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    relevant = X[:, 0] + rng.normal(size=3000) > 2
+    looks = {"memory": [], "file": []}
+    found = {}
+    for name, rows in (("memory", X), ("file", mapped(tmp_path, X))):
+        problem = RankingProblem(rows, relevant, ranking_loss("ap"))
+        monkeypatch.setattr("maxmargin.problems.ranking.times", lambda *args, to=looks[name]: to.append(1) or times(*args))
+        found[name] = OneSlackCuttingPlane(tol=1e-6).solve(problem, 1e-4)
+        assert ("quick features" in problem.capabilities) == (name == "memory")
+    assert len(looks["file"]) < len(looks["memory"])
+    assert found["file"].primal == pytest.approx(found["memory"].primal, rel=1e-5)
 
 
 @LINUX

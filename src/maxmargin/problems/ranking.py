@@ -16,6 +16,7 @@ from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.structures.rows import sum_of_rows, times
+from maxmargin.structures.streaming import is_streamed
 
 # Bytes of a row up to which another look at it costs little more than adding up scores that were kept, and takes less memory.
 _NARROW = 400
@@ -82,9 +83,12 @@ class RankingProblem(ArrayProblem):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """Besides what is always offered, features that are as quick as scores, where rows are so short that scores are not."""
+        """Besides what is always offered, features that are as quick as scores, where rows are so short that scores are not.
+
+        Not where every look at the rows means to read a file.
+        """
         offered = super().capabilities
-        narrow = isinstance(self.X, np.ndarray) and self.X.shape[1] * self.X.itemsize <= _NARROW
+        narrow = isinstance(self.X, np.ndarray) and self.X.shape[1] * self.X.itemsize <= _NARROW and not is_streamed(self.X)
         return offered | {"quick features"} if offered and narrow else offered
 
     def _contents(self) -> tuple[Any, ...] | None:
