@@ -1,5 +1,7 @@
 """Lists that lie in several shards: training on them against the same lists in one piece."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,7 +48,9 @@ def assert_same_cuts(found, expected, rng, tol=1e-11):
 @pytest.mark.parametrize("loss", ["ap", "ndcg", "auc", "mrr", "ndcg@10", "p@5", "rbp"])
 def test_one_list(n_shards, loss):
     X, y = samples()
-    assert_same_cuts(ShardedRanking(engine_of(split_rows(X, y, n_shards)), loss), single(X, y, loss=loss), np.random.default_rng(1))
+    assert_same_cuts(
+        ShardedRanking(engine_of(split_rows(X, y, n_shards)), loss), single(X, y, loss=loss), np.random.default_rng(1)
+    )
 
 
 @pytest.mark.parametrize("kind", [np.float32, sparse.csr_array])
@@ -77,7 +81,7 @@ def test_wherever_the_positives_are():
     X, y = X[order], y[order]
     n_pos = int(y.sum())
     for edges in ([0, n_pos, 40], [0, 0, n_pos, n_pos, 40, 40], [0, 1, 2, 40], [0, 39, 40], [0, n_pos + 1, 40]):
-        parts = [ArrayRows(X[a:b], y[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+        parts = [ArrayRows(X[a:b], y[a:b]) for a, b in pairwise(edges)]
         assert_same_cuts(ShardedRanking(engine_of(parts)), single(X, y), np.random.default_rng(1))
 
 
@@ -93,9 +97,7 @@ def graded(seed=2, n=30):
 def test_queries_that_are_cut_anywhere(loss, grades, n_shards):
     X, y, qid = graded()
     weight = np.random.default_rng(5).integers(0, 3, size=30).astype(float)
-    sharded = ShardedRanking(
-        engine_of(split_rows(X, y, n_shards, qid, query_weight=weight, whole=False)), loss, grades=grades
-    )
+    sharded = ShardedRanking(engine_of(split_rows(X, y, n_shards, qid, query_weight=weight, whole=False)), loss, grades=grades)
     assert len(sharded.scattered) > 0
     expected = single(X, y, qid, loss, grades, weight)
     assert_same_cuts(sharded, expected, np.random.default_rng(1))
@@ -127,7 +129,7 @@ def test_any_cuts_and_ties(seed, edges, loss, queries, scale):
     if queries:
         qid[:2] = 0
     ends, parts = [0, *sorted(edges), 20], []
-    for a, b in zip(ends, ends[1:], strict=False):
+    for a, b in pairwise(ends):
         if queries and b > a:
             names, first = np.unique(qid[a:b], return_index=True)
             parts.append(ArrayRows(X[a:b], y[a:b], np.append(first, b - a), names.tolist()))

@@ -5,6 +5,7 @@ from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardEr
 from maxmargin.distributed.kinds import ShardOf
 from maxmargin.distributed.local import Fault, LocalEngine
 from maxmargin.distributed.means import ShardedMean
+from maxmargin.distributed.metrics import evaluate
 from maxmargin.distributed.packed import CachedRows, PackedRows, open_packed, row_sources
 from maxmargin.distributed.packing import pack
 from maxmargin.distributed.problem import ShardedRanking
@@ -14,6 +15,6 @@ from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "open_packed",
-    "pack", "row_sources", "share_out", "split_rows",
+    "Reply", "RowSource", "Rows", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "evaluate",
+    "open_packed", "pack", "row_sources", "share_out", "split_rows",
 ]  # fmt: skip

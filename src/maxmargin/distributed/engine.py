@@ -219,7 +219,7 @@ def is_finite(value: Any) -> bool:
 
 
 def is_sound(value: Any) -> bool:
-    """Whether no number is NaN, and none infinite but within a ``range``: that of an empty set is from infinity to minus infinity.
+    """Whether no number is NaN, and none infinite but in a ``range``: that of an empty set is from infinity to minus infinity.
 
     >>> is_sound({"range": (np.array([np.inf]), np.array([-np.inf]))}), is_sound({"range": np.nan}), is_sound([{"loss": np.inf}])
     (True, False, False)

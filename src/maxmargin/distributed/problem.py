@@ -17,7 +17,7 @@ from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.handles import Gradient, Point, Root, Scores
 from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
-from maxmargin.distributed.scattered import Block, Questions, rank_all, scattered_blocks, shared_names
+from maxmargin.distributed.scattered import Block, Questions, rank_all, scattered_blocks, scattered_names
 from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
 from maxmargin.distributed.sums import tree_sum
 from maxmargin.losses import NDCG, RankingLoss, ranking_loss
@@ -108,7 +108,7 @@ class ShardedRanking(ShardedProblem):
         task = {
             "loss": self.loss.native_name() or "",
             "n_features": n_columns(shards.infos, shards.engine),
-            "scattered": self._scattered(shards, filled),
+            "scattered": scattered_names(shards, filled),
         }
         if not grades:
             lowest = max(0.0, min(float(info["lowest"]) for info in filled))
@@ -126,17 +126,6 @@ class ShardedRanking(ShardedProblem):
         if not (isinstance(self.loss, NDCG) and task["loss"]):
             raise ValueError(f"grades={grades!r} are the gains of NDCG, and {self.loss!r} knows none; use loss='ndcg', or True")
         return {**task, "gains": grades, "levels": levels}
-
-    @staticmethod
-    def _scattered(shards: Conversation, filled: list[dict[str, Any]]) -> list[str]:
-        """Names of the lists that lie in several shards; the one of all rows has none."""
-        whole = [bool(info["one_list"]) for info in filled]
-        if any(whole) and not all(whole):
-            k = [bool(info["one_list"]) for info in shards.infos].index(True)
-            raise ValueError(f"shard {k} ({shards.engine.describe(k)}) has no queries, and others have; give qid for all, or for none")
-        if all(whole):
-            return [""] if len(filled) > 1 else []
-        return shared_names(shards)
 
     def _refuse_nothing(self, found: list[dict[str, Any]]) -> None:
         """Complain where there is nothing to learn."""
@@ -217,14 +206,14 @@ class ShardedRanking(ShardedProblem):
         point.psi = -psi
         return scores, Gradient(point, self._features_at)
 
-    def _pass(
-        self, scores: Scores, loss_scale: float, chosen: list[int] | None
-    ) -> tuple[Tangent, list[ScatteredList]]:
+    def _pass(self, scores: Scores, loss_scale: float, chosen: list[int] | None) -> tuple[Tangent, list[ScatteredList]]:
         """The tangent at scores, of all blocks or of some scattered ones; and what scattered lists can begin with next time."""
         n, blocks = self.n_blocks, self.scattered if chosen is None else [self.scattered[k] for k in chosen]
 
         def work() -> tuple[list[dict[str, Any]], list[ScatteredRanking], list[ScatteredList]]:
-            return self._scattered_pass(scores, loss_scale, chosen, blocks) if blocks else (self._look(scores, loss_scale), [], [])
+            return (
+                self._scattered_pass(scores, loss_scale, chosen, blocks) if blocks else (self._look(scores, loss_scale), [], [])
+            )
 
         found, ranked, rankings = self.shards.whole(work)
         dots = [math.fsum(parts) / n for parts in zip(*(answer["dots"].tolist() for answer in found), strict=True)]

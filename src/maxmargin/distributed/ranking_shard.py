@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,17 @@ from numpy.typing import NDArray
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import thread_count
+from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_sums
 from maxmargin.distributed.list_shard import ListPart
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
-from maxmargin.structures.rows import sum_of_rows, times
+from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 
-# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which has five at most.
+# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which looks at five at
+# most. Those of whole lists can be made anew.
 _KEPT = 3
 _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
@@ -85,14 +88,16 @@ class Lists:
         By number of the block.
     """
 
-    def __init__(
-        self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats
-    ) -> None:
+    def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
         """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
         self.X, self.names, self.thresholds = X, names, thresholds
         self.whole: RankingProblem | None = None
         self.parts: dict[int, _Part] = {}
-        rows = [np.arange(begin, end) for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+        self.n_whole = int(offsets[-1])
+        self.order: NDArray[np.int64] | None = None
+        if (numbers < 0).all():
+            return
+        rows = [np.arange(begin, end) for begin, end in pairwise(offsets)]
         order = [own for own, number in zip(rows, numbers, strict=True) if number < 0]
         self.n_whole = done = sum(map(len, order))
         # With several notions of relevance the negatives of the first lie in one piece.
@@ -114,7 +119,8 @@ class Lists:
                 self.parts[level * len(names) + int(number)] = part
             done += len(own)
         joined = np.concatenate([np.zeros(0, dtype=np.int64), *order])
-        self.order = None if np.array_equal(joined, np.arange(len(joined))) else joined
+        if not np.array_equal(joined, np.arange(len(joined))):
+            self.order = joined
 
     def root(self, weights: Floats, n_jobs: int | None) -> Floats:
         """Scores at weights, in their order."""
@@ -160,7 +166,17 @@ class RankingShard(RowShard, TaskShard[Lists]):
         Threads; all cores by default. No answer depends on it.
     """
 
-    operations = RowShard.operations | {"prepare", "look", "step", "features", "cuts", "query_hashes", "query_names"}
+    operations = RowShard.operations | {
+        "prepare",
+        "look",
+        "step",
+        "features",
+        "cuts",
+        "query_hashes",
+        "query_names",
+        "judge",
+        "count_above",
+    }
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows)
@@ -181,6 +197,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self._roots: dict[int, Floats] = {}
         self._found: OrderedDict[tuple[Any, ...], _Found] = OrderedDict()
         self._working: _Working | None = None
+        # Weights that were judged last, and their scores.
+        self._last: tuple[Floats, Floats] | None = None
 
     # ---- before training ----------------------------------------------------------------------------------------------------
 
@@ -250,7 +268,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
     # ---- passes -------------------------------------------------------------------------------------------------------------
 
     def look(self, context: Context, recipe: dict[str, Any], loss_scale: float) -> Answer:
-        """Where all lists are whole: sums of hinges and losses at the scores of a recipe, products of the gradient with its roots."""
+        """Where all lists are whole: sums of hinges and losses at the scores of a recipe, and the gradient times its roots."""
         lists = self._find(context)
         self._register(lists, recipe)
         return self._told(self._solved(context, lists, recipe, loss_scale), recipe)
@@ -314,6 +332,71 @@ class RankingShard(RowShard, TaskShard[Lists]):
         none = np.zeros(len(psi), dtype=bool)
         return {"psi": np.array(psi), "loss": np.array(losses), "bound": np.array(hinges), "bounded": none}
 
+    # ---- metrics ------------------------------------------------------------------------------------------------------------
+
+    def judge(self, context: Context, asked: dict[str, Any]) -> Answer:
+        """Sums of metrics over whole queries; relevant scores and grades of scattered ones, for every view of the labels."""
+        scores, y = self._judged(asked), np.asarray(self.y, dtype=np.float64)
+        places = {name: k for k, name in enumerate(asked["scattered"])}
+        numbers = [places.get(name, -1) for name in self.called] if self.called else [-1] * (len(self.offsets) - 1)
+        whole = np.flatnonzero(np.array(numbers, dtype=np.int64) < 0)
+        weights = np.ones(len(numbers)) if self.weights is None else self.weights
+        names, grades_of = asked["metrics"], views(y, asked.get("thresholds"))
+        if not np.isfinite(scores).all():
+            return {"sums": np.full(len(names), np.nan)}  # for the client to see
+        loss = None if "loss" not in asked else ranking_loss(asked["loss"]) if asked["loss"] else self.own_loss
+        if LOSS in names and loss is None and len(whole):
+            raise ValueError("the loss has no name; give it to the source of every shard")
+        rows = self._rows_of(whole) if len(whole) < len(numbers) else slice(None)
+        sizes = np.diff(self.offsets)[whole]
+        sums = [
+            whole_sums(grades[rows], scores[rows], sizes, weights[whole], names, asked["gains"], loss) for grades in grades_of
+        ]
+        answer: Answer = {
+            "sums": np.mean(sums, axis=0),
+            "weight": math.fsum(weights[whole].tolist()),
+            "rows": np.zeros(len(places), dtype=np.int64),
+            "weights": np.zeros(len(places)),
+            "scores": [], "grades": [], "irrelevant": [],
+        }  # fmt: skip
+        owners = dict(zip(numbers, range(len(numbers)), strict=True))
+        for grades in grades_of:
+            for k in range(len(places)):
+                own = self._rows_of([owners[k]]) if k in owners else np.zeros(0, dtype=np.int64)
+                relevant = own[grades[own] > 0]
+                answer["scores"].append(scores[relevant])
+                answer["grades"].append(grades[relevant])
+                answer["irrelevant"].append(len(own) - len(relevant))
+                answer["rows"][k] = len(own)
+                answer["weights"][k] = weights[owners[k]] if k in owners else 0.0
+        return answer
+
+    def count_above(self, context: Context, asked: dict[str, Any], relevant: list[Floats]) -> Answer:
+        """How many irrelevant samples score at least as high as, and higher than, the relevant ones of every scattered list."""
+        scores, y = self._judged(asked), np.asarray(self.y, dtype=np.float64)
+        owners, answer = {name: k for k, name in enumerate(self.called)}, {"above": list[Ints](), "higher": list[Ints]()}
+        n_lists = len(asked["scattered"])
+        for at, others in enumerate(relevant):
+            name, grades = asked["scattered"][at % n_lists], views(y, asked.get("thresholds"))[at // n_lists]
+            own = self._rows_of([owners[name]]) if name in owners else np.zeros(0, dtype=np.int64)
+            above, higher = irrelevant_above(others, scores[own[grades[own] <= 0]])
+            answer["above"].append(above)
+            answer["higher"].append(higher)
+        return answer
+
+    def _rows_of(self, lists: Any) -> Ints:
+        return np.concatenate([np.zeros(0, np.int64), *(np.arange(self.offsets[k], self.offsets[k + 1]) for k in lists)])
+
+    def _judged(self, asked: dict[str, Any]) -> Floats:
+        """Scores in the order of the rows; kept for the next question."""
+        weights = asked["weights"]
+        if self._last is None or not np.array_equal(self._last[0], weights):
+            X = with_columns(self.X, len(weights)) if is_sparse(self.X) else self.X
+            self._last = (weights.copy(), times(X, weights, self.n_jobs) if len(self.y) else np.zeros(0))
+        return self._last[1]
+
+    # ---- what operations have in common --------------------------------------------------------------------------------------
+
     def _one(self, lists: Lists, working: _Working, number: int, operation: str, args: tuple[Any, ...]) -> Answer:
         """One question about a scattered list."""
         part = lists.parts[number]
@@ -348,7 +431,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
         if found is None:
             scores, finite = self._combined(recipe)
             # What is no number is for the client to see.
-            found = lists.solve(scores, loss_scale, self.n_jobs) if finite else _Found(np.nan, np.nan, np.full(len(scores), np.nan))
+            found = (
+                lists.solve(scores, loss_scale, self.n_jobs) if finite else _Found(np.nan, np.nan, np.full(len(scores), np.nan))
+            )
             self._keep(key, found, _KEPT)
         return found
 

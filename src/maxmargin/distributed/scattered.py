@@ -45,7 +45,20 @@ class Block:
     ranking: ScatteredList
 
 
-def shared_names(shards: Conversation) -> list[str]:
+def scattered_names(shards: Conversation, filled: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of the lists that lie in several shards, from what those with rows say of themselves; that of all rows has none."""
+    whole = [bool(info["one_list"]) for info in filled]
+    if any(whole) and not all(whole):
+        k = [bool(info["rows"] and info["one_list"]) for info in shards.infos].index(True)
+        raise ValueError(
+            f"shard {k} ({shards.engine.describe(k)}) has no queries, and others have; give qid for all, or for none"
+        )
+    if all(whole):
+        return [""] if len(filled) > 1 else []
+    return _shared_names(shards)
+
+
+def _shared_names(shards: Conversation) -> list[str]:
     """Names of the queries that lie in several shards, in the order of the shards; in two rounds at most.
 
     Shards tell 8 bytes of every query first, by which those that may be in several of them are found.
@@ -93,7 +106,9 @@ def _weights(rows: Ints, weights: Floats) -> Floats:
     return np.asarray(highest)
 
 
-def rank_all(blocks: Sequence[Block], ask: Ask, n_shards: int, loss_scale: float) -> tuple[list[ScatteredRanking], list[ScatteredList]]:
+def rank_all(
+    blocks: Sequence[Block], ask: Ask, n_shards: int, loss_scale: float
+) -> tuple[list[ScatteredRanking], list[ScatteredList]]:
     """The most violating ranking of every block; and lists that know the buckets that were used, to begin with the next time.
 
     The last round asks all shards, whether they have any of the lists or not.
