@@ -42,9 +42,8 @@ class Shards:
         if operation == "look":
             own = self.scores[rows]
             negatives = np.empty(len(rows) - int(self.n_pos[k]))
-            finite, lowest, highest = _core.combine_scores(np.ones(1), [own[~self.relevant[rows]]], negatives)
-            assert finite
-            return {**part.look(negatives, lowest, highest, *args), "positives": own[self.relevant[rows]]}
+            assert _core.combine_scores(np.ones(1), [own[~self.relevant[rows]]], negatives)
+            return {**part.look(negatives, np.full(len(negatives), np.nan), *args), "positives": own[self.relevant[rows]]}
         if operation in ("place", "place_equal"):
             *args, self.above = args
             self.own_above = getattr(self, "own_above", {}) | {k: self.above}
