@@ -43,6 +43,7 @@ class BoundShard {
         require(below_.size() == scores_.size(), "below must have one entry for each score");
     }
 
+    void count_from(double origin) { shard_.count_from(origin); }
     bool all_equal() const { return shard_.all_equal(); }
 
     nb::tuple sample(std::int64_t size) const {
@@ -294,6 +295,7 @@ void bind_scattered(nb::module_& m) {
         .def("best", &BoundShard::best, "count"_a)
         .def("count", &BoundShard::count, "buckets"_a)
         .def("write", &BoundShard::write, "buckets"_a, "below"_a, "origin"_a)
+        .def("count_from", &BoundShard::count_from, "origin"_a)
         .def("keep_above", &BoundShard::keep_above, "floor"_a)
         .def("put_aside", &BoundShard::put_aside, "origin"_a)
         .def("decide", &BoundShard::decide, "low_below"_a, "high_below"_a, "low"_a, "high"_a)

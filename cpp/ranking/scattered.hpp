@@ -45,13 +45,16 @@ class ListShard {
     bool sample(std::int64_t size, std::vector<double>& found) const { return n_ == 0 || shard_.draw(std::min(size, n_), nullptr, found); }
     bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const { return shard_.count(buckets, counts); }
 
+    // From where scores are counted, if that was not known before members were put aside.
+    void count_from(double origin) { origin_ = origin; }
+
     // Where numbers of positives below are written to from now on.
     void write_to(double* below) { below_ = below; }
 
     // Keep those above a floor, as one group; all others are said to have no positive below them. `below` is that of the ones kept,
-    // in their order. The floor is the origin too. Their rows.
+    // in their order. Their rows.
     std::vector<std::int32_t> keep_above(double floor) {
-        total_ = {}, origin_ = floor;
+        total_ = {}, origin_ = 0;
         aside_.count = 0;
         shard_.keep_above(floor, aside_);
         std::vector<std::int32_t> rows(aside_.index.data(), aside_.index.data() + aside_.count);
@@ -294,13 +297,7 @@ class ListMerge {
     };
     std::vector<Runs> rank(const Entries& entries, const std::vector<std::int32_t>& shard, std::int32_t n_shards) {
         const std::size_t size = entries.score.size();
-        std::vector<std::size_t> order(size);
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-            if (entries.group[a] != entries.group[b]) return entries.group[a] < entries.group[b];
-            if (entries.score[a] != entries.score[b]) return entries.score[a] > entries.score[b];
-            return shard[a] < shard[b];
-        });
+        const std::vector<std::size_t> order = merged(entries, shard);
         // Equal scores of all shards are one tie, in the order of the shards.
         struct Tie {
             std::size_t first, last;
@@ -330,16 +327,20 @@ class ListMerge {
         };
         ask([](const Tie& tie) { return tie.position + 1; }, first);
         ask([](const Tie& tie) { return tie.position + tie.count; }, last);
-        // By entry, then put into the order of each shard.
-        std::vector<std::vector<std::pair<float, std::int64_t>>> by_entry(size);
+        // By entry, then put into the order of each shard. Those of an entry are next to each other.
+        std::vector<std::pair<float, std::int64_t>> given_to;
+        given_to.reserve(size);
+        std::vector<std::size_t> begin(size), end(size);
+        std::vector<std::int64_t> shares(1);
         for (std::size_t t = 0; t < ties.size(); ++t) {
             const Tie& tie = ties[t];
-            std::vector<std::int64_t> shares{tie.count};
+            shares[0] = tie.count;
             if (first[t] != last[t]) shares = merge_.deal_ties(entries.score[order[tie.first]], tie.position, tie.count, first[t], last[t]);
             std::int32_t rank = first[t];
             std::int64_t room = shares[0];
             take(rank, room);
-            for (std::size_t k = tie.first; k < tie.last; ++k)
+            for (std::size_t k = tie.first; k < tie.last; ++k) {
+                begin[order[k]] = given_to.size();
                 for (std::int64_t wanted = entries.count[order[k]]; wanted > 0;) {
                     while (room == 0) {
                         ++rank;
@@ -347,13 +348,15 @@ class ListMerge {
                         take(rank, room);
                     }
                     const std::int64_t given = std::min(room, wanted);
-                    by_entry[order[k]].push_back({below(rank), given});
+                    given_to.push_back({below(rank), given});
                     room -= given, wanted -= given;
                 }
+                end[order[k]] = given_to.size();
+            }
         }
         std::vector<Runs> runs(static_cast<std::size_t>(n_shards));
         for (std::size_t e = 0; e < size; ++e)
-            for (const auto& [positives, count] : by_entry[e]) append(runs[static_cast<std::size_t>(shard[e])], positives, count);
+            for (std::size_t k = begin[e]; k < end[e]; ++k) append(runs[static_cast<std::size_t>(shard[e])], given_to[k].first, given_to[k].second);
         return runs;
     }
 
@@ -394,6 +397,32 @@ class ListMerge {
     static void append(Runs& runs, float below, std::int64_t count) {
         if (!runs.below.empty() && runs.below.back() == static_cast<double>(below)) runs.count.back() += count;
         else runs.below.push_back(static_cast<double>(below)), runs.count.push_back(count);
+    }
+
+    // Entries by group, score and shard. Those of a shard are in this order already, so that they need only be merged.
+    static std::vector<std::size_t> merged(const Entries& entries, const std::vector<std::int32_t>& shard) {
+        const std::size_t size = entries.score.size();
+        std::vector<std::size_t> order(size), starts;
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        for (std::size_t e = 0; e < size; ++e)
+            if (e == 0 || shard[e] != shard[e - 1]) starts.push_back(e);
+        starts.push_back(size);
+        const auto before = [&](std::size_t a, std::size_t b) {
+            if (entries.group[a] != entries.group[b]) return entries.group[a] < entries.group[b];
+            return entries.score[a] > entries.score[b];
+        };
+        // Stable: of equal ones those of the shard before come first.
+        while (starts.size() > 2) {
+            std::vector<std::size_t> longer;
+            const auto at = [&](std::size_t k) { return order.begin() + static_cast<std::ptrdiff_t>(starts[k]); };
+            for (std::size_t k = 0; k + 1 < starts.size(); k += 2) {
+                longer.push_back(starts[k]);
+                if (k + 2 < starts.size()) std::inplace_merge(at(k), at(k + 1), at(k + 2), before);
+            }
+            longer.push_back(size);
+            starts.swap(longer);
+        }
+        return order;
     }
 
     // The ranks of pieces become groups. Pieces without members are not asked about.

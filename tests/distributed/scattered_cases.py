@@ -54,7 +54,11 @@ class Shards:
         gradient = np.empty(len(self.scores))
         for k, (rows, part) in enumerate(zip(self.rows, self.parts, strict=True)):
             own = np.empty(len(rows))
-            own[~self.relevant[rows]] = unit * part.below
+            below = part.below
+            if part.kept is not None:
+                below = np.zeros(int(self.n_neg[k]))
+                below[part.kept] = part.below
+            own[~self.relevant[rows]] = unit * below
             own[self.relevant[rows]] = -unit * self.own_above[k]
             gradient[rows] = own
         return gradient

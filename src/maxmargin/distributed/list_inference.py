@@ -138,8 +138,7 @@ class ScatteredList:
             self._buckets = self._floor = None
             runs, how = [_sent(*run) for run in merge.rank_equal(first, self.n_neg)], "place_equal"
         else:
-            # Who is kept above a floor is placed with respect to it.
-            runs, origin, counts = self._ranks(call, merge, replies, origin)
+            runs, counts = self._ranks(call, merge, replies, origin)
             how = "place"
         above = merge.negatives_above()
         if how == "place":
@@ -147,8 +146,7 @@ class ScatteredList:
         own = np.empty(self._P, dtype=np.int64)
         own[order] = above
         parts = np.split(own, np.cumsum(self.n_pos)[:-1])
-        more = (origin,) if how == "place_equal" else ()
-        answers = call(how, [(*run, *more, part) for run, part in zip(runs, parts, strict=True)])
+        answers = call(how, [(*run, origin, part) for run, part in zip(runs, parts, strict=True)])
         unit = self.unit
         loss = float(self._checked.value(above, self._N)) if silent else merge.loss(above)
         terms = [unit * float(answer["total"]) for answer in answers]
@@ -171,33 +169,35 @@ class ScatteredList:
             return self._floor if counts < min(2 * wanted, self._N // 4) and 8 * counts > 9 * live else None
         if self._buckets is None or wanted * _FLOOR_PART > self._N:
             return None
-        floor = _core.ListMerge.lowest(self._buckets, int(np.searchsorted(np.cumsum(counts), wanted)))
-        return floor if math.isfinite(floor) else None
+        reached = np.cumsum(counts)
+        # The last bucket has no lower end.
+        bucket = min(int(np.searchsorted(reached, wanted)), len(counts) - 2)
+        return _core.ListMerge.lowest(self._buckets, bucket) if 8 * reached[bucket] >= 9 * live else None
 
     def _ranks(
         self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float
-    ) -> tuple[list[Runs], float, Ints | int]:
-        """The ranks of what shards have left undecided, by all rounds but the first and the last; the origin of their scores.
+    ) -> tuple[list[Runs], Ints | int]:
+        """The ranks of what shards have left undecided, by all rounds but the first and the last.
 
-        And how many were in which bucket, or above the floor.
+        And how many negatives were in which bucket, or above the floor.
         """
-        most = self._most(len(replies))
         if self._floor is not None:
             kept = sum(int(reply["undecided"][0]) for reply in replies)
             if merge.keep_above(kept, self._floor):
-                return self._settled(call, merge, replies, most), self._floor, kept
+                return self._settled(call, merge, replies, origin), kept
             self._floor = self._buckets = None
             replies = call("sample", ())
         planned = self._planned(call, merge, replies)
         if planned is None:
             merge.all_in_one()
-            return self._ranked(merge, call("aside", (origin,))), origin, self._N
+            return self._ranked(merge, call("aside", (origin,))), self._N
         buckets, plan, counts = planned
-        replies = call("write", (buckets, plan, merge.sides(), origin, most))
-        return self._settled(call, merge, replies, most), origin, counts
+        replies = call("write", (buckets, plan, merge.sides(), origin, self._most(len(replies))))
+        return self._settled(call, merge, replies, origin), counts
 
-    def _settled(self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]], most: int) -> list[Runs]:
+    def _settled(self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float) -> list[Runs]:
         """The ranks of what is undecided in groups; large ones are split before."""
+        most = self._most(len(replies))
         self._decided(merge, replies)
         for _ in range(_SPLITS):
             if all("entries" in reply for reply in replies):
@@ -206,13 +206,15 @@ class ScatteredList:
             if not len(splits):
                 break
             merge.split(add_trimmed([reply["counts"] for reply in call("split", (splits,))]))
-            replies = call("decide", (merge.sides(), most))
+            replies = call("decide", (merge.sides(), origin, most))
             self._decided(merge, replies)
         if not all("entries" in reply for reply in replies):
             replies = call("undecided", ())
         return self._ranked(merge, replies)
 
-    def _planned(self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]]) -> tuple[Floats, dict[str, Any], Ints] | None:
+    def _planned(
+        self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]]
+    ) -> tuple[Floats, dict[str, Any], Ints] | None:
         """Buckets, which of them have one rank, and how many are in each; None where there are none to be had."""
         if self._N <= _SHORT:
             return None
@@ -248,7 +250,8 @@ class ScatteredList:
 
     @staticmethod
     def _decided(merge: _core.ListMerge, replies: list[dict[str, Any]]) -> None:
-        above, undecided = (np.sum([reply[name] for reply in replies], axis=0, dtype=np.int64) for name in ("above", "undecided"))
+        above = np.asarray(np.sum([reply["above"] for reply in replies], axis=0), dtype=np.int64)
+        undecided = np.asarray(np.sum([reply["undecided"] for reply in replies], axis=0), dtype=np.int64)
         lowest, highest = np.full(len(above), np.inf), np.full(len(above), -np.inf)
         for reply in replies:
             some = reply["undecided"] > 0

@@ -49,8 +49,8 @@ class ListPart:
     ) -> dict[str, Any]:
         """At new scores of the negatives, all finite: whether they are equal, the best, and how many are in buckets guessed.
 
-        Where a floor is guessed, only what is above it is looked at; with no guess, a sample is told. The positives below each are
-        written to ``below``, an array that need not be filled.
+        Where a floor is guessed, only what is above it is looked at; with no guess, a sample is told. The positives below each
+        are written to ``below``, an array that need not be filled.
         """
         self._whole(below)
         self._shard = _core.ListShard(scores, below, self._n_threads)
@@ -58,7 +58,7 @@ class ListPart:
         found["first"] = float(scores[0]) if len(scores) else 0.0
         if floor is not None:
             self.kept, self.below = self._shard.keep_above(floor)
-            found.update(self.decide(_UNLIMITED, most))
+            found.update(self.decide(_UNLIMITED, 0.0, most))
         elif buckets is None:
             found["sample"] = self._shard.sample(_SAMPLE)[0]
         else:
@@ -77,7 +77,7 @@ class ListPart:
         """Settle whole buckets, and of the others what limits decide."""
         self._whole(self._all)
         self._shard.write(buckets, np.repeat(plan["below"], plan["buckets"]), origin)
-        return self.decide(sides, most)
+        return self.decide(sides, origin, most)
 
     def aside(self, origin: float) -> dict[str, Any]:
         """All negatives, as if in one bucket, undecided."""
@@ -85,8 +85,9 @@ class ListPart:
         self._shard.put_aside(origin)
         return self.undecided()
 
-    def decide(self, sides: tuple[Any, ...], most: int) -> dict[str, Any]:
+    def decide(self, sides: tuple[Any, ...], origin: float, most: int) -> dict[str, Any]:
         """What limits decide; the rest is told if it is no more than ``most``."""
+        self._shard.count_from(origin)
         above, undecided, lowest, highest = self._shard.decide(*sides)
         some = undecided > 0
         found: dict[str, Any] = {"above": short(above), "undecided": short(undecided), "range": (lowest[some], highest[some])}
@@ -106,8 +107,9 @@ class ListPart:
         # Nearly always every score is there once.
         return {"entries": (short(group[starts]), short(sizes), score, short(count if (count != 1).any() else count[:0]))}
 
-    def place(self, below: Reals, count: Any) -> dict[str, Any]:
+    def place(self, below: Reals, count: Any, origin: float) -> dict[str, Any]:
         """Ranks of what was undecided; the sum over all negatives of positives below times (score - origin)."""
+        self._shard.count_from(origin)
         self._shard.place(below.astype(np.float64), count.astype(np.int64))
         return {"total": self._shard.total()}
 

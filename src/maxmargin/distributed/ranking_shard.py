@@ -31,8 +31,8 @@ from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 
-# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which looks at five at
-# most. Those of whole lists can be made anew.
+# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which looks at five
+# at most. Those of whole lists can be made anew.
 _KEPT = 3
 _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
@@ -484,10 +484,11 @@ class RankingShard(RowShard, TaskShard[Lists]):
         return context["key"], recipe["roots"].tobytes(), recipe["coefficients"].tobytes(), loss_scale, only
 
     def _keep(self, key: tuple[Any, ...], found: _Found, most: int) -> None:
+        old = [self._found.pop(key)] if key in self._found else []
         self._found[key] = found
         while len(self._found) > most:
-            old = self._found.popitem(last=False)[1]
-            self._spare = old.gradient if old.rows is None else self._spare
+            old.append(self._found.popitem(last=False)[1])
+        self._spare = next((one.gradient for one in old if one.rows is None), self._spare)
 
     def _room(self, size: int) -> Floats:
         """Memory for a gradient, of one that is not needed any more if there is one: fresh pages cost as much as a pass."""
