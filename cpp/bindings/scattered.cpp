@@ -14,6 +14,7 @@ using namespace maxmargin::ranking;
 namespace {
 
 using Floats32 = InputVector<float>;
+using OutputVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
 std::vector<T> values_of(const InputVector<T>& array) {
@@ -36,11 +37,14 @@ nb::ndarray<nb::numpy, double> made_of(const Buckets& buckets) {
 // counts otherwise makes it read foreign memory.
 class BoundShard {
   public:
-    BoundShard(InputVector<double> scores, int n_threads)
-        : scores_(std::move(scores)), below_(zeros<double>({scores_.size()})),
-          shard_(scores_.data(), below_.data, static_cast<std::int64_t>(scores_.size()), n_threads) {}
+    BoundShard(InputVector<double> scores, OutputVector below, int n_threads)
+        : scores_(std::move(scores)), below_(std::move(below)),
+          shard_(scores_.data(), below_.data(), static_cast<std::int64_t>(scores_.size()), n_threads) {
+        require(below_.size() == scores_.size(), "below must have one entry for each score");
+    }
 
-    nb::ndarray<nb::numpy, double> below() const { return below_.array; }
+    void count_from(double origin) { shard_.count_from(origin); }
+    bool all_equal() const { return shard_.all_equal(); }
 
     nb::tuple sample(std::int64_t size) const {
         std::vector<double> found;
@@ -67,13 +71,26 @@ class BoundShard {
         const Buckets buckets = buckets_of(numbers);
         require(below.size() == static_cast<std::size_t>(buckets.count()), "below must have one entry for each bucket");
         const std::vector<float> below_of = values_of(below);
+        shard_.write_to(below_.data());
         nb::gil_scoped_release unlocked;
         n_groups_ = shard_.write(buckets, below_of, origin);
     }
     void put_aside(double origin) {
         n_groups_ = 1;
+        shard_.write_to(below_.data());
         nb::gil_scoped_release unlocked;
         shard_.put_aside(origin);
+    }
+    nb::tuple keep_above(double floor) {
+        n_groups_ = 1;
+        std::vector<std::int32_t> rows;
+        {
+            nb::gil_scoped_release unlocked;
+            rows = shard_.keep_above(floor);
+        }
+        kept_ = zeros<double>({rows.size()});
+        shard_.write_to(kept_->data);
+        return nb::make_tuple(array_of(std::move(rows)), kept_->array);
     }
     nb::tuple decide(const Floats32& low_below, const Floats32& high_below, const InputVector<double>& low, const InputVector<double>& high) {
         const std::size_t count = low.size();
@@ -124,6 +141,7 @@ class BoundShard {
     }
     void place_equal(const InputVector<double>& below, const Int64s& count, double origin) {
         check_runs(below, count);
+        shard_.write_to(below_.data());
         shard_.place_equal(below.data(), count.data(), count.size(), origin);
     }
     double total() const { return shard_.total(); }
@@ -135,7 +153,8 @@ class BoundShard {
     }
 
     InputVector<double> scores_;
-    Output<double> below_;
+    OutputVector below_;
+    std::optional<Output<double>> kept_;
     ListShard shard_;
     std::size_t n_groups_ = 0;
 };
@@ -174,6 +193,16 @@ class BoundMerge {
         return nb::make_tuple(array_of(std::move(plan.below)), plan.open);
     }
     void all_in_one() { merge_->all_in_one(); }
+    bool keep_above(std::int64_t count, double floor) {
+        require(count >= 0, "count must not be negative");
+        return merge_->keep_above(count, floor);
+    }
+    // No member of the bucket is below that.
+    static double lowest(const InputVector<double>& numbers, std::int32_t bucket) {
+        const Buckets buckets = buckets_of(numbers);
+        require(bucket >= 0 && bucket < buckets.count(), "there is no such bucket");
+        return buckets.lowest(bucket);
+    }
     nb::tuple sides() const {
         std::vector<float> low_below, high_below;
         std::vector<double> low, high;
@@ -223,40 +252,51 @@ class BoundMerge {
     std::optional<ListMerge> merge_;
 };
 
-nb::tuple combine_scores(const InputVector<double>& coefficients, const nb::list& arrays, nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu> out,
-                         int n_threads) {
-    std::vector<InputVector<double>> held;
+// Arrays of a list, all of them this long.
+class Arrays {
+  public:
+    Arrays(const nb::list& arrays, std::size_t size) {
+        for (nb::handle item : arrays) {
+            held_.push_back(nb::cast<InputVector<double>>(item));
+            require(held_.back().size() == size, "scores must be equally long");
+            data.push_back(held_.back().data());
+        }
+    }
     std::vector<const double*> data;
-    for (nb::handle item : arrays) {
-        held.push_back(nb::cast<InputVector<double>>(item));
-        require(held.back().size() == out.size(), "scores must be equally long");
-        data.push_back(held.back().data());
-    }
-    require(coefficients.size() == data.size(), "there must be one coefficient for each array");
-    Combined found;
-    {
-        nb::gil_scoped_release unlocked;
-        found = combine(values_of(coefficients), data, static_cast<std::int64_t>(out.size()), n_threads, out.data());
-    }
-    return nb::make_tuple(found.finite, found.lowest, found.highest);
+
+  private:
+    std::vector<InputVector<double>> held_;
+};
+
+bool combine_scores(const InputVector<double>& coefficients, const nb::list& arrays, OutputVector out, int n_threads) {
+    const Arrays given(arrays, out.size());
+    require(coefficients.size() == given.data.size(), "there must be one coefficient for each array");
+    nb::gil_scoped_release unlocked;
+    return combine(values_of(coefficients), given.data, static_cast<std::int64_t>(out.size()), n_threads, out.data());
 }
 
-double compensated_dot(const InputVector<double>& a, const InputVector<double>& b, int n_threads) {
-    require(a.size() == b.size(), "vectors must be equally long");
-    nb::gil_scoped_release unlocked;
-    return dot(a.data(), b.data(), static_cast<std::int64_t>(a.size()), n_threads);
+nb::ndarray<nb::numpy, double> compensated_dots(const InputVector<double>& a, const nb::list& arrays, int n_threads) {
+    const Arrays given(arrays, a.size());
+    std::vector<double> found;
+    {
+        nb::gil_scoped_release unlocked;
+        found = dots(a.data(), given.data, static_cast<std::int64_t>(a.size()), n_threads);
+    }
+    return array_of(std::move(found));
 }
 
 }  // namespace
 
 void bind_scattered(nb::module_& m) {
     nb::class_<BoundShard>(m, "ListShard")
-        .def(nb::init<InputVector<double>, int>(), "scores"_a.noconvert(), "n_threads"_a = 1)
-        .def_prop_ro("below", &BoundShard::below, nb::rv_policy::automatic)
+        .def(nb::init<InputVector<double>, OutputVector, int>(), "scores"_a.noconvert(), "below"_a.noconvert(), "n_threads"_a = 1)
+        .def("all_equal", &BoundShard::all_equal)
         .def("sample", &BoundShard::sample, "size"_a)
         .def("best", &BoundShard::best, "count"_a)
         .def("count", &BoundShard::count, "buckets"_a)
         .def("write", &BoundShard::write, "buckets"_a, "below"_a, "origin"_a)
+        .def("count_from", &BoundShard::count_from, "origin"_a)
+        .def("keep_above", &BoundShard::keep_above, "floor"_a)
         .def("put_aside", &BoundShard::put_aside, "origin"_a)
         .def("decide", &BoundShard::decide, "low_below"_a, "high_below"_a, "low"_a, "high"_a)
         .def("split", &BoundShard::split, "splits"_a)
@@ -271,6 +311,8 @@ void bind_scattered(nb::module_& m) {
         .def("choose_buckets", &BoundMerge::choose_buckets, "sample"_a)
         .def("plan", &BoundMerge::plan, "buckets"_a, "counts"_a)
         .def("all_in_one", &BoundMerge::all_in_one)
+        .def("keep_above", &BoundMerge::keep_above, "count"_a, "floor"_a)
+        .def_static("lowest", &BoundMerge::lowest, "buckets"_a, "bucket"_a)
         .def("sides", &BoundMerge::sides)
         .def("decided", &BoundMerge::decided, "above"_a, "undecided"_a, "lowest"_a, "highest"_a)
         .def_prop_ro("undecided", &BoundMerge::undecided)
@@ -281,5 +323,5 @@ void bind_scattered(nb::module_& m) {
         .def("negatives_above", &BoundMerge::negatives_above)
         .def("loss", &BoundMerge::loss, "above"_a);
     m.def("combine_scores", &combine_scores, "coefficients"_a, "arrays"_a, "out"_a.noconvert(), "n_threads"_a = 1);
-    m.def("compensated_dot", &compensated_dot, "a"_a, "b"_a, "n_threads"_a = 1);
+    m.def("compensated_dots", &compensated_dots, "a"_a, "arrays"_a, "n_threads"_a = 1);
 }

@@ -40,8 +40,27 @@ class ListShard {
 
     std::int64_t size() const { return n_; }
 
+    // Have all of them the score of the first? Elsewhere the answer comes at once.
+    bool all_equal() const { return n_ == 0 || shard_.all_equal(scores_[0]); }
     bool sample(std::int64_t size, std::vector<double>& found) const { return n_ == 0 || shard_.draw(std::min(size, n_), nullptr, found); }
     bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const { return shard_.count(buckets, counts); }
+
+    // From where scores are counted, if that was not known before members were put aside.
+    void count_from(double origin) { origin_ = origin; }
+
+    // Where numbers of positives below are written to from now on.
+    void write_to(double* below) { below_ = below; }
+
+    // Keep those above a floor, as one group; all others are said to have no positive below them. `below` is that of the ones kept,
+    // in their order. Their rows.
+    std::vector<std::int32_t> keep_above(double floor) {
+        total_ = {}, origin_ = 0;
+        aside_.count = 0;
+        shard_.keep_above(floor, aside_);
+        std::vector<std::int32_t> rows(aside_.index.data(), aside_.index.data() + aside_.count);
+        for (std::int64_t k = 0; k < aside_.count; ++k) aside_.index[k] = static_cast<std::int32_t>(k), aside_.group[k] = 0;
+        return rows;
+    }
 
     // Buckets with one rank are written down; those with below = -0.0 are open, and become the groups, in their order. How many.
     std::size_t write(const Buckets& buckets, const std::vector<float>& below, double origin) {
@@ -203,6 +222,16 @@ class ListMerge {
         sizes_.assign(1, search_.n_neg());
     }
 
+    // So many negatives are above a floor. Whether that proves all others to be below every positive; if so, those are one group.
+    bool keep_above(std::int64_t count, double floor) {
+        if (count < search_.n_neg() && search_.rank(count + 1, floor, 1, merge_.last()) != merge_.last()) return false;
+        std::fill(takers_.begin(), takers_.end(), 0);
+        take(merge_.last(), search_.n_neg() - count);
+        groups_.assign(1, {0, 0, 0, 1, merge_.last()});
+        sizes_.assign(1, count);
+        return true;
+    }
+
     std::vector<Side> sides() const { return merge_.sides(groups_, sizes_); }
 
     // What all shards have decided.
@@ -268,13 +297,7 @@ class ListMerge {
     };
     std::vector<Runs> rank(const Entries& entries, const std::vector<std::int32_t>& shard, std::int32_t n_shards) {
         const std::size_t size = entries.score.size();
-        std::vector<std::size_t> order(size);
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-            if (entries.group[a] != entries.group[b]) return entries.group[a] < entries.group[b];
-            if (entries.score[a] != entries.score[b]) return entries.score[a] > entries.score[b];
-            return shard[a] < shard[b];
-        });
+        const std::vector<std::size_t> order = merged(entries, shard);
         // Equal scores of all shards are one tie, in the order of the shards.
         struct Tie {
             std::size_t first, last;
@@ -304,16 +327,20 @@ class ListMerge {
         };
         ask([](const Tie& tie) { return tie.position + 1; }, first);
         ask([](const Tie& tie) { return tie.position + tie.count; }, last);
-        // By entry, then put into the order of each shard.
-        std::vector<std::vector<std::pair<float, std::int64_t>>> by_entry(size);
+        // By entry, then put into the order of each shard. Those of an entry are next to each other.
+        std::vector<std::pair<float, std::int64_t>> given_to;
+        given_to.reserve(size);
+        std::vector<std::size_t> begin(size), end(size);
+        std::vector<std::int64_t> shares(1);
         for (std::size_t t = 0; t < ties.size(); ++t) {
             const Tie& tie = ties[t];
-            std::vector<std::int64_t> shares{tie.count};
+            shares[0] = tie.count;
             if (first[t] != last[t]) shares = merge_.deal_ties(entries.score[order[tie.first]], tie.position, tie.count, first[t], last[t]);
             std::int32_t rank = first[t];
             std::int64_t room = shares[0];
             take(rank, room);
-            for (std::size_t k = tie.first; k < tie.last; ++k)
+            for (std::size_t k = tie.first; k < tie.last; ++k) {
+                begin[order[k]] = given_to.size();
                 for (std::int64_t wanted = entries.count[order[k]]; wanted > 0;) {
                     while (room == 0) {
                         ++rank;
@@ -321,13 +348,15 @@ class ListMerge {
                         take(rank, room);
                     }
                     const std::int64_t given = std::min(room, wanted);
-                    by_entry[order[k]].push_back({below(rank), given});
+                    given_to.push_back({below(rank), given});
                     room -= given, wanted -= given;
                 }
+                end[order[k]] = given_to.size();
+            }
         }
         std::vector<Runs> runs(static_cast<std::size_t>(n_shards));
         for (std::size_t e = 0; e < size; ++e)
-            for (const auto& [positives, count] : by_entry[e]) append(runs[static_cast<std::size_t>(shard[e])], positives, count);
+            for (std::size_t k = begin[e]; k < end[e]; ++k) append(runs[static_cast<std::size_t>(shard[e])], given_to[k].first, given_to[k].second);
         return runs;
     }
 
@@ -370,6 +399,32 @@ class ListMerge {
         else runs.below.push_back(static_cast<double>(below)), runs.count.push_back(count);
     }
 
+    // Entries by group, score and shard. Those of a shard are in this order already, so that they need only be merged.
+    static std::vector<std::size_t> merged(const Entries& entries, const std::vector<std::int32_t>& shard) {
+        const std::size_t size = entries.score.size();
+        std::vector<std::size_t> order(size), starts;
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        for (std::size_t e = 0; e < size; ++e)
+            if (e == 0 || shard[e] != shard[e - 1]) starts.push_back(e);
+        starts.push_back(size);
+        const auto before = [&](std::size_t a, std::size_t b) {
+            if (entries.group[a] != entries.group[b]) return entries.group[a] < entries.group[b];
+            return entries.score[a] > entries.score[b];
+        };
+        // Stable: of equal ones those of the shard before come first.
+        while (starts.size() > 2) {
+            std::vector<std::size_t> longer;
+            const auto at = [&](std::size_t k) { return order.begin() + static_cast<std::ptrdiff_t>(starts[k]); };
+            for (std::size_t k = 0; k + 1 < starts.size(); k += 2) {
+                longer.push_back(starts[k]);
+                if (k + 2 < starts.size()) std::inplace_merge(at(k), at(k + 1), at(k + 2), before);
+            }
+            longer.push_back(size);
+            starts.swap(longer);
+        }
+        return order;
+    }
+
     // The ranks of pieces become groups. Pieces without members are not asked about.
     void bound_filled(const std::vector<Piece>& pieces, const std::vector<std::int64_t>& points) {
         std::vector<Piece> filled;
@@ -407,15 +462,11 @@ class ListMerge {
 // Below so many numbers a thread costs more than it brings.
 inline int threads_for(std::int64_t n, int n_threads) { return static_cast<int>(std::clamp<std::int64_t>(n >> 17, 1, std::max(1, n_threads))); }
 
-// out = sum of coefficient times array, in the order given; whether all of it is finite and can be added up, and its range.
-struct Combined {
-    bool finite = true;
-    double lowest = std::numeric_limits<double>::infinity(), highest = -std::numeric_limits<double>::infinity();
-};
-inline Combined combine(const std::vector<double>& coefficients, const std::vector<const double*>& arrays, std::int64_t n, int n_threads, double* out) {
+// out = sum of coefficient times array, in the order given; whether all of it is finite and can be added up.
+inline bool combine(const std::vector<double>& coefficients, const std::vector<const double*>& arrays, std::int64_t n, int n_threads, double* out) {
     constexpr std::int64_t section = 1 << 14;
     const std::int64_t count = (n + section - 1) / section;
-    std::vector<Combined> parts(static_cast<std::size_t>(count));
+    std::vector<double> unfit(static_cast<std::size_t>(count));
     share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
         const std::int64_t first = static_cast<std::int64_t>(part) * section, size = std::min(section, n - first);
         double* to = out + first;
@@ -428,46 +479,47 @@ inline Combined combine(const std::vector<double>& coefficients, const std::vect
             else
                 for (std::int64_t k = 0; k < size; ++k) to[k] += c * from[k];
         }
-        Combined found;
-        double unfit = 0;
-        for (std::int64_t k = 0; k < size; ++k) {
-            unfit += guard(to[k]);
-            found.lowest = to[k] < found.lowest ? to[k] : found.lowest;
-            found.highest = to[k] > found.highest ? to[k] : found.highest;
-        }
-        found.finite = std::isfinite(unfit);
-        parts[part] = found;
+        // Four sums, so that an addition need not wait for the one before.
+        double lanes[4] = {};
+        std::int64_t k = 0;
+        for (; k + 4 <= size; k += 4)
+            for (int lane = 0; lane < 4; ++lane) lanes[lane] += guard(to[k + lane]);
+        for (; k < size; ++k) lanes[0] += guard(to[k]);
+        unfit[part] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
     });
-    Combined all;
-    for (const Combined& part : parts) {
-        all.finite &= part.finite;
-        all.lowest = std::min(all.lowest, part.lowest), all.highest = std::max(all.highest, part.highest);
-    }
-    return all;
+    double all = 0;
+    for (const double part : unfit) all += part;
+    return std::isfinite(all);
 }
 
-// Products of a vector with arrays, each in blocks of 256 terms that are added up with compensation.
-inline double dot(const double* a, const double* b, std::int64_t n, int n_threads) {
-    constexpr std::int64_t section = 1 << 15;
+// Products of a vector with arrays, each in blocks of 256 terms that are added up with compensation. A section of the vector is
+// multiplied with all arrays while it is in the cache.
+inline std::vector<double> dots(const double* a, const std::vector<const double*>& arrays, std::int64_t n, int n_threads) {
+    constexpr std::int64_t section = 1 << 14;
     const std::int64_t count = (n + section - 1) / section;
-    std::vector<CompensatedSum> parts(static_cast<std::size_t>(count));
+    std::vector<std::vector<CompensatedSum>> parts(static_cast<std::size_t>(count), std::vector<CompensatedSum>(arrays.size()));
     share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
-        CompensatedSum sum;
         const std::int64_t end = std::min(n, (static_cast<std::int64_t>(part) + 1) * section);
-        for (std::int64_t at = static_cast<std::int64_t>(part) * section; at < end; at += kTermsPerPart) {
-            const std::int64_t stop = std::min(end, at + kTermsPerPart);
-            double lanes[4] = {};
-            std::int64_t k = at;
-            for (; k + 4 <= stop; k += 4)
-                for (int lane = 0; lane < 4; ++lane) lanes[lane] += a[k + lane] * b[k + lane];
-            for (; k < stop; ++k) lanes[0] += a[k] * b[k];
-            sum.add((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+        for (std::size_t q = 0; q < arrays.size(); ++q) {
+            const double* b = arrays[q];
+            for (std::int64_t at = static_cast<std::int64_t>(part) * section; at < end; at += kTermsPerPart) {
+                const std::int64_t stop = std::min(end, at + kTermsPerPart);
+                double lanes[4] = {};
+                std::int64_t k = at;
+                for (; k + 4 <= stop; k += 4)
+                    for (int lane = 0; lane < 4; ++lane) lanes[lane] += a[k + lane] * b[k + lane];
+                for (; k < stop; ++k) lanes[0] += a[k] * b[k];
+                parts[part][q].add((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+            }
         }
-        parts[part] = sum;
     });
-    CompensatedSum all;
-    for (const CompensatedSum& part : parts) all.add(part);
-    return all.value();
+    std::vector<double> found;
+    for (std::size_t q = 0; q < arrays.size(); ++q) {
+        CompensatedSum all;
+        for (const auto& part : parts) all.add(part[q]);
+        found.push_back(all.value());
+    }
+    return found;
 }
 
 }  // namespace maxmargin::ranking

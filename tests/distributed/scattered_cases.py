@@ -42,9 +42,8 @@ class Shards:
         if operation == "look":
             own = self.scores[rows]
             negatives = np.empty(len(rows) - int(self.n_pos[k]))
-            finite, lowest, highest = _core.combine_scores(np.ones(1), [own[~self.relevant[rows]]], negatives)
-            assert finite
-            return {**part.look(negatives, lowest, highest, *args), "positives": own[self.relevant[rows]]}
+            assert _core.combine_scores(np.ones(1), [own[~self.relevant[rows]]], negatives)
+            return {**part.look(negatives, np.full(len(negatives), np.nan), *args), "positives": own[self.relevant[rows]]}
         if operation in ("place", "place_equal"):
             *args, self.above = args
             self.own_above = getattr(self, "own_above", {}) | {k: self.above}
@@ -55,7 +54,11 @@ class Shards:
         gradient = np.empty(len(self.scores))
         for k, (rows, part) in enumerate(zip(self.rows, self.parts, strict=True)):
             own = np.empty(len(rows))
-            own[~self.relevant[rows]] = unit * part.below
+            below = part.below
+            if part.kept is not None:
+                below = np.zeros(int(self.n_neg[k]))
+                below[part.kept] = part.below
+            own[~self.relevant[rows]] = unit * below
             own[self.relevant[rows]] = -unit * self.own_above[k]
             gradient[rows] = own
         return gradient

@@ -127,6 +127,48 @@ def test_many_undecided_are_split_before_they_are_sent(monkeypatch):
     check(shards, found, scores, relevant, "ap")
 
 
+@pytest.mark.parametrize("loss", ["ap", "ndcg", "auc", "ap@2"])
+def test_where_nearly_all_are_below_a_floor_two_rounds_do(loss):
+    rng = np.random.default_rng(8)
+    n, base = 120_000, ["look", "count", "write", "place"]
+    relevant = rng.random(n) < 2e-4
+    scores = rng.normal(size=n) + 7 * relevant
+    shards = Shards(scores, relevant, [40_000, 40_000, 90_000])
+    ranking = ScatteredList(ranking_loss(loss), shards.n_pos, shards.n_neg)
+    moved = scores + 0.01 * rng.normal(size=n)
+    tied = scores.round(1)
+    above = np.where(relevant, scores - 6, scores)  # not below any more: the proof fails, or too many are kept
+    places = [scores, moved, tied, moved, above, scores, moved, np.zeros(n), scores, 100 * scores]
+    asked = []
+    for place in places:
+        shards.asked.clear()
+        shards.move(place)
+        check(shards, ranking.find(shards), place, relevant, loss)
+        asked.append([operation for operation in shards.asked if operation not in ("split", "decide", "undecided")])
+    assert asked[0] == base
+    assert asked[1] == asked[2] == asked[3] == ["look", "place"]
+    assert asked[4][1:] != ["place"]
+    assert asked[6] == ["look", "place"]
+    assert ["look", "place_equal"] == asked[7]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=arrays(np.float64, 40, elements=st.one_of(st.integers(-3, 3).map(float), st.floats(-4, 4))),
+    cuts=st.lists(st.integers(0, 40), max_size=4),
+    floor=st.one_of(st.integers(-5, 5).map(float), st.floats(-5, 5), st.just(1e300), st.just(-1e300)),
+    loss=st.sampled_from(LOSSES),
+)
+def test_no_floor_is_believed_without_a_proof(scores, cuts, floor, loss):
+    relevant = np.arange(40) % 5 == 0
+    scores = scores + 4.0 * relevant
+    shards = Shards(scores, relevant, cuts)
+    ranking = ScatteredList(ranking_loss(loss), shards.n_pos, shards.n_neg)
+    ranking.begin_with(np.array([0.0, floor]))
+    assert ranking.guess().tolist() == [0.0, floor]
+    check(shards, ranking.find(shards), scores, relevant, loss)
+
+
 def test_nothing_as_long_as_the_list_is_sent():
     rng = np.random.default_rng(5)
     n = 200_000

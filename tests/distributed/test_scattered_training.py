@@ -75,6 +75,28 @@ def test_a_long_list_in_buckets():
     assert engine.bytes_up - up + engine.bytes_down - down < 8 * 100_000 / 2
 
 
+@pytest.mark.parametrize("kind", [np.float32, sparse.csr_array])
+def test_features_of_the_few_rows_above_a_floor(kind, monkeypatch):
+    monkeypatch.setattr("maxmargin.distributed.ranking_shard._ROWS_AT_ONCE", 100)
+    X, y = samples(n=80_000, columns=4)
+    y = np.zeros(len(X))
+    y[::4_001] = 1
+    X[:, 0] += 9 * y
+    X = X.astype(np.float32) if kind is np.float32 else kind(X)
+    sharded, expected = ShardedRanking(engine_of(split_rows(X, y, 3))), single(X, y)
+    engine, weights = sharded.engine, np.eye(4)[0]
+    sharded.tangent(sharded.scores(weights))
+    before, weights = engine.rounds, weights + 0.01
+    found, other = sharded.tangent(sharded.scores(weights)), expected.tangent(expected.scores(weights))
+    assert engine.rounds - before == 2
+    assert found.hinge == pytest.approx(other.hinge, rel=1e-11)
+    psi = expected.features(other.gradient)
+    assert np.abs(sharded.features(found.gradient) - psi).max() <= 1e-11 * np.abs(psi).max()
+    # Products with scores come from the shards, before features are asked for.
+    again = sharded.tangent(sharded.scores(weights)).gradient
+    assert again @ sharded.scores(weights) == pytest.approx(float(other.gradient @ expected.scores(weights)), rel=1e-9)
+
+
 def test_wherever_the_positives_are():
     X, y = samples(n=40, columns=4)
     order = np.argsort(-y, kind="stable")

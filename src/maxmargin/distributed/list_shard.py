@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin import _core
-from maxmargin._types import Floats, Int32s, Ints
+from maxmargin._types import Floats, Int32s, Ints, Reals
 
 # A sample of the negatives has so many at most, from every shard.
 _SAMPLE = 1024
+# Limits that decide nothing.
+_NOTHING = np.zeros(1, dtype=np.float32)
+_UNLIMITED = (_NOTHING, _NOTHING, np.array([-np.inf]), np.array([np.inf]))
 
 
 class ListPart:
@@ -26,27 +29,37 @@ class ListPart:
 
     Attributes
     ----------
-    below : array of shape (negatives,)
+    below : array of shape (negatives,) or (kept,)
         The number of positives below each negative, once :meth:`place` was called. The gradient of the hinge is
         ``2 / (P N)`` times it.
+    kept : int array of shape (kept,), optional
+        Those that ``below`` is about, where there were few above a floor; the others have none below them.
     """
 
     operations = frozenset({"sample", "count", "write", "aside", "split", "decide", "undecided", "place", "place_equal"})
 
     def __init__(self, n_threads: int = 1) -> None:
         self._n_threads = n_threads
-        self._shard = _core.ListShard(np.zeros(0), n_threads)
+        self.below = self._all = np.zeros(0)
+        self.kept: Int32s | None = None
+        self._shard = _core.ListShard(np.zeros(0), self.below, n_threads)
 
-    @property
-    def below(self) -> Floats:
-        """As in the class."""
-        return self._shard.below
+    def look(
+        self, scores: Floats, below: Floats, buckets: Floats | None, n_best: int, floor: float | None, most: int
+    ) -> dict[str, Any]:
+        """At new scores of the negatives, all finite: whether they are equal, the best, and how many are in buckets guessed.
 
-    def look(self, scores: Floats, lowest: float, highest: float, buckets: Floats | None, n_best: int) -> dict[str, Any]:
-        """At new scores of the negatives, all finite: their range, a sample, the best ones and, in buckets guessed, how many."""
-        self._shard = _core.ListShard(scores, self._n_threads)
-        found: dict[str, Any] = {"lowest": lowest, "highest": highest, "best": self._shard.best(n_best)}
-        if buckets is None:
+        Where a floor is guessed, only what is above it is looked at; with no guess, a sample is told. The positives below each
+        are written to ``below``, an array that need not be filled.
+        """
+        self._whole(below)
+        self._shard = _core.ListShard(scores, below, self._n_threads)
+        found: dict[str, Any] = {"equal": self._shard.all_equal(), "best": self._shard.best(n_best)}
+        found["first"] = float(scores[0]) if len(scores) else 0.0
+        if floor is not None:
+            self.kept, self.below = self._shard.keep_above(floor)
+            found.update(self.decide(_UNLIMITED, 0.0, most))
+        elif buckets is None:
             found["sample"] = self._shard.sample(_SAMPLE)[0]
         else:
             found["counts"] = trimmed(self._shard.count(buckets)[0])
@@ -62,18 +75,22 @@ class ListPart:
 
     def write(self, buckets: Floats, plan: dict[str, Any], sides: tuple[Any, ...], origin: float, most: int) -> dict[str, Any]:
         """Settle whole buckets, and of the others what limits decide."""
+        self._whole(self._all)
         self._shard.write(buckets, np.repeat(plan["below"], plan["buckets"]), origin)
-        return self.decide(sides, most)
+        return self.decide(sides, origin, most)
 
     def aside(self, origin: float) -> dict[str, Any]:
         """All negatives, as if in one bucket, undecided."""
+        self._whole(self._all)
         self._shard.put_aside(origin)
         return self.undecided()
 
-    def decide(self, sides: tuple[Any, ...], most: int) -> dict[str, Any]:
+    def decide(self, sides: tuple[Any, ...], origin: float, most: int) -> dict[str, Any]:
         """What limits decide; the rest is told if it is no more than ``most``."""
+        self._shard.count_from(origin)
         above, undecided, lowest, highest = self._shard.decide(*sides)
-        found: dict[str, Any] = {"above": above, "undecided": undecided, "range": (lowest, highest)}
+        some = undecided > 0
+        found: dict[str, Any] = {"above": short(above), "undecided": short(undecided), "range": (lowest[some], highest[some])}
         if int(undecided.sum()) <= most:
             found.update(self.undecided())
         return found
@@ -83,19 +100,39 @@ class ListPart:
         return {"counts": trimmed(self._shard.split(splits))}
 
     def undecided(self) -> dict[str, Any]:
-        """Groups, scores and how many have them, of what is undecided."""
+        """Scores of what is undecided and how many have them; and the groups they are in, how many scores of each."""
         group, score, count = self._shard.undecided()
-        return {"entries": (group, score, count)}
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        sizes = np.diff(starts, append=len(group))
+        # Nearly always every score is there once.
+        return {"entries": (short(group[starts]), short(sizes), score, short(count if (count != 1).any() else count[:0]))}
 
-    def place(self, below: Floats, count: Ints) -> dict[str, Any]:
+    def place(self, below: Reals, count: Any, origin: float) -> dict[str, Any]:
         """Ranks of what was undecided; the sum over all negatives of positives below times (score - origin)."""
-        self._shard.place(below, count)
+        self._shard.count_from(origin)
+        self._shard.place(below.astype(np.float64), count.astype(np.int64))
         return {"total": self._shard.total()}
 
-    def place_equal(self, below: Floats, count: Ints, origin: float) -> dict[str, Any]:
+    def place_equal(self, below: Reals, count: Any, origin: float) -> dict[str, Any]:
         """Ranks of negatives that all have the same score."""
-        self._shard.place_equal(below, count, origin)
+        self._whole(self._all)
+        self._shard.place_equal(below.astype(np.float64), count.astype(np.int64), origin)
         return {"total": self._shard.total()}
+
+    def _whole(self, below: Floats) -> None:
+        """All negatives are looked at."""
+        self.below, self._all, self.kept = below, below, None
+
+
+def short(counts: Ints | Int32s) -> Any:
+    """Counts in the shortest numbers that hold them: this is how they travel.
+
+    Examples
+    --------
+    >>> short(np.array([3, 300]))
+    array([  3, 300], dtype=uint16)
+    """
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
 
 def trimmed(counts: Ints) -> dict[str, Any]:
@@ -108,8 +145,7 @@ def trimmed(counts: Ints) -> dict[str, Any]:
     """
     filled = np.flatnonzero(counts)
     first, last = (int(filled[0]), int(filled[-1]) + 1) if len(filled) else (0, 0)
-    kept = counts[first:last]
-    return {"first": first, "size": len(counts), "counts": kept.astype(np.min_scalar_type(int(kept.max(initial=0))))}
+    return {"first": first, "size": len(counts), "counts": short(counts[first:last])}
 
 
 def add_trimmed(parts: list[dict[str, Any]]) -> Ints:

@@ -39,17 +39,25 @@ _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
 _MOST_ROOTS = 32
 
+# Rows that are copied at a time, where only some of them count.
+_ROWS_AT_ONCE = 16_384
+
 # Where the rows of something stand among all scores.
 Places = slice | NDArray[np.int64]
 
 
 @dataclass(eq=False)
 class _Found:
-    """What inference has found at some scores: sums over all blocks, each times its weight."""
+    """What inference has found at some scores: sums over all blocks, each times its weight.
+
+    The gradient counts ``unit`` times, and is about all rows, in the order of scores, or some: elsewhere it is zero.
+    """
 
     hinge: float
     loss: float
     gradient: Floats
+    unit: float = 1.0
+    rows: Ints | None = None
 
 
 @dataclass(eq=False)
@@ -69,6 +77,8 @@ class _Working:
     scores: Floats
     # Where scores come from, if not from all rows.
     rows: Ints | None
+    # Where the only list of a shard writes the positives below its negatives.
+    below: Floats | None = None
     lists: dict[int, ListPart] = field(default_factory=dict)
     # Negatives above every own positive.
     above: dict[int, Ints] = field(default_factory=dict)
@@ -129,13 +139,26 @@ class Lists:
         if not np.array_equal(joined, np.arange(len(joined))):
             self.order = joined
 
+    @property
+    def is_one_part(self) -> bool:
+        """Whether all rows are those of one list that lies in other shards too, under one notion of relevance."""
+        return len(self.parts) == 1 and self.n_whole == 0
+
     def root(self, weights: Floats, n_jobs: int | None) -> Floats:
         """Scores at weights, in their order."""
         scores = times(self.X, weights, n_jobs)
         return scores if self.order is None else scores[self.order]
 
-    def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
-        """Rows times numbers that are in the order of scores."""
+    def sum_of_rows(self, gradient: Floats, n_jobs: int | None, some: Ints | None = None) -> Floats:
+        """Rows times numbers that are in the order of scores; some of the rows, or all."""
+        if some is not None:
+            rows = some if self.order is None else self.order[some]
+            ascending = np.argsort(rows)
+            rows, gradient, total = rows[ascending], gradient[ascending], np.zeros(self.X.shape[1])
+            for first in range(0, len(rows), _ROWS_AT_ONCE):
+                piece = slice(first, first + _ROWS_AT_ONCE)
+                total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
+            return total
         if self.order is not None:
             ordered = np.empty_like(gradient)
             ordered[self.order] = gradient
@@ -205,6 +228,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self._roots: dict[int, Floats] = {}
         self._found: OrderedDict[tuple[Any, ...], _Found] = OrderedDict()
         self._working: _Working | None = None
+        # Arrays as long as the rows, to be used again.
+        self._scratch: Floats | None = None
+        self._spare: Floats | None = None
         # Weights that were judged last, and their scores.
         self._last: tuple[Floats, Floats] | None = None
 
@@ -296,7 +322,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
             scores, finite = self._combined(recipe)
             if not finite:
                 return {"answers": [], "hinge": np.nan}  # for the client to see
-            self._working = _Working(key, *lists.reduced(scores))
+            scores, rows = lists.reduced(scores)
+            self._working = _Working(key, scores, rows, self._room(len(scores)) if lists.is_one_part and rows is None else None)
         working = self._working
         if working is None or working.key != key:
             raise MissingError
@@ -306,6 +333,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
         found = self._finished(lists, working, last, loss_scale, chosen is None)
         self._keep(key, found, _KEPT_OF_SCATTERED)
         self._working = None
+        if working.rows is None:
+            self._scratch = working.scores
         return {"answers": answers, **self._told(found, recipe), "mark": lists.mark}
 
     def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
@@ -320,7 +349,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 return {"lost": True}
             self._register(lists, recipe)
             found = self._solved(context, lists, recipe, loss_scale)
-        return {"psi": lists.sum_of_rows(found.gradient, self.n_jobs), "loss": found.loss, "mark": lists.mark}
+        psi = found.unit * lists.sum_of_rows(found.gradient, self.n_jobs, found.rows)
+        return {"psi": psi, "loss": found.loss, "mark": lists.mark}
 
     def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
         """The cuts of some blocks of whole lists, counted from the first of the shard."""
@@ -434,8 +464,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
         if operation == "look":
             own = working.lists[number] = ListPart(thread_count(self.n_jobs))
             negatives = np.ascontiguousarray(working.scores[part.negatives])
-            lowest, highest = (float(negatives.min()), float(negatives.max())) if len(negatives) else (0.0, 0.0)
-            return {**own.look(negatives, lowest, highest, *args), "positives": working.scores[part.positives].copy()}
+            below = np.empty(len(negatives)) if working.below is None else working.below[part.negatives]
+            return {**own.look(negatives, below, *args), "positives": working.scores[part.positives].copy()}
         if operation in ("place", "place_equal"):
             working.above[number], args = args[-1], args[:-1]
         if operation not in ListPart.operations:
@@ -447,6 +477,16 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self, lists: Lists, working: _Working, last: list[tuple[int, float]], loss_scale: float, with_whole: bool
     ) -> _Found:
         """Whole lists, and the gradients of scattered ones."""
+        if working.below is not None and working.lists:
+            # What was written is the gradient but for the unit, which can wait: all that follows is linear.
+            ((number, own),) = working.lists.items()
+            unit, part, above = dict(last)[number], lists.parts[number], -working.above[number]
+            if own.kept is None:
+                working.below[part.positives] = above
+                return _Found(0.0, 0.0, working.below, unit)
+            self._spare, some = working.below, np.flatnonzero(own.below)
+            positives = np.arange(part.n_negatives, len(self.y))
+            return _Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, np.concatenate([own.kept[some], positives]))
         found = (
             lists.solve(working.scores, loss_scale, self.n_jobs)
             if with_whole
@@ -454,8 +494,11 @@ class RankingShard(RowShard, TaskShard[Lists]):
         )
         for number, factor in last:
             if number in working.lists:
-                part = lists.parts[number]
-                found.gradient[part.negatives] += factor * working.lists[number].below
+                part, own = lists.parts[number], working.lists[number]
+                negatives = part.negatives
+                if own.kept is not None:
+                    negatives = negatives.start + own.kept if isinstance(negatives, slice) else negatives[own.kept]
+                found.gradient[negatives] += factor * own.below
                 found.gradient[part.positives] -= factor * working.above[number]
         found.gradient = lists.spread(found.gradient, working.rows)
         return found
@@ -472,6 +515,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 found.gradient = lists.spread(found.gradient, rows)
             else:
                 found = _Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
+            self._scratch = candidates
             self._keep(key, found, _KEPT)
         return found
 
@@ -481,14 +525,24 @@ class RankingShard(RowShard, TaskShard[Lists]):
         return context["key"], recipe["roots"].tobytes(), recipe["coefficients"].tobytes(), loss_scale, only
 
     def _keep(self, key: tuple[Any, ...], found: _Found, most: int) -> None:
+        old = [self._found.pop(key)] if key in self._found else []
         self._found[key] = found
         while len(self._found) > most:
-            self._found.popitem(last=False)
+            old.append(self._found.popitem(last=False)[1])
+        self._spare = next((one.gradient for one in old if one.rows is None), self._spare)
+
+    def _room(self, size: int) -> Floats:
+        """Memory for a gradient, of one that is not needed any more if there is one: fresh pages cost as much as a pass."""
+        spare, self._spare = self._spare, None
+        return np.empty(size) if spare is None or len(spare) != size else spare
 
     def _told(self, found: _Found, recipe: dict[str, Any]) -> Answer:
         threads = thread_count(self.n_jobs)
-        dots = [_core.compensated_dot(found.gradient, self._roots[root], threads) for root in recipe["roots"].tolist()]
-        return {"hinge": found.hinge, "loss": found.loss, "dots": np.array(dots)}
+        roots = [self._roots[root] for root in recipe["roots"].tolist()]
+        if found.rows is not None:
+            roots = [root[found.rows] for root in roots]
+        dots = found.unit * _core.compensated_dots(found.gradient, roots, threads)
+        return {"hinge": found.hinge, "loss": found.loss, "dots": dots}
 
     def _register(self, lists: Lists, recipe: dict[str, Any]) -> None:
         """Make roots that were sent, and drop those that nobody needs any more."""
@@ -507,7 +561,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     def _combined(self, recipe: dict[str, Any]) -> tuple[Floats, bool]:
         """Scores, and whether all of them are finite."""
-        scores = np.empty(len(self.y))
+        scores, self._scratch = self._scratch, None
+        if scores is None:
+            scores = np.empty(len(self.y))
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
-        finite, _, _ = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
+        finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite
