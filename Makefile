@@ -16,12 +16,13 @@ ROOM := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto $(ROOM)
 
-# What takes too long for every day: clusters, and the tests once more with the lowest versions that pyproject.toml allows, in an environment of
-# their own.
+# What takes too long for every day: clusters, and the tests once more with the lowest versions that pyproject.toml allows, in an
+# environment of their own.
 test-all: test cluster minimum
 
-# Tests that start a Dask cluster, and kill parts of it.
+# Tests that start a cluster of Dask or Ray, and kill parts of it.
 cluster: $(VENV)/.test
+	$(INSTALL) '.[ray]'
 	$(BIN)/python -m pytest -m cluster tests
 
 MINIMUM := $(VENV)-minimum

@@ -1,4 +1,4 @@
-"""Shards as actors on a Ray cluster. Ray starts an actor whose process dies anew, on a machine that lives, and repeats the call."""
+"""Shards as actors on a Ray cluster. Ray starts an actor whose process dies anew; what was asked of it is asked again here."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ class RayEngine:
             except GetTimeoutError:
                 if k not in self._incarnations and time.monotonic() - began > self.worker_timeout:
                     raise ShardError(
-                        f"no machine of the Ray cluster took shard {k} ({self.describe(k)}) within {self.worker_timeout:g} s; add "
-                        "machines, or ask for fewer CPUs per shard (num_cpus)"
+                        f"no machine of the Ray cluster took shard {k} ({self.describe(k)}) within {self.worker_timeout:g} s; "
+                        "add machines, or ask for fewer CPUs per shard (num_cpus)"
                     ) from None
             except ActorUnavailableError:
                 # On its way to another process.

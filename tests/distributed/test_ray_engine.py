@@ -54,7 +54,7 @@ def test_killed_processes_change_no_bit():
 
 def test_errors_come_out_as_they_are(tmp_path):
     missing = ProblemSource(open, (str(tmp_path / "part-7.svm"),), text="part-7.svm")
-    with RayEngine([missing]) as engine, pytest.raises(FileNotFoundError, match="part-7.svm") as caught:
+    with RayEngine([missing]) as engine, pytest.raises(FileNotFoundError, match=r"part-7\.svm") as caught:
         engine.call("info")
     assert caught.value.__notes__ == ["in shard 0: part-7.svm"]
     with RayEngine(sources()) as engine, pytest.raises(ValueError, match="has no operation 'dance'"):
