@@ -73,6 +73,37 @@ MUTANTS = (
         "pass",
         "test_latent_graph.py -k enumeration",
     ),
+    # When refinement is taken, and on which scale a cut is chosen.
+    Mutant(
+        "src/maxmargin/estimators/descent.py",
+        "return self.gain > self.error",
+        "return self.gain > 0",
+        "test_ranking_classifier.py -k verdicts",
+    ),
+    Mutant(
+        "src/maxmargin/estimators/descent.py",
+        "own.std(ddof=1) / np.sqrt(len(own))",
+        "own.std(ddof=1)",
+        "test_ranking_classifier.py -k verdicts",
+    ),
+    Mutant("src/maxmargin/estimators/descent.py", 'else float("inf")', "else 0.0", "test_ranking_classifier.py -k verdicts"),
+    Mutant(
+        "src/maxmargin/estimators/classifier.py",
+        'if not tried.verdict.accepted and self.refine != "always":',
+        'if self.refine != "always":',
+        "test_ranking_classifier.py -k refinement",
+    ),
+    Mutant("src/maxmargin/estimators/held_out.py", "_ROUNDING = 1e-12", "_ROUNDING = 0.0", "test_held_out_scores.py -k exactly"),
+    Mutant("src/maxmargin/estimators/held_out.py", "(scores - center) * stretch", "(scores - center)", "test_held_out_scores.py"),
+    Mutant(
+        "src/maxmargin/estimators/held_out.py", "own[train], whole[train]", "own[train], own[train]", "test_held_out_scores.py"
+    ),
+    Mutant(
+        "src/maxmargin/estimators/linear_start.py",
+        "_FIRST_STEPS if seconds_left() > 0 else 1",
+        "_FIRST_STEPS",
+        "test_ranking_classifier.py -k time",
+    ),
     Mutant("src/maxmargin/queries.py", "np.argsort(np.argsort(first))", "np.argsort(first)", "test_queries.py"),
     Mutant(
         "src/maxmargin/queries.py", "setdefault(name, len(self._known))", "setdefault(name, len(self._codes))", "test_queries.py"
@@ -98,11 +129,17 @@ MUTANTS = (
         "test_losses.py -k value_equals",
     ),
     Mutant("src/maxmargin/problems/ranking.py", "discounts[at:] = 0.0", "pass", "test_ranking_svm.py -k graded_ndcg"),
-    Mutant("src/maxmargin/boosting/graded.py", "steps[1:] * ideal[relevant]", "steps[1:]", "test_objectives.py -k shares"),
+    Mutant(
+        "src/maxmargin/problems/ranking.py",
+        "steps[1:, None] * ideal[relevant]",
+        "steps[1:, None] * np.ones(relevant.shape)",
+        "test_objectives.py -k shares",
+    ),
     Mutant("src/maxmargin/boosting/graded.py", "np.add.reduceat(shares,", "np.maximum.reduceat(shares,", "test_objectives.py"),
     Mutant("src/maxmargin/boosting/graded.py", "1.0 / scale", "scale", "test_objectives.py -k sums_over"),
     Mutant("src/maxmargin/boosting/objectives.py", "not at_start, self._round + 1", "not at_start, 0", "test_objectives.py"),
     Mutant("src/maxmargin/boosting/objectives.py", "at_start and self._moved", "False", "test_with_xgboost.py -k twice"),
+    Mutant("src/maxmargin/boosting/objectives.py", "and np.array_equal(a, b)", "", "test_objectives.py -k last_row"),
     Mutant("src/maxmargin/boosting/training.py", "_NEIGHBOURS = 2", "_NEIGHBOURS = 1", "test_blending.py -k smoothing"),
     Mutant("src/maxmargin/boosting/blending.py", "raw_score=True) / spread", "raw_score=True)", "test_blending.py -k sum_of"),
     Mutant("src/maxmargin/structures/forest.py", "truth] -= costs", "truth] -= 0 * costs", "test_structures.py -k decoding"),
@@ -340,7 +377,12 @@ MUTANTS = (
     Mutant(
         "cpp/blocks/set_blocks.hpp", "if (other < part.at && y[other] != truth[other]) return;", "", "test_label_set_blocks.py"
     ),
-    Mutant("cpp/blocks/set_blocks.hpp", "squared_[i] * labels + pairs", "squared_[i] * labels", "test_label_set_blocks.py"),
+    Mutant(
+        "cpp/blocks/set_blocks.hpp",
+        "point[m].cut.a * (squared_[i] * labels + pairs)",
+        "point[m].cut.a * squared_[i] * labels",
+        "test_label_set_blocks.py",
+    ),
     Mutant(
         "cpp/blocks/set_blocks.hpp", "if (proving_ && hinge > average) find_slot(i);", "", "test_label_set_blocks.py -k inside"
     ),
@@ -357,11 +399,26 @@ MUTANTS = (
         "test_product_search.py -k bisecting",
     ),
     Mutant(
-        "cpp/bindings/label_sets.cpp",
+        "cpp/surrogates/product_search.hpp",
+        "reach_.lower(a, b, answer.point.along(a, b));",
+        "reach_.lower(a, b, answer.upper);",
+        "test_product_search.py -k tolerance",
+    ),
+    Mutant(
+        "cpp/surrogates/product_set_search.hpp",
+        "if (point.g == g && std::equal(",
+        "if (false && std::equal(",
+        "test_label_set_searches.py -k one_by_one",
+    ),
+    Mutant(
+        "cpp/structures/set_plane.hpp",
         "a * h + b * g : b * g) + excess",
         "a * h + b * g : b * g)",
         "test_product_search.py -k may_be_missed",
     ),
+    Mutant("cpp/surrogates/hull.hpp", "kEnough = 0.2", "kEnough = 1.0", "test_short_searches.py"),
+    Mutant("cpp/surrogates/hull.hpp", "kEnough = 0.2", "kEnough = 0.0", "test_short_searches.py"),
+    Mutant("cpp/surrogates/hull.hpp", "part * (value - floor)", "part * value", "test_short_searches.py"),
     Mutant("cpp/blocks/set_search.hpp", "h + p.g + excess;", "h + p.g;", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/set_search.hpp", "b * p.g + excess});", "b * p.g});", "test_label_set_blocks.py -k may_miss"),
     Mutant("cpp/blocks/closed_set_search.hpp", "!surrogate_.hull_only) list();", "false) list();", "test_closed_set_blocks.py"),
@@ -393,6 +450,28 @@ MUTANTS = (
     Mutant("cpp/ranking/cutoff.hpp", "if (fewer > m + 1)", "if (fewer < 0)", "test_cutoff_ranking.py -k thousands"),
     Mutant("cpp/ranking/cutoff.hpp", "beyond.empty() ? 0.0 :", "true ? 0.0 :", "test_cutoff_ranking.py -k enumeration"),
     Mutant("cpp/ranking/cutoff.hpp", "static_cast<double>(threshold));", "0.0);", "test_cutoff_ranking.py -k lowest"),
+    Mutant("cpp/ranking/cutoff.hpp", "p > at() ? 0 : places()[p]", "p > at() + 1 ? 0 : places()[p]", "test_cutoff_ranking.py"),
+    Mutant("cpp/ranking/cutoff.hpp", "case Counted::ap: return static_cast<double>(found);", "", "test_cutoff_ranking.py"),
+    Mutant(
+        "cpp/ranking/cutoff.hpp",
+        "last = std::min(n_neg_, at_ - i), out",
+        "last = std::min(n_neg_, at_), out",
+        "test_cutoff_ranking.py",
+    ),
+    # Products of float32: sums in doubles, the last few numbers, vectors that are not looked at.
+    Mutant(
+        "cpp/numeric/row_products.cpp",
+        "rest += static_cast<double>(x[k]) * y[k];",
+        "rest += static_cast<float>(x[k] * static_cast<T>(y[k]));",
+        "test_row_products.py",
+    ),
+    Mutant("cpp/numeric/row_products.cpp", "even += odd;", "", "test_row_products.py"),
+    Mutant(
+        "cpp/numeric/row_products.cpp",
+        "for (; k < used; ++k) add_one",
+        "for (; k + 1 < used; ++k) add_one",
+        "test_row_products.py",
+    ),
     Mutant(
         "cpp/ranking/buckets.hpp",
         "aside_.count < n_neg_ && search_.rank(aside_.count + 1, floor, 1, last_) != last_",

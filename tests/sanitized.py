@@ -14,6 +14,7 @@ TESTS = (
     "test_many_rankings.py",
     "test_cutoff_ranking.py",
     "test_row_products.py",
+    "test_label_set_searches.py",
     "test_product_search.py",
     "test_noise.py",
     "test_reader_fuzz.py",

@@ -10,7 +10,7 @@ from scipy import sparse
 from maxmargin import _core
 from maxmargin.cuts import Problem
 from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
-from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.solvers import BCFW, FrankWolfe, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.structures import ChainWeights, Structure
 
 LAM = 0.1
@@ -18,6 +18,14 @@ NEVER = 10**9
 # None, positivity, a box, and a box that does not contain zero.
 BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "off zero": (0.01, 0.08)}
 MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
+# All ways to train sets of labels besides exact steps.
+SET_SOLVERS = [
+    *(BCFW(steps=steps, tol=1e-2, max_passes=4000) for steps in ("fw", "pairwise", "away", "all")),
+    BCFW(steps="pairwise", cache=5, tol=1e-3, max_passes=4000),
+    BCFW(hybrid=True, tol=1e-2, max_passes=4000),
+    NSlackCuttingPlane(tol=1e-3, max_passes=500),
+    FrankWolfe(tol=2e-2, max_passes=4000),
+]
 
 
 def frank_wolfe(steps="fw", cache=0, sampling="gap", seed=0):

@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -14,11 +15,19 @@
 #include "bindings/block_data.hpp"
 #include "blocks/set_blocks.hpp"
 #include "numeric/threads.hpp"
+#include "structures/set_plane.hpp"
+#include "surrogates/product_set_search.hpp"
 
 using maxmargin::share_out;
 using maxmargin::structures::LabelGraph;
 using maxmargin::structures::LabelTree;
 using maxmargin::structures::SetDecoder;
+using maxmargin::structures::SetPlane;
+using maxmargin::surrogates::BisectFound;
+using maxmargin::surrogates::HullFound;
+using maxmargin::surrogates::PlanePoint;
+using maxmargin::surrogates::PlaneStep;
+using maxmargin::surrogates::ProductSetSearch;
 
 namespace {
 
@@ -74,9 +83,8 @@ class PyLabelGraph {
         return nb::make_tuple(labels.array, excess.array);
     }
 
-    // By how much the score of the best set, which becomes y, may be too low.
+    // By how much the score of the best set, which becomes y, may be too low. Needs no Python.
     double best(const double* unary, const double* pairs, double* y) {
-        nb::gil_scoped_release unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         if (decoders_.empty()) decoders_.push_back(std::make_unique<SetDecoder>(graph));
         return decoders_.front()->best(unary, pairs, y);
@@ -91,53 +99,128 @@ class PyLabelGraph {
 class PySetPlane {
   public:
     PySetPlane(std::shared_ptr<PyLabelGraph> graph, const Values& scores, const Values& pairs, const InputVector<std::uint8_t>& truth)
-        : graph_(std::move(graph)), scores_(scores.data(), scores.data() + scores.size()), pairs_(pairs.data(), pairs.data() + pairs.size()) {
+        : graph_(std::move(graph)), plane_(graph_->graph), scores_(scores.data(), scores.data() + scores.size()), pairs_(pairs.data(), pairs.data() + pairs.size()) {
         const std::size_t L = graph_->graph->n_labels();
         require(scores.size() == L && truth.size() == L, "scores and truth must have one entry per label");
         require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
-        for (std::size_t j = 0; j < L; ++j) {
-            require(truth.data()[j] <= 1, "truth must be zeros and ones");
-            truth_.push_back(truth.data()[j]);
-        }
-        own_ = graph_->graph->worth(truth_.data(), scores_.data(), pairs_.data());
+        for (std::size_t j = 0; j < L; ++j) require(truth.data()[j] <= 1, "truth must be zeros and ones");
+        plane_.begin(scores_.data(), pairs_.data(), truth.data());
     }
 
     nb::tuple point(const nb::bytes& set) const {
-        require(set.size() == truth_.size(), "a set needs one entry per label");
-        std::vector<double> y(truth_.size());
+        require(set.size() == scores_.size(), "a set needs one entry per label");
+        std::vector<double> y(set.size());
         for (std::size_t j = 0; j < y.size(); ++j) {
             const char label = set.c_str()[j];
             require(label == 0 || label == 1, "sets must be zeros and ones");
             y[j] = label;
         }
-        const auto [h, g] = at(y);
+        const auto [h, g] = plane_.at(y.data());
         return nb::make_tuple(h, g);
     }
 
     // Of the set with the largest a h + b g: h, g, the set, and an upper bound.
-    nb::tuple ask(double a, double b) const {
-        const std::size_t L = truth_.size();
-        std::vector<double> unary(L), y(L), scaled;
-        for (std::size_t j = 0; j < L; ++j) unary[j] = a * scores_[j] + b * (1 - 2 * truth_[j]);
-        if (a != 1)
-            for (const double pair : pairs_) scaled.push_back(a * pair);
-        const double excess = graph_->best(unary.data(), a == 1 ? pairs_.data() : scaled.data(), y.data());
-        const auto [h, g] = at(y);
-        std::string set(L, 0);
-        for (std::size_t j = 0; j < L; ++j) set[j] = y[j] != 0;
-        return nb::make_tuple(h, g, nb::bytes(set.data(), L), (a != 0 ? a * h + b * g : b * g) + excess);
+    nb::tuple ask(double a, double b) {
+        std::vector<double> y(scores_.size());
+        SetPlane::Answer found;
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            found = plane_.ask(a, b, y.data(), [&](const double* unary, const double* pairs, double* labels) { return graph_->best(unary, pairs, labels); });
+        }
+        std::string set(y.size(), 0);
+        for (std::size_t j = 0; j < y.size(); ++j) set[j] = y[j] != 0;
+        return nb::make_tuple(found.h, found.g, nb::bytes(set.data(), set.size()), found.upper);
     }
 
   private:
-    std::pair<double, double> at(const std::vector<double>& y) const {
-        double wrong = 0;
-        for (std::size_t j = 0; j < y.size(); ++j) wrong += y[j] != truth_[j];
-        return {graph_->graph->worth(y.data(), scores_.data(), pairs_.data()) - own_, wrong};
+    std::shared_ptr<PyLabelGraph> graph_;
+    SetPlane plane_;
+    std::vector<double> scores_, pairs_;
+    std::mutex busy_;
+};
+
+// Hull search and bisecting for slack rescaling, of many samples at once.
+class PyProductSetSearch {
+  public:
+    explicit PyProductSetSearch(std::shared_ptr<PyLabelGraph> graph) : graph_(std::move(graph)) {}
+
+    // Of every sample: the best set found, its margin error and loss, its value and a bound, the number of questions, the weight of the
+    // loss in the last of them or, if that says nothing, as it was; and sets to begin the next search with, those of sample i from
+    // offsets[i] to offsets[i + 1]. `known`, `begin` and `last` are those of an earlier search: no offsets, no sets; nan, no weight.
+    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, const Truths& known, const Int64s& begin, const Values& last,
+                     bool bisecting, double tolerance, std::size_t max_calls, int n_threads) {
+        const std::size_t n = scores.shape(0), L = graph_->graph->n_labels();
+        require(scores.shape(1) == L, "scores need a column per label");
+        require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
+        require(truth.shape(0) == n && truth.shape(1) == L, "truth needs a row per sample and a column per label");
+        require(begin.size() == n + 1 && last.size() == n, "known sets and weights of the loss must be those of as many samples");
+        check_forests(begin.data(), n + 1, nullptr, known.shape(0));
+        require(known.shape(1) == L, "known sets need a column per label");
+        for (const Truths* sets : {&truth, &known})
+            for (std::size_t e = 0; e < sets->size(); ++e) require(sets->data()[e] <= 1, "sets must be zeros and ones");
+        const auto labels = zeros<std::uint8_t>({n, L});
+        const auto h = zeros<double>({n}), g = zeros<double>({n}), best = zeros<double>({n}), upper = zeros<double>({n}), weight = zeros<double>({n});
+        const auto calls = zeros<std::int64_t>({n}), offsets = zeros<std::int64_t>({n + 1});
+        // Of every sample at most kKept.
+        std::vector<std::uint8_t> kept(n * kKept * L);
+        {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard<std::mutex> alone(busy_);
+            in_pieces(searches_, n, n_threads, [&] { return std::make_unique<ProductSetSearch>(graph_->graph); }, [&](ProductSetSearch& search, std::size_t first, std::size_t end) {
+                for (std::size_t i = first; i < end; ++i) {
+                    search.begin(scores.data() + i * L, pairs.data(), truth.data() + i * L);
+                    for (std::int64_t k = begin.data()[i]; k < begin.data()[i + 1]; ++k) search.suggest(known.data() + static_cast<std::size_t>(k) * L);
+                    const auto take = [&](const auto& found, const auto& points) {
+                        h.data[i] = found.incumbent.h, g.data[i] = found.incumbent.g, best.data[i] = found.best;
+                        upper.data[i] = std::max(found.upper, found.best);
+                        std::copy_n(search.set(found.incumbent), L, labels.data + i * L);
+                        calls.data[i] = static_cast<std::int64_t>(found.trace.size());
+                        weight.data[i] = last.data()[i];
+                        // The last question of positive weights.
+                        for (const PlaneStep& step : found.trace)
+                            if (step.a > 0) weight.data[i] = step.b > 0 ? step.b / step.a : last.data()[i];
+                        offsets.data[i + 1] = keep(search, points, found.incumbent, kept.data() + i * kKept * L);
+                    };
+                    const bool anywhere = std::isnan(last.data()[i]);
+                    if (bisecting) {
+                        const BisectFound found = search.bisect(anywhere ? nullptr : last.data() + i, tolerance, max_calls);
+                        take(found, found.seen);
+                    } else {
+                        const HullFound found = search.hull(tolerance, max_calls);
+                        take(found, found.hull);
+                    }
+                }
+            });
+        }
+        for (std::size_t i = 0; i < n; ++i) offsets.data[i + 1] += offsets.data[i];
+        const auto sets = zeros<std::uint8_t>({static_cast<std::size_t>(offsets.data[n]), L});
+        for (std::size_t i = 0; i < n; ++i) {
+            const auto at = static_cast<std::size_t>(offsets.data[i]), count = static_cast<std::size_t>(offsets.data[i + 1]) - at;
+            std::copy_n(kept.data() + i * kKept * L, count * L, sets.data + at * L);
+        }
+        return nb::make_tuple(labels.array, h.array, g.array, best.array, upper.array, calls.array, weight.array, sets.array, offsets.array);
+    }
+
+  private:
+    static constexpr std::size_t kKept = 10;
+
+    // The last sets that are wrong somewhere, the best one among them; how many there are.
+    template <class Points>
+    static std::int64_t keep(const ProductSetSearch& search, const Points& points, const PlanePoint& best, std::uint8_t* into) {
+        std::vector<PlanePoint> chosen;
+        bool has_best = false;
+        for (std::size_t k = 0; k < points.size(); ++k)
+            if (points[k].g > 0) chosen.push_back(points[k]), has_best |= points[k].key == best.key;
+        if (!has_best && best.g > 0) chosen.push_back(best);
+        const std::size_t L = search.n_labels(), count = std::min(chosen.size(), kKept);
+        for (std::size_t k = 0; k < count; ++k) std::copy_n(search.set(chosen[chosen.size() - count + k]), L, into + k * L);
+        return static_cast<std::int64_t>(count);
     }
 
     std::shared_ptr<PyLabelGraph> graph_;
-    std::vector<double> scores_, pairs_, truth_;
-    double own_ = 0;
+    std::vector<std::unique_ptr<ProductSetSearch>> searches_;
+    std::mutex busy_;
 };
 
 SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only) {
@@ -146,12 +229,13 @@ SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bo
              alpha, beta}, relaxed, hull_only};
 }
 
-// Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions.
+// Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions. Without
+// `prove` as steps search, above `floor`, and without bounds.
 template <class Search>
 class ManySearches {
   public:
     template <class Make>
-    nb::tuple search(const Matrix& scores, const double* pairs, const Truths& truth, int n_threads, const Make& make) {
+    nb::tuple search(const Matrix& scores, const double* pairs, const Truths& truth, int n_threads, bool prove, double floor, const Make& make) {
         const std::size_t n = scores.shape(0), L = scores.shape(1);
         require(truth.shape(0) == n && truth.shape(1) == L, "truth needs a row per sample and a column per label");
         const auto labels = zeros<double>({n, L}), error = zeros<double>({n}), a = zeros<double>({n}), b = zeros<double>({n}), bound = zeros<double>({n});
@@ -169,7 +253,7 @@ class ManySearches {
                     double* y = labels.data + i * L;
                     search.begin(scores.data() + i * L, pairs, own);
                     typename Search::Violator found;
-                    if (search.finite()) found = search.find(true);
+                    if (search.finite()) found = search.find(prove, floor);
                     else found.h = NAN, found.bound = NAN;
                     if (found.id == Search::kNew) std::copy_n(search.set(), L, y);
                     else std::copy_n(own, L, y);
@@ -192,10 +276,10 @@ class PySetSearch {
     PySetSearch(std::shared_ptr<PyLabelGraph> graph, const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only)
         : graph_(std::move(graph)), surrogate_(surrogate_of(kind, alpha, beta, relaxed, hull_only)) {}
 
-    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads) {
+    nb::tuple search(const Matrix& scores, const Values& pairs, const Truths& truth, int n_threads, bool prove, double floor) {
         require(scores.shape(1) == graph_->graph->n_labels(), "scores need a column per label");
         require(pairs.size() == graph_->graph->n_pairs(), "pairs of wrong size");
-        return searches_.search(scores, pairs.data(), truth, n_threads, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); });
+        return searches_.search(scores, pairs.data(), truth, n_threads, prove, floor, [&] { return std::make_unique<SetSearch>(graph_->graph, surrogate_); });
     }
 
   private:
@@ -221,9 +305,9 @@ class PyClosedSetSearch {
     PyClosedSetSearch(const PyLabelTree& tree, const std::string& kind, double alpha, double beta, bool hull_only)
         : tree_(tree.tree), surrogate_(surrogate_of(kind, alpha, beta, false, hull_only)) {}
 
-    nb::tuple search(const Matrix& scores, const Truths& truth, int n_threads) {
+    nb::tuple search(const Matrix& scores, const Truths& truth, int n_threads, bool prove, double floor) {
         require(scores.shape(1) == tree_->size(), "scores need a column per node");
-        return searches_.search(scores, nullptr, truth, n_threads, [&] { return std::make_unique<ClosedSetSearch>(tree_, surrogate_); });
+        return searches_.search(scores, nullptr, truth, n_threads, prove, floor, [&] { return std::make_unique<ClosedSetSearch>(tree_, surrogate_); });
     }
 
   private:
@@ -292,10 +376,15 @@ void bind_label_sets(nb::module_& m) {
              "pairs"_a.noconvert(), "truth"_a.noconvert())
         .def("point", &PySetPlane::point, "labels"_a)
         .def("ask", &PySetPlane::ask, "a"_a, "b"_a);
+    nb::class_<PyProductSetSearch>(m, "ProductSetSearch")
+        .def(nb::init<std::shared_ptr<PyLabelGraph>>(), "graph"_a)
+        .def("search", &PyProductSetSearch::search, "scores"_a.noconvert(), "pairs"_a.noconvert(), "truth"_a.noconvert(), "known"_a.noconvert(),
+             "begin"_a.noconvert(), "last"_a.noconvert(), "bisecting"_a, "tolerance"_a, "max_calls"_a, "n_threads"_a);
     nb::class_<PySetSearch>(m, "SetSearch")
         .def(nb::init<std::shared_ptr<PyLabelGraph>, const std::string&, double, double, bool, bool>(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a,
              "relaxed"_a, "hull_only"_a)
-        .def("search", &PySetSearch::search, "scores"_a.noconvert(), "pairs"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a);
+        .def("search", &PySetSearch::search, "scores"_a.noconvert(), "pairs"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a, "prove"_a = true,
+             "floor"_a = 0.0);
     nb::class_<PyLabelSetData, BlockData>(m, "LabelSetData")
         .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelGraph&, const std::string&, double, double, bool, bool>(), "features"_a,
              "truth"_a.noconvert(), "weights"_a.noconvert().none(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a, "relaxed"_a, "hull_only"_a);
@@ -303,7 +392,7 @@ void bind_label_sets(nb::module_& m) {
         .def(nb::init<const Int32s&, const InputVector<std::uint8_t>&, const Values&>(), "parents"_a.noconvert(), "ends"_a.noconvert(), "losses"_a.noconvert());
     nb::class_<PyClosedSetSearch>(m, "ClosedSetSearch")
         .def(nb::init<const PyLabelTree&, const std::string&, double, double, bool>(), "tree"_a, "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a)
-        .def("search", &PyClosedSetSearch::search, "scores"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a);
+        .def("search", &PyClosedSetSearch::search, "scores"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a, "prove"_a = true, "floor"_a = 0.0);
     nb::class_<PyClosedSetData, BlockData>(m, "ClosedSetData")
         .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelTree&, Values, const std::string&, double, double, bool>(), "features"_a,
              "truth"_a.noconvert(), "weights"_a.noconvert().none(), "tree"_a, "roots"_a.noconvert(), "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a);

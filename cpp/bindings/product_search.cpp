@@ -75,7 +75,7 @@ class Plane {
 };
 
 nb::tuple hull(nb::object ask, nb::object truth, const nb::sequence& known, bool with_truth, const std::optional<InputVector<double>>& losses,
-               std::optional<double> first, double enough, std::size_t max_calls) {
+               std::optional<double> first, double enough, std::size_t max_calls, double tolerance) {
     Plane plane(std::move(ask));
     const PlanePoint own = plane.point(truth);
     std::vector<PlanePoint> start = plane.points(known);
@@ -83,7 +83,7 @@ nb::tuple hull(nb::object ask, nb::object truth, const nb::sequence& known, bool
     std::optional<ProductCeiling> ceiling;
     if (losses) ceiling.emplace(std::vector<double>(losses->data(), losses->data() + losses->size()));
     HullOptions options;
-    options.first = first ? &*first : nullptr, options.enough = enough, options.max_calls = max_calls;
+    options.first = first ? &*first : nullptr, options.enough = enough, options.max_calls = max_calls, options.tolerance = tolerance;
     const auto question = [&](double a, double b) { return plane(a, b); };
     const HullFound found = ProductHullSearch(own, start, ceiling ? &*ceiling : nullptr, options, question).run();
     return nb::make_tuple(plane.list(found.labels), found.place, found.value, plane.object(found.incumbent), found.best, found.upper, found.open,
@@ -103,6 +103,6 @@ nb::tuple bisect(nb::object ask, nb::object truth, const nb::sequence& known, st
 
 void bind_product_search(nb::module_& m) {
     m.def("product_hull_search", &hull, "ask"_a, "truth"_a, "known"_a, "with_truth"_a, "losses"_a.noconvert().none(), "first"_a.none(), "enough"_a,
-          "max_calls"_a);
+          "max_calls"_a, "tolerance"_a);
     m.def("product_bisecting", &bisect, "ask"_a, "truth"_a, "known"_a, "start"_a.none(), "tolerance"_a, "max_calls"_a);
 }

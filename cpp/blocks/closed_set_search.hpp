@@ -14,28 +14,21 @@
 #include <utility>
 #include <vector>
 
-#include "blocks/set_search.hpp"
+#include "blocks/set_pool.hpp"
 #include "structures/closed_sets.hpp"
 #include "surrogates/hull.hpp"
 
 namespace maxmargin::blocks {
 
-class ClosedSetSearch {
+class ClosedSetSearch : public SetPool {
   public:
-    static constexpr std::size_t kNew = SetSearch::kNew, kTruth = SetSearch::kTruth;
-    using Violator = SetSearch::Violator;
-
     ClosedSetSearch(std::shared_ptr<const structures::LabelTree> tree, const SetSurrogate& surrogate)
-        : tree_(std::move(tree)), surrogate_(surrogate), signs_(tree_->size()), reward_(tree_->size()), ordered_(tree_->size()), best_(tree_->size()) {}
-
-    std::size_t queries() const { return queries_; }
+        : SetPool(tree->size(), surrogate), tree_(std::move(tree)), signs_(tree_->size()), reward_(tree_->size()), ordered_(tree_->size()) {}
 
     // A sample: scores of its nodes and its true set, a closed one. There are no pairs. Arrays stay the caller's until the search is over.
     void begin(const double* scores, const double*, const std::uint8_t* truth) {
         scores_ = scores, truth_ = truth;
-        known_.clear();
-        n_pool_ = 0;
-        truth_size_ = 0;
+        begin_sample();
         scale_ = 1 + tree_->most_loss();
         for (std::size_t k = 0; k < tree_->size(); ++k) {
             scale_ += std::abs(scores[k]);
@@ -43,59 +36,34 @@ class ClosedSetSearch {
             if (truth[k] && k > 0) truth_size_ += tree_->loss(k);
         }
     }
-    bool finite() const { return std::isfinite(scale_); }
-
-    // An output that the caller knows; the first one has id 0.
-    void suggest(double h, double g, double size) { known_.push_back({h, g, size}); }
-    const double* set() const { return best_.data(); }
 
     // The tangent of psi at an output.
-    SetCut cut(double h, double g, double size) const {
-        if (surrogate_.is_margin()) return {1, g};
-        if (g <= 0) return {};
-        if (surrogate_.is_f1()) return {1 / (size + truth_size_), g / (size + truth_size_)};
-        const auto [a, b] = surrogate_.psi.tangent(h, g);
-        return {a, b};
-    }
+    SetCut cut(double h, double g, double size) const { return surrogate_.is_margin() ? SetCut{1, g} : SetPool::cut(h, g, size); }
 
     // With few questions or, if what was found is to be proved, as many as it takes. What is not proved may miss a part of what it is
     // above `floor`.
     Violator find(bool prove, double floor = 0) {
-        floor_ = floor;
-        found_ = {};
-        found_.size = truth_size_;
-        found_.bound = std::numeric_limits<double>::infinity();
-        for (std::size_t c = 0; c < known_.size(); ++c) consider(known_[c], c);
+        begin_search(floor, [&](const Point& p) { return psi(p); });
         if (surrogate_.is_margin()) {
             ask(1, 1, 0);
             const Point p = take();
             found_.bound = std::max(found_.value, p.h + p.g);
         } else if (surrogate_.is_f1()) {
-            ascend(prove ? kMostProving : kMostStepping);
+            // The sizes of both add up to that of the truth at least.
+            ascend(prove ? kMostProving : kMostStepping, truth_size_, [&](double level) {
+                ask(1, 1, level);
+                const Point p = take();
+                return p.h + p.g - level * (p.size + truth_size_);
+            });
         } else {
             on_hull(prove);
         }
-        // What rounding leaves open is none of the search's fault.
-        if (found_.bound <= found_.value + kRounding * scale_) found_.bound = found_.value;
-        if (found_.id != kNew) return found_;
-        const Point& p = pool_points_[from_];
-        found_.h = p.h, found_.g = p.g, found_.size = p.size;
-        std::copy(pool_[from_].begin(), pool_[from_].end(), best_.begin());
-        return found_;
+        return end_search();
     }
 
   private:
-    static constexpr std::size_t kMostStepping = 20, kMostProving = 60;
-    static constexpr double kRounding = 1e-10;
     // So many whole losses are looked at, one by one.
     static constexpr double kMostLosses = 1 << 14;
-
-    struct Point {
-        double h, g, size;
-    };
-    struct Line {
-        double a, b, most;
-    };
 
     double psi(const Point& p) const {
         // What costs nothing may still outscore the truth, and margin rescaling minds that.
@@ -103,17 +71,6 @@ class ClosedSetSearch {
         if (p.g <= 0) return 0;
         if (surrogate_.is_f1()) return (p.g + p.h) / (p.size + truth_size_);
         return surrogate_.psi.value(p.h, p.g);
-    }
-    void consider(const Point& p, std::size_t id, std::size_t from = 0) {
-        const double value = psi(p);
-        if (!(value > found_.value)) return;
-        found_.value = value, found_.h = p.h, found_.g = p.g, found_.size = p.size, found_.id = id;
-        from_ = from;
-    }
-
-    std::vector<double>& next_in_pool() {
-        if (pool_.size() <= n_pool_) pool_.emplace_back(tree_->size()), pool_points_.emplace_back();
-        return pool_[n_pool_];
     }
     // The set that was written into the pool is an output from now on. Sums over what differs: zero is zero.
     Point take() {
@@ -125,10 +82,7 @@ class ClosedSetSearch {
             p.h += truth_[k] ? -scores_[k] : scores_[k];
             p.g += tree_->loss(k);
         }
-        pool_points_[n_pool_] = p;
-        consider(p, kNew, n_pool_);
-        ++n_pool_;
-        return p;
+        return put(p, psi(p));
     }
 
     // The best a * score + b * loss - c * size, written into the pool.
@@ -144,26 +98,9 @@ class ClosedSetSearch {
         ordered_decoder_.best(*tree_, ordered_.data(), next_in_pool().data());
     }
 
-    // Ask for loss + margin error - psi * (sizes of both sets) with the largest psi so far, until that is 0.
-    void ascend(std::size_t most) {
-        for (std::size_t round = 0; round < most; ++round) {
-            const double level = found_.value;
-            ask(1, 1, level);
-            const Point p = take();
-            const double above = p.h + p.g - level * (p.size + truth_size_);
-            // No set is worth more than this at the level asked for, and the sizes of both add up to that of the truth at least.
-            if (truth_size_ > 0) found_.bound = std::min(found_.bound, level + std::max(above, 0.0) / truth_size_);
-            if (!(found_.value > level + kRounding * scale_)) break;
-        }
-        found_.bound = std::max(found_.bound, found_.value);
-    }
-
     void on_hull(bool prove) {
         const std::size_t n_known = known_.size();
-        hull_.clear();
-        lines_.clear();
-        hull_.add({0, 0, kTruth});
-        for (std::size_t c = 0; c < n_known; ++c) hull_.add({known_[c].h, known_[c].g, c});
+        begin_hull();
         const auto hull = surrogates::hull_search(surrogate_.psi, hull_, scale_, prove ? kMostProving : kMostStepping, [&](double lambda) {
             const double a = std::isinf(lambda) ? 0 : lambda > 1 ? 1 / lambda : 1, b = std::min(lambda, 1.0);
             if (a > 0) ask(a, b, 0);
@@ -177,17 +114,10 @@ class ClosedSetSearch {
         if (is_open() && tree_->has_whole_losses() && tree_->most_loss() <= kMostLosses) found_.bound = std::max(found_.value, bound_of_whole_losses());
         if (is_open() && !surrogate_.hull_only) list();
     }
-    bool is_open() const { return found_.bound > found_.value + kRounding * scale_; }
 
-    // No output lies above a line that was asked for.
     double bound_of_whole_losses() const {
         double bound = 0;
-        for (double g = 1; g <= tree_->most_loss(); ++g) {
-            double top = std::numeric_limits<double>::infinity();
-            for (const Line& line : lines_)
-                if (line.a > 0) top = std::min(top, (line.most - line.b * g) / line.a);
-            bound = std::max(bound, surrogate_.psi.value(top, g));
-        }
+        for (double g = 1; g <= tree_->most_loss(); ++g) bound = std::max(bound, surrogate_.psi.value(most_error(g), g));
         return bound;
     }
 
@@ -225,22 +155,13 @@ class ClosedSetSearch {
     }
 
     std::shared_ptr<const structures::LabelTree> tree_;
-    SetSurrogate surrogate_;
     structures::ClosedSetDecoder<double> decoder_;
     structures::ClosedSetDecoder<structures::Ordered> ordered_decoder_;
     structures::ClosedSetFront front_;
-    surrogates::UpperHull hull_;
     const double* scores_ = nullptr;
     const std::uint8_t* truth_ = nullptr;
-    double truth_size_ = 0, scale_ = 0, floor_ = 0;
-    Violator found_;
-    std::size_t from_ = 0, n_pool_ = 0, queries_ = 0;
-    std::vector<Point> known_, pool_points_;
-    std::vector<std::vector<double>> pool_;  // sets met in the present search
-    std::vector<Line> lines_;
     std::vector<double> signs_, reward_;
     std::vector<structures::Ordered> ordered_;
-    std::vector<double> best_;
 };
 
 }  // namespace maxmargin::blocks

@@ -140,7 +140,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         std::size_t bytes = 0;
         for (const auto& point : points_) {
             bytes += sizeof point + point.capacity() * sizeof(Known);
-            for (const Known& c : point) bytes += (c.labels.capacity() + c.pairs.capacity()) * sizeof(Part);
+            for (const Known& c : point) bytes += (c.labels.capacity() + c.pairs.capacity()) * sizeof(Part) + c.products.capacity() * sizeof(double);
         }
         return bytes;
     }
@@ -304,6 +304,8 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         SetCut cut;
         std::uint32_t idle = 0;
         std::vector<Part> labels, pairs;
+        // Inner products with the cuts of the block up to itself, in their order; none until a program asks for them.
+        std::vector<double> products;
     };
 
     // What the weights of a label cost, by which its share in inner products is multiplied.
@@ -400,14 +402,25 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         }
         point.push_back(target_);
         point.back().alpha = 0;
+        // Those of where it comes from.
+        point.back().products.clear();
         if (hinges_.size() + 1 == point.size()) add_hinge(i, point.size() - 1);
     }
     template <class Gone>
     void drop(std::size_t i, const Gone& gone) {
         auto& point = points_[i];
         std::size_t to = 1;
+        gone_.assign(1, 0);
         for (std::size_t c = 1; c < point.size(); ++c) {
-            if (gone(c)) continue;
+            gone_.push_back(gone(c));
+            if (gone_[c]) continue;
+            if (to != c) {
+                std::vector<double>& products = point[c].products;
+                std::size_t kept = 0;
+                for (std::size_t k = 0; k < products.size(); ++k)
+                    if (!gone_[k]) products[kept++] = products[k];
+                products.resize(kept);
+            }
             if (point[c].alpha > 0) point[c].idle = 0;
             if (to != c) point[to] = std::move(point[c]);
             ++to;
@@ -455,27 +468,35 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
     }
     // One more cut, at its mass in the point, and with the hinge that it has where the others are now.
     void extend_program(std::size_t i) {
-        const auto& point = points_[i];
+        auto& point = points_[i];
         const std::size_t m = mass_.size();
-        const double count = data_.counts(i), unit = count * count * per_block(), x2 = squared_[i];
+        const double count = data_.counts(i), unit = count * count * per_block();
+        std::vector<double>& products = point[m].products;
+        if (products.size() != m + 1) find_products(i, m);
         double* row = gram_.data() + m * width_;
-        std::fill_n(row, m + 1, 0.0);
-        if (point[m].cut.a != 0) {
-            scatter(point[m], 1 / point[m].cut.a);
-            for (std::size_t c = 0; c <= m; ++c) {
-                double labels = 0, pairs = 0;
-                for (const Part& part : point[c].labels) labels += part.more * alpha(part.at) * coefficient_[part.at];
-                for (const Part& part : point[c].pairs) pairs += part.more * pair_coefficient_[part.at];
-                row[c] = unit * point[c].cut.a * point[m].cut.a * (x2 * labels + pairs);
-            }
-            clear_touched();
-        }
+        for (std::size_t c = 0; c <= m; ++c) row[c] = unit * products[c];
         for (std::size_t c = 0; c < m; ++c) gram_[c * width_ + m] = row[c];
         mass_.push_back(point[m].alpha);
         double now = hinges_[m];
         for (std::size_t c = 0; c < m; ++c) now -= (mass_[c] - point[c].alpha) * row[c];
         now_.push_back(now);
         scale_ = std::max(scale_, std::abs(hinges_[m]));
+    }
+    // They stay as long as the cuts do: what weights and steps change are hinges.
+    void find_products(std::size_t i, std::size_t m) {
+        auto& point = points_[i];
+        std::vector<double>& products = point[m].products;
+        products.assign(m + 1, 0.0);
+        if (point[m].cut.a == 0) return;
+        scatter(point[m], 1 / point[m].cut.a);
+        for (const std::uint32_t j : touched_labels_) coefficient_[j] *= alpha(j);
+        for (std::size_t c = 0; c <= m; ++c) {
+            double labels = 0, pairs = 0;
+            for (const Part& part : point[c].labels) labels += part.more * coefficient_[part.at];
+            for (const Part& part : point[c].pairs) pairs += part.more * pair_coefficient_[part.at];
+            products[c] = point[c].cut.a * point[m].cut.a * (squared_[i] * labels + pairs);
+        }
+        clear_touched();
     }
     // Pairwise steps, until little is left of what there was to gain: the next set will change it all anyway.
     void solve_program() {
@@ -539,7 +560,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
     std::size_t width_ = 0;
     double scale_ = 0;
     std::vector<double> coefficient_, pair_coefficient_;
-    std::vector<char> label_mark_, pair_mark_;
+    std::vector<char> label_mark_, pair_mark_, gone_;
     std::vector<std::uint32_t> touched_labels_, touched_pairs_;
 };
 

@@ -257,12 +257,8 @@ class Moves {
         return network_.visit([&](auto& flow) {
             flow.clear();
             if (costs_around_) {
-                network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
-                    if (e % CostsAround::kBlock == 0) around_.read(e);
-                    const CostsAround::Costs costs = around_.of(e);
-                    add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * t_a + t_b]; });
-                });
-                around_.done();
+                if (around_.zero_diagonals()) add_pairs_around<true>(flow, truncate);
+                else add_pairs_around<false>(flow, truncate);
             } else {
                 network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
                     add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return energy_.pair_cost(e, side(a, t_a), side(b, t_b)); });
@@ -281,6 +277,17 @@ class Moves {
             if (kept) keep(flow, *kept);
             return value;
         });
+    }
+
+    template <bool zero_diagonals, class Flow>
+    void add_pairs_around(Flow& flow, bool truncate) {
+        network_.each_edge(flow, energy_.n_edges, [&](std::int64_t e, NodeIndex a, NodeIndex b, auto slot) {
+            if (e % CostsAround::kBlock == 0) around_.read(e);
+            const CostsAround::Costs costs = around_.of<zero_diagonals>(e);
+            around_.fetch(e);
+            add_pair(flow, e, a, b, slot, truncate, [&](unsigned t_a, unsigned t_b) { return costs[2 * t_a + t_b]; });
+        });
+        around_.done();
     }
 
     template <class Flow>
@@ -314,8 +321,11 @@ class Moves {
 
     // Asks for costs of t = 1 only at ends that are free.
     // `cost(t_a, t_b)` = A + (D - B) t_a + (B - A) t_b + (B + C - A - D) t_a (1 - t_b) for the table A B, C D. Half of the last term is
-    // turned around, which makes shorter paths: both directions have the same capacity.
+    // turned around, which makes shorter paths: both directions have the same capacity. In place, as every edge of every cut comes here.
     template <class Flow, class Cost>
+#if defined(__GNUC__)
+    [[gnu::always_inline]]
+#endif
     void add_pair(Flow& flow, std::int64_t e, NodeIndex a, NodeIndex b, typename Flow::Slot slot, bool truncate, const Cost& cost) {
         if (!is_free(a)) {
             if (is_free(b)) cost_[at(b)] += rounded(cost(0, 1) - cost(0, 0));

@@ -116,7 +116,7 @@ class CostsAround {
   public:
     using Costs = std::array<double, 4>;  // at 2 * (a takes l) + (b takes l)
     static constexpr std::int64_t kBlock = 32;  // edges
-    static constexpr std::int64_t kAhead = 4 * kBlock;
+    static constexpr std::int64_t kAhead = 2 * kBlock;
 
     struct Tables {
         const double* tables = nullptr;
@@ -130,8 +130,8 @@ class CostsAround {
     CostsAround() = default;
     explicit CostsAround(const Tables& tables) : tables_(tables), seen_(tables.n_labels, 0) {}
 
-    // Before a move to a label: what the labels are now. Then `read` every block, by the number of its first edge, then `done`; then
-    // `moved` if the move is made.
+    // Before a move to a label: what the labels are now. Then `read` every block, by the number of its first edge, and `fetch` after each
+    // of its edges, then `done`; then `moved` if the move is made.
     void begin(std::int32_t label, const std::int32_t* labels, std::size_t n_nodes) {
         // But for the first time, and if another start was taken, they are what moves have made them.
         if (labels_.size() != n_nodes || !std::equal(labels_.begin(), labels_.end(), labels)) start_from(labels, n_nodes);
@@ -141,32 +141,39 @@ class CostsAround {
     }
     void read(std::int64_t first) {
         const std::int64_t end = std::min(first + kBlock, tables_.n_edges);
+        // The last edges, which make no whole block, are not worth a look at every edge whether it exists.
         const std::int64_t soon = first + kAhead;
-        if (soon < tables_.n_edges && is_old(soon)) fetch(soon);
+        fetches_ = soon + kBlock <= tables_.n_edges && is_old(soon);
         if (!is_old(first)) return;
         if (tables_.zero_diagonals) tables_.symmetric ? read_block<true, true>(first, end) : read_block<true, false>(first, end);
         else tables_.symmetric ? read_block<false, true>(first, end) : read_block<false, false>(first, end);
     }
+    // What will be read of the edge kAhead further on. One edge at a time: the processor waits for few lines of memory at once, and in the
+    // meantime it has the costs of this edge to work on. In place: gcc drops calls of functions that do nothing else.
+#if defined(__GNUC__)
+    [[gnu::always_inline]]
+#endif
+    void fetch([[maybe_unused]] std::int64_t e) const {
+#if defined(__GNUC__)
+        if (!fetches_) return;
+        e += kAhead;
+        const auto [a, b] = ends(e);
+        __builtin_prefetch(tables_.symmetric ? entry(e, label_, labels_[a]) : entry(e, labels_[a], label_));
+        __builtin_prefetch(entry(e, label_, labels_[b]));
+#endif
+    }
     void done() { seen_[static_cast<std::size_t>(label_)] = time_; }
+    bool zero_diagonals() const { return tables_.zero_diagonals; }
+    template <bool zero_diagonals>
     Costs of(std::int64_t e) const {
-        const double* at = costs_ + static_cast<std::size_t>(e) * n_kept();
-        return {now_[static_cast<std::size_t>(e)], at[0], at[1], tables_.zero_diagonals ? 0.0 : at[2]};
+        const double* at = costs_ + static_cast<std::size_t>(e) * (zero_diagonals ? 2 : 3);
+        return {now_[static_cast<std::size_t>(e)], at[0], at[1], zero_diagonals ? 0.0 : at[2]};
     }
     // Costs of all edges after the move less those before, to be added to a sum, if the nodes take the label that `takes` has ones for.
     template <class Sum>
     void change(const std::uint8_t* takes, Sum& sum) {
-        for (std::int64_t first = 0; first < tables_.n_edges; first += kBlock) {
-            unsigned any = 0;
-            for (std::int64_t e = first; e < std::min(first + kBlock, tables_.n_edges); ++e) {
-                const auto [a, b] = ends(e);
-                const unsigned which = 2u * takes[a] + takes[b];
-                const Costs costs = of(e);
-                next_[static_cast<std::size_t>(e)] = costs[which];
-                if (which) sum.add(costs[which] - costs[0]);
-                any |= which;
-            }
-            changes_[static_cast<std::size_t>(first / kBlock)] = any != 0;
-        }
+        if (tables_.zero_diagonals) change_with<true>(takes, sum);
+        else change_with<false>(takes, sum);
     }
     // That move is made.
     void moved(const std::uint8_t* takes) {
@@ -208,24 +215,29 @@ class CostsAround {
         next_.resize(now_.size());
         for (std::int64_t e = 0; e < tables_.n_edges; ++e) {
             const auto [a, b] = ends(e);
+#if defined(__GNUC__)
+            if (e + kAhead < tables_.n_edges) __builtin_prefetch(entry(e + kAhead, labels_[ends(e + kAhead).first], labels_[ends(e + kAhead).second]));
+#endif
             now_[static_cast<std::size_t>(e)] = cost(e, labels_[a], labels_[b]);
         }
         changed_.assign(static_cast<std::size_t>((tables_.n_edges + kBlock - 1) / kBlock), ++time_);
         changes_.resize(changed_.size());
     }
     bool is_old(std::int64_t first) const { return changed_[static_cast<std::size_t>(first / kBlock)] > seen_of_label_; }
-    // In place: gcc drops calls of functions that do nothing else.
-#if defined(__GNUC__)
-    [[gnu::always_inline]]
-#endif
-    void fetch(std::int64_t first) const {
-#if defined(__GNUC__)
-        for (std::int64_t e = first; e < std::min(first + kBlock, tables_.n_edges); ++e) {
-            const auto [a, b] = ends(e);
-            __builtin_prefetch(tables_.symmetric ? entry(e, label_, labels_[a]) : entry(e, labels_[a], label_), 0, 2);
-            __builtin_prefetch(entry(e, label_, labels_[b]), 0, 2);
+    template <bool zero_diagonals, class Sum>
+    void change_with(const std::uint8_t* takes, Sum& sum) {
+        for (std::int64_t first = 0; first < tables_.n_edges; first += kBlock) {
+            unsigned any = 0;
+            for (std::int64_t e = first; e < std::min(first + kBlock, tables_.n_edges); ++e) {
+                const auto [a, b] = ends(e);
+                const unsigned which = 2u * takes[a] + takes[b];
+                const Costs costs = of<zero_diagonals>(e);
+                next_[static_cast<std::size_t>(e)] = costs[which];
+                if (which) sum.add(costs[which] - costs[0]);
+                any |= which;
+            }
+            changes_[static_cast<std::size_t>(first / kBlock)] = any != 0;
         }
-#endif
     }
     // Both costs of a label to those of the ends are in its own row, if that is possible: neighbours have similar labels.
     template <bool zero_diagonals, bool symmetric>
@@ -248,6 +260,7 @@ class CostsAround {
     std::vector<std::int32_t> seen_;         // of every label: when all edges were read for it
     std::int32_t time_ = 0, seen_of_label_ = 0;
     std::int32_t label_ = 0;
+    bool fetches_ = false;  // whether the block kAhead further on will be read
     double* costs_ = nullptr;
 };
 

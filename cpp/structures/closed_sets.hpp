@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -108,6 +109,9 @@ class ClosedSetFront {
     bool search(const LabelTree& tree, const double* h, const double* g, double lambda, double limit) {
         const std::size_t n = tree.size();
         reward_.resize(n), set_.resize(n);
+        // The root's own share is added last, and need not be whole.
+        whole_ = true;
+        for (std::size_t k = 1; k < n; ++k) whole_ = whole_ && g[k] == std::floor(g[k]) && std::abs(g[k]) < 1e6;
         for (std::size_t k = 0; k < n; ++k) reward_[k] = h[k] + lambda * g[k];
         decoder_.best(tree, reward_.data(), set_.data());
         states_.clear(), steps_.clear();
@@ -191,7 +195,8 @@ class ClosedSetFront {
         std::uint32_t at, below;
     };
 
-    static void keep_best(std::vector<Partial>& parts) {
+    void keep_best(std::vector<Partial>& parts) {
+        if (whole_ && keep_best_of_whole(parts)) return;
         std::sort(parts.begin(), parts.end(), [](const Partial& a, const Partial& b) { return a.g > b.g || (a.g == b.g && a.h > b.h); });
         std::size_t to = 0;
         for (std::size_t c = 0; c < parts.size(); ++c)
@@ -199,13 +204,32 @@ class ClosedSetFront {
         parts.resize(to);
     }
 
+    // The same where losses are whole numbers, without sorting; false if there are few choices among many losses.
+    bool keep_best_of_whole(std::vector<Partial>& parts) {
+        if (parts.size() < 2) return true;
+        const auto [low, high] = std::minmax_element(parts.begin(), parts.end(), [](const Partial& a, const Partial& b) { return a.g < b.g; });
+        const double least = low->g, range = high->g - least;
+        if (!(range <= 4.0 * static_cast<double>(parts.size()) + 64)) return false;
+        best_of_.assign(static_cast<std::size_t>(range) + 1, kNone);
+        for (std::size_t c = 0; c < parts.size(); ++c) {
+            std::uint32_t& best = best_of_[static_cast<std::size_t>(parts[c].g - least)];
+            if (best == kNone || parts[c].h > parts[best].h) best = static_cast<std::uint32_t>(c);
+        }
+        kept_.clear();
+        for (std::size_t g = best_of_.size(); g-- > 0;)
+            if (best_of_[g] != kNone && (kept_.empty() || parts[best_of_[g]].h > kept_.back().h)) kept_.push_back(parts[best_of_[g]]);
+        std::swap(parts, kept_);
+        return true;
+    }
+
+    bool whole_ = false;
     ClosedSetDecoder<double> decoder_;
     std::vector<double> reward_, set_;
     std::vector<State> states_;
     std::vector<Step> steps_;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> lists_;  // states of every node
-    std::vector<Partial> some_, next_;                            // choices with a child in them
-    std::vector<std::uint32_t> open_;
+    std::vector<Partial> some_, next_, kept_;                     // choices with a child in them
+    std::vector<std::uint32_t> open_, best_of_;
 };
 
 }  // namespace maxmargin::structures

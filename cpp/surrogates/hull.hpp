@@ -73,7 +73,8 @@ struct Found {
 // and, for an infinite lambda, the largest g and among those the largest h. `size` is that of the scores that the h are differences
 // of: they are rounded accordingly. At most `most` questions are asked. The bound is left out, that is infinite, unless it is wanted.
 //
-// Without it the search may also end when little is left to find: about as much as `part` of what the best output is above `floor`.
+// Without it the search may also end when little is left to find: no corner of the hull is better than the best output by more than
+// `part` of what that is above `floor`, if those known are corners.
 template <class Query>
 Found hull_search(const Bicriteria& psi, UpperHull& hull, double size, std::size_t most, const Query& query, bool bounded = true,
                   double floor = 0, double part = 0) {
@@ -115,12 +116,14 @@ Found hull_search(const Bicriteria& psi, UpperHull& hull, double size, std::size
         // The stop is by value: the decoder may return another output on the same line.
         const bool above = k > known + kRounding * (size + std::abs(best.h) + lambda * best.g);
         if (above && !bounded && part > 0) {
-            // What psi may be on the line through the answer, at the ends and in the middle of what is between the known ones.
-            const double other_h = best.h - lambda * (other_g - best.g), more = k - known;
-            const double left = std::max({psi.value(best.h + more, best.g), psi.value(other_h + more, other_g),
-                                          psi.value(0.5 * (best.h + other_h) + more, 0.5 * (best.g + other_g))});
-            const double value = std::max(found.value, psi.value(y.h, y.g));
-            if (value > floor && left - value <= part * (value - floor)) {
+            // What psi may be on the line through the answer: on the edge asked about, else between the neighbours. What is above the
+            // tangent beyond a neighbour would have that one below the hull.
+            double low = std::min(best.g, other_g), high = std::max(best.g, other_g);
+            if (!neighbour) low = t > 0 ? hull[t - 1].g : 0, high = t + 1 < hull.size() ? hull[t + 1].g : std::max(best.g, y.g);
+            const double value = std::max(found.value, psi.value(y.h, y.g)), enough = value + part * (value - floor);
+            // In the middle it is quickly seen that there is more.
+            const double middle = 0.5 * (low + high);
+            if (value > floor && psi.value(k - lambda * middle, middle) <= enough && psi.edge_maximum(k, lambda, low, high) <= enough) {
                 if (value > found.value) found.value = value, found.best = y;
                 return found;
             }

@@ -163,6 +163,8 @@ struct HullOptions {
     const double* first = nullptr;  // weight of the loss in a first question
     double enough = -kInfinite;     // the value of an output that is known from elsewhere
     std::size_t max_calls = 500;
+    // The search may end when the lines of all answers leave no loss room for more than the best output and this part of it.
+    double tolerance = 0;
 };
 
 template <class Ask>
@@ -170,7 +172,10 @@ class ProductHullSearch {
   public:
     // `known` are the points to begin with, the truth among them if it is one; `ceiling` may be null.
     ProductHullSearch(const PlanePoint& truth, const std::vector<PlanePoint>& known, ProductCeiling* ceiling, const HullOptions& options, const Ask& ask)
-        : seen_(truth, known), ceiling_(ceiling), options_(options), ask_(ask) {}
+        : seen_(truth, known), ceiling_(ceiling), options_(options), ask_(ask) {
+        // Of what the oracle finds, whatever it may have missed.
+        if (ceiling && options.tolerance > 0) reach_ = *ceiling;
+    }
 
     HullFound run() {
         hull_.add(seen_.all());
@@ -217,13 +222,16 @@ class ProductHullSearch {
         const PlaneAnswer answer = ask_(a, b);
         found_.trace.push_back({a, b, answer});
         if (ceiling_) ceiling_->lower(a, b, answer.upper);
+        if (answer.found) reach_.lower(a, b, answer.point.along(a, b));
         if (answer.found && seen_.add(answer.point)) hull_.add({answer.point});
         return answer;
     }
 
     // Whether the lines leave no room for anything better than the best single output.
     bool settled() const {
-        return ceiling_ && !found_.trace.empty() && ceiling_->upper <= std::max(options_.enough, seen_.top()) * (1 + 2 * kValueRounding);
+        if (!ceiling_ || found_.trace.empty()) return false;
+        const double best = std::max(options_.enough, seen_.top());
+        return ceiling_->upper <= best * (1 + 2 * kValueRounding) || (options_.tolerance > 0 && reach_.upper <= best * (1 + options_.tolerance));
     }
 
     // The corner where psi is largest, and the weight of the loss along its tangent there. Where psi is negative everywhere its contours
@@ -288,7 +296,7 @@ class ProductHullSearch {
 
     PlaneSeen seen_;
     PlaneHull hull_;
-    ProductCeiling* ceiling_;
+    ProductCeiling *ceiling_, reach_{{}};
     HullOptions options_;
     const Ask& ask_;
     HullFound found_;

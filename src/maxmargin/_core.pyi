@@ -112,12 +112,19 @@ class SetPlane:
     def point(self, labels: bytes) -> tuple[float, float]: ...
     def ask(self, a: float, b: float) -> tuple[float, float, bytes, float]: ...
 
+class ProductSetSearch:
+    def __init__(self, graph: LabelGraph) -> None: ...
+    def search(
+        self, scores: Floats, pairs: Floats, truth: Bytes, known: Bytes, begin: Ints, last: Floats, bisecting: bool,
+        tolerance: float, max_calls: int, n_threads: int,
+    ) -> tuple[Bytes, Floats, Floats, Floats, Floats, Ints, Floats, Bytes, Ints]: ...
+
 class SetSearch:
     def __init__(
         self, graph: LabelGraph, kind: str, alpha: float, beta: float, relaxed: bool, hull_only: bool
     ) -> None: ...
     def search(
-        self, scores: Floats, pairs: Floats, truth: Bytes, n_threads: int
+        self, scores: Floats, pairs: Floats, truth: Bytes, n_threads: int, prove: bool = True, floor: float = 0.0
     ) -> tuple[Floats, Floats, Floats, Floats, Floats, int]: ...
 
 class LabelSetData(BlockData):
@@ -132,7 +139,7 @@ class LabelTree:
 class ClosedSetSearch:
     def __init__(self, tree: LabelTree, kind: str, alpha: float, beta: float, hull_only: bool) -> None: ...
     def search(
-        self, scores: Floats, truth: Bytes, n_threads: int
+        self, scores: Floats, truth: Bytes, n_threads: int, prove: bool = True, floor: float = 0.0
     ) -> tuple[Floats, Floats, Floats, Floats, Floats, int]: ...
 
 class ClosedSetData(BlockData):
@@ -435,7 +442,7 @@ def number_arcs(
 
 def product_hull_search(
     ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], with_truth: bool, losses: Floats | None,
-    first: float | None, enough: float, max_calls: int,
+    first: float | None, enough: float, max_calls: int, tolerance: float,
 ) -> tuple[list[Any], float, float, Any, float, float, bool, list[tuple[Any, ...]], list[Any]]: ...
 def product_bisecting(
     ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], start: float | None, tolerance: float,

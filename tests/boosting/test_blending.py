@@ -7,13 +7,14 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import metrics
+from maxmargin import load_model, metrics, save_model
 from maxmargin.boosting import BoostedRanker, BoostedRankingClassifier, objective
 from maxmargin.boosting.training import smoothed
-from maxmargin.storage import SavedFileError
+from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 lgb = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'maxmargin[lightgbm]'")
 
@@ -148,6 +149,19 @@ def test_files_hold_the_model(kind, tmp_path):
     (tmp_path / "half").write_bytes(path.read_bytes()[:1000])
     with pytest.raises(SavedFileError):
         kind.load(tmp_path / "half")
+    save_model(model, path, about={"of": "May"})
+    same = load_model(path)
+    assert type(same) is kind and read_archive(path, "boosted ranking").content["about"] == {"of": "May"}
+    np.testing.assert_array_equal(getattr(same, predict.__name__)(X), predict(X))
+    with pytest.raises(SavedFileError, match="half"):
+        load_model(tmp_path / "half")
+    with pytest.raises(ValueError, match=r"members cannot be passed for .* leave it out"):
+        load_model(path, members=["binary"])
+    write_archive(path, "boosted ranking", {"class": "os.system"}, {})
+    with pytest.raises(SavedFileError, match=r"holds a os.system, not a"):
+        load_model(path)
+    with pytest.raises(NotFittedError):
+        save_model(kind(), path)
 
 
 def test_time_limit_and_interruption_keep_what_there_is(monkeypatch):

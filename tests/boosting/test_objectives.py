@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import losses, metrics, most_violating_ranking
-from maxmargin.boosting import objective
+from maxmargin.boosting import evaluation, objective
 from maxmargin.boosting.datasets import read_arrays
 from maxmargin.boosting.graded import GradedLists
 from maxmargin.losses import NDCG, ranking_loss
@@ -51,8 +51,12 @@ graded_lists = st.lists(
 )
 
 
+# Powers of two: others round, and at ties the two ways to scale may then take different subgradients.
+scales = st.sampled_from([0.125, 0.5, 1.0, 2.0, 8.0])
+
+
 @settings(deadline=None, max_examples=60)
-@given(graded_lists, st.sampled_from(["ndcg", "ap", "auc", "mrr"]), st.sampled_from(["exponential", "linear"]), st.floats(0.1, 9))
+@given(graded_lists, st.sampled_from(["ndcg", "ap", "auc", "mrr"]), st.sampled_from(["exponential", "linear"]), scales)
 def test_queries_are_sums_over_lists_and_thresholds(lists, loss, gains, scale):
     group = [len(rows) for rows in lists]
     grades, scores = (np.array(part, dtype=float) for part in zip(*(row for rows in lists for row in rows), strict=True))
@@ -227,6 +231,26 @@ def test_mean_over_many_rounds_is_a_smoothed_gradient():
     assert np.abs(mean - 0.5 * labels.sum() * np.mean(drawn, axis=0)).max() < 0.06
 
 
+def test_a_new_floor_is_noticed():
+    labels, scores = np.array([1.0, 0, 0]), np.array([0.0, 1.0, -1.0])
+    make = objective("ap", noise=0.0)
+    assert make(labels, scores)[1][2] == np.float32(0.025)
+    make.floor = 0.1
+    assert make(labels, scores)[1][2] == np.float32(0.05)
+
+
+def test_scores_that_differ_in_the_last_row_alone_are_others():
+    rng = np.random.default_rng(12)
+    labels, scores = (rng.random(200) < 0.2).astype(float), rng.normal(size=200)
+    moved = scores.copy()
+    moved[-1] += 1
+    make = objective("ap")
+    first = [make(labels, s)[0] for s in (scores, moved)]
+    # The second call was no first round: the third, with the first scores, begins anew.
+    for a, b in zip(first, [make(labels, s)[0] for s in (scores, moved)], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_query_counts_by_its_weight():
     rng = np.random.default_rng(5)
     labels, scores = rng.integers(0, 3, 30).astype(float), rng.normal(size=30)
@@ -279,7 +303,8 @@ def test_bad_settings_are_named(settings, message):
         ([1, 0, 1, 0], [1, 2, 1, 1], None, "no weights of their own.*class_weight"),
         ([1, 0, 1, 0], [1, 2, 1, 1], [2, 2], "rows of one query have different ones"),
         ([1, 0, 1, 0], [-1, -1, 1, 1], [2, 2], "not negative"),
-        ([1, 0, 1, 0], [0, 0, 0, 0], [2, 2], "weight 0"),
+        ([1, 0, 1, 0], [0, 0, 0, 0], [2, 2], "all weights are 0"),
+        ([1, 0, 1, 1], [0, 0, 1, 1], [2, 2], "weight 0"),
         ([1, 0, 1, 0], None, [2, 3], "the groups have 5 rows"),
         ([1, 0, 2000, 0], None, None, "too large a number"),
     ],
@@ -287,6 +312,12 @@ def test_bad_settings_are_named(settings, message):
 def test_bad_data_are_named(labels, weight, group, message):
     with pytest.raises(ValueError, match=message):
         objective("ndcg")(labels, np.zeros(4), weight, group)
+
+
+@pytest.mark.parametrize("loss", ["ndcg", "ap"])
+def test_no_rows_are_named(loss):
+    with pytest.raises(ValueError, match=r"no rows.*at least one relevant"):
+        objective(loss)(np.zeros(0), np.zeros(0))
 
 
 def test_too_many_grades_and_outputs():
@@ -320,3 +351,10 @@ def test_neither_library_is_loaded():
 def test_names_of_losses_are_checked_first():
     assert ranking_loss("ndcg").native_name() == "ndcg"
     assert "noise=1.0" in repr(objective("ap"))
+
+
+@pytest.mark.parametrize("group", [None, [2, 2]])
+def test_metrics_want_some_weight(group):
+    with pytest.raises(ValueError, match="all weights are 0, so nothing counts; leave weights out"):
+        evaluation("ap")([1, 0, 1, 0], np.arange(4.0), np.zeros(4), group)
+    assert evaluation("ap")([1, 0, 1, 0], [1.0, 0.0, 0.0, 1.0], [2, 2, 0, 0], [2, 2])[1] == 1.0

@@ -50,21 +50,28 @@ def test_one_list_by_both_interfaces():
     model = clone(model).fit(X, relevant, eval_set=[(X, relevant)], verbose=False)
     np.testing.assert_allclose(booster.predict(xgb.DMatrix(X)), model.predict(X), rtol=1e-5)
     found = metrics.average_precision(relevant, model.predict(X))
-    assert model.evals_result()["validation_0"]["ap"][-1] == pytest.approx(found, abs=1e-6)
+    assert model.evals_result()["validation_0"]["map"][-1] == pytest.approx(found, abs=1e-6)
     assert found > 0.8
 
 
-def test_early_stopping_of_the_scikit_learn_interface():
-    """By the callback of the documentation; early_stopping_rounds would stop at the smallest AP."""
+@pytest.mark.parametrize(("metric", "name"), [("ap", "map"), ("p@5", "pre@5"), ("mrr", "prefer_mrr"), ("NDCG@10", "ndcg@10")])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_early_stopping_finds_the_largest_value(metric, name, explicit):
+    """Whether XGBoost guesses by the name or is told."""
     X, y = queries()
     relevant = (y > 2).astype(float)
-    stop = xgb.callback.EarlyStopping(rounds=3, maximize=True)
+    stop = {"callbacks": [xgb.callback.EarlyStopping(rounds=3, maximize=True)]} if explicit else {"early_stopping_rounds": 3}
     model = xgb.XGBRegressor(
-        objective=objective("ap"), n_estimators=15, max_depth=3, n_jobs=1, base_score=0.0, eval_metric=evaluation("ap"),
-        callbacks=[stop],
+        objective=objective("ap"), n_estimators=8, max_depth=3, n_jobs=1, base_score=0.0, eval_metric=evaluation(metric), **stop
+    )
+    values = model.fit(X, relevant, eval_set=[(X, relevant)], verbose=False).evals_result()["validation_0"][name]
+    assert model.best_iteration == np.argmax(values) and len(values) >= min(8, np.argmax(values) + 4)
+    log = {}
+    booster = xgb.train(
+        SETTINGS, matrix(), 8, obj=objective("ndcg"), custom_metric=evaluation(metric), evals=[(matrix(1), "new")],
+        early_stopping_rounds=3, evals_result=log, verbose_eval=False, **({"maximize": True} if explicit else {}),
     )  # fmt: skip
-    model.fit(X, relevant, eval_set=[(X, relevant)], verbose=False)
-    assert model.best_iteration == np.argmax(model.evals_result()["validation_0"]["ap"]) > 0
+    assert booster.best_iteration == np.argmax(log["new"][name])
 
 
 def test_one_weight_for_every_query():

@@ -101,14 +101,14 @@ def reference(name, X, relevant, rows, signs, C):
             row = sum((2 / (n_pos * n_neg) * (X[i] - X[j]) for i, j in inverted), np.zeros(d))
             cuts[tuple(sorted(inverted)), loss_by_definition(name, relevant[list(order)])] = row
         psi, delta = np.array(list(cuts.values())), np.array([loss for _, loss in cuts])
-    # Variables are the weights and the slack.
-    A = np.vstack([np.hstack([psi, np.ones((len(psi), 1))]), np.hstack([signs[:, None] * rows, np.zeros((len(rows), 1))])])
+    # Variables are the weights and what the slack costs: one of another size than the others would lead the method astray.
+    A = np.vstack([np.hstack([psi, np.full((len(psi), 1), 1 / C)]), np.hstack([signs[:, None] * rows, np.zeros((len(rows), 1))])])
     A = np.vstack([A, np.eye(d + 1)[-1]])
     b = np.concatenate([delta, np.ones(len(rows)), [0.0]])
     found = minimize(
-        lambda v: 0.5 * v[:-1] @ v[:-1] + C * v[-1],
-        np.append(np.zeros(d), 1.0),
-        jac=lambda v: np.append(v[:-1], C),
+        lambda v: 0.5 * v[:-1] @ v[:-1] + v[-1],
+        np.append(np.zeros(d), C),
+        jac=lambda v: np.append(v[:-1], 1.0),
         constraints={"type": "ineq", "fun": lambda v: A @ v - b, "jac": lambda v: A},
         method="SLSQP",
         options={"ftol": 1e-13, "maxiter": 1000},

@@ -178,3 +178,17 @@ def test_weights_of_zero_are_told():
         warnings.simplefilter("error")
         RankingSVM(loss="ndcg", C=1e4).fit(X, y)
         RankingSVM(loss="ndcg@100", C=1e4).fit(X, y)
+
+
+@pytest.mark.parametrize("formulation", ["latent_ap", "latent_ssvm"])
+def test_weights_of_zero_are_told_of_bags_too(formulation):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([0.1 * rng.normal(size=(3, 2, 2)), rng.normal(size=(60, 2, 2))])
+    y = np.arange(63) < 3
+    model = LatentRankingSVM("ndcg@2", C=0.1, formulation=formulation, max_rounds=5)
+    with pytest.warns(ConvergenceWarning, match=r"ends at zero weights.*NDCG\(at=2\).*train for NDCG\(\)"):
+        model.fit(X, y)
+    assert not model.coef_.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(loss="ndcg", C=1e-3).fit(X, y)

@@ -426,7 +426,7 @@ OF_ONE_COLUMN = dict.fromkeys(
         "check_classifier_data_not_an_array", "check_classifier_not_supporting_multiclass", "check_classifiers_classes",
         "check_classifiers_one_label", "check_classifiers_one_label_sample_weights", "check_classifiers_regression_target",
         "check_classifiers_train", "check_estimators_dtypes", "check_fit2d_1feature", "check_sample_weights_not_an_array",
-        "check_sample_weights_not_overwritten", "check_sample_weights_shape",
+        "check_sample_weights_not_overwritten", "check_sample_weights_pandas_series", "check_sample_weights_shape",
     ],
     "labels are an indicator matrix",
 )  # fmt: skip

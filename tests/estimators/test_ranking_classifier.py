@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import DirectLossMinimizer, RankingClassifier, RankingSVM, load_model, metrics, save_model
+from maxmargin import DirectLossMinimizer, MulticlassSVM, RankingClassifier, RankingSVM, load_model, metrics, save_model
 from maxmargin._validation import ArgumentError
 from maxmargin.estimators import linear_start
 from maxmargin.estimators.calibration import calibrate, check_calibration, probabilities, score_of
@@ -122,6 +122,9 @@ def test_verdicts():
     assert not judge([1], np.array([[0.5]])).accepted, "one fold has no error"
     found = judge([10, 40, 160], np.array([[0.1, 0.2, 0.0], [0.1, 0.2, 0.3]]))
     assert found.steps == 40 and found.gain == pytest.approx(0.2) and found.error == pytest.approx(0)
+    # Of 0, 1 and 2 the standard error of the mean is one over the root of three; gains that large are taken, smaller ones not.
+    assert judge([5], np.array([[0.0], [1.0], [2.0]])).error == pytest.approx(3**-0.5)
+    assert judge([5], np.array([[0.0], [1.0], [2.0]])).accepted and not judge([5], np.array([[-1.0], [0.1], [1.0]])).accepted
 
 
 # ---- validation of direct descent -----------------------------------------------------------------------------------------
@@ -440,6 +443,41 @@ def test_interrupted_while_tuning(spoilt, monkeypatch):
         RankingClassifier().fit(X, y)
 
 
+@pytest.mark.parametrize("fits_in_time", [0, 3, 12])
+def test_time_runs_out_within_a_fit(spoilt, monkeypatch, fits_in_time):
+    """By a clock that stands still until so many fits are begun: others make one step, and a C is done in all folds or none."""
+    X, y = spoilt
+    fit, steps = LogisticRegression.fit, []
+
+    def counted(model, *data):
+        steps.append(model.max_iter)
+        return fit(model, *data)
+
+    monkeypatch.setattr(LogisticRegression, "fit", counted)
+    monkeypatch.setattr(linear_start, "seconds_left", lambda: 0.0 if len(steps) >= fits_in_time else 1e3)
+    with pytest.warns(ConvergenceWarning, match="refinement was not tried"):
+        model = RankingClassifier(time_limit=1e3).fit(X, y)
+    assert set(steps[fits_in_time:]) == {1} and all(n > 1 for n in steps[:fits_in_time])
+    assert len(steps) <= max(fits_in_time, 5) + 1 and model.cv_scores_.shape == (5, len(model.Cs_))
+    assert len(model.Cs_) >= 1 and np.isfinite(model.decision_function(X)).all()
+
+
+def test_portions_of_steps_lead_to_the_same_weights(ordinary):
+    X, y = ordinary
+    for data in (X, sparse.csr_matrix(X)):
+        plain, limited = (RankingClassifier(refine=False, time_limit=limit).fit(data, y) for limit in (None, 1e3))
+        assert plain.C_ == limited.C_
+        np.testing.assert_allclose(limited.decision_function(X), plain.decision_function(X), atol=2e-2)
+
+
+def test_fits_of_the_hinge_share_the_time(ordinary, monkeypatch):
+    limits = []
+    fit = RankingSVM.fit
+    monkeypatch.setattr(RankingSVM, "fit", lambda self, *data: limits.append(self.time_limit) or fit(self, *data))
+    RankingClassifier(start="hinge", C=0.1, cv=3, refine=False, time_limit=1000.0).fit(*ordinary)
+    assert len(limits) == 4 and 200 < limits[0] <= 250 and limits[-1] > 900
+
+
 @pytest.mark.parametrize("name", ["p@20", "recall@20", "ap", "ndcg@20", "auc", "mrr"])
 def test_score_is_the_metric_of_that_name(ordinary, name):
     X, y = ordinary
@@ -509,6 +547,19 @@ def test_bad_data(ordinary):
         model.predict(X[:, :5])
     with pytest.raises(ValueError, match="y has shape"):
         model.score(X, y[:5])
+
+
+@pytest.mark.parametrize("large", [1e150, 1e200, 1e308])
+def test_huge_numbers_are_scaled_or_named(ordinary, large):
+    X, y = ordinary[0].copy(), ordinary[1]
+    X[3, 1] = -large
+    message = r"column 2 of X reaches .*, and squares of numbers beyond 1e\+140 are too large to add up; measure it in larger"
+    for model in (RankingClassifier(standardize=False), RankingSVM(), MulticlassSVM()):
+        for data in (X, sparse.csr_matrix(X)):
+            with pytest.raises(ArgumentError, match=message):
+                model.fit(data, y)
+    for model in (RankingClassifier(refine=False, C=1.0), RankingSVM(scale="standard"), DirectLossMinimizer(max_iter=2)):
+        assert np.isfinite(model.fit(X, y).coef_).all()
 
 
 @pytest.mark.parametrize("n", [4, 7])

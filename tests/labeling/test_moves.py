@@ -512,10 +512,13 @@ def test_a_wrong_name_of_a_metric_is_that_of_the_argument():
 def test_grids_move_as_their_edge_lists(shape, connectivity):
     rng = np.random.default_rng(0)
     grid = Energy.grid(rng.integers(0, 9, (*shape, 4)), "potts", weights=2.0, connectivity=connectivity)
-    listed = Energy(grid.unary, grid.edges, "potts", weights=grid.weights)
-    for method in ("expansion", "swap"):
-        ours, theirs = minimize(grid, method), minimize(listed, method)
-        assert ours.energy == theirs.energy and np.array_equal(ours.labels.ravel(), theirs.labels)
+    tables = np.stack([random_metric(rng, 4) for _ in grid.edges])
+    own = Energy.grid(grid.unary.reshape(*shape, 4), tables, weights=2.0, connectivity=connectivity)
+    for energy, costs in ((grid, "potts"), (own, tables)):
+        listed = Energy(grid.unary, grid.edges, costs, weights=grid.weights)
+        for method in ("expansion", "swap"):
+            ours, theirs = minimize(energy, method), minimize(listed, method)
+            assert ours.energy == theirs.energy and np.array_equal(ours.labels.ravel(), theirs.labels)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

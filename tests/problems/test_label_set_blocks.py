@@ -5,9 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy import sparse
+from solver_cases import SET_SOLVERS
 
 from maxmargin.problems import MultilabelProblem
-from maxmargin.solvers import BCFW, FrankWolfe, NSlackCuttingPlane, OneSlackCuttingPlane
+from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.surrogates import BetaScaling, LogLoss, Margin, MicroF1, Slack
 
 LAM = 0.05
@@ -61,15 +62,7 @@ def test_exact_steps_find_the_optimum_of_cutting_planes(kind, surrogate):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "solver",
-    [
-        *(BCFW(steps=steps, tol=1e-2, max_passes=4000) for steps in ("fw", "pairwise", "away", "all")),
-        BCFW(steps="pairwise", cache=5, tol=1e-3, max_passes=4000),
-        BCFW(hybrid=True, tol=1e-2, max_passes=4000),
-        NSlackCuttingPlane(tol=1e-3, max_passes=500),
-        FrankWolfe(tol=2e-2, max_passes=4000),
-    ],
-    ids=lambda own: f"{type(own).__name__}-{getattr(own, 'steps', '')}{getattr(own, 'cache', '')}",
+    "solver", SET_SOLVERS, ids=lambda own: f"{type(own).__name__}-{getattr(own, 'steps', '')}{getattr(own, 'cache', '')}"
 )
 def test_all_other_steps_agree(kind, solver):
     for surrogate in (Margin(), Slack()):

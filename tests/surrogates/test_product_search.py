@@ -55,9 +55,44 @@ def test_the_compiled_hull_search_asks_what_the_one_in_python_asks(case, with_lo
         "first": data.draw(st.sampled_from([None, 0.0, 1.0, 10.0])),
         "with_truth": data.draw(st.booleans()),
         "enough": data.draw(st.sampled_from([-np.inf, 0.5, 5.0])),
+        "tolerance": data.draw(st.sampled_from([0.0, 1e-3, 0.5])),
         "max_calls": data.draw(st.sampled_from([0, 1, 2, 500])),
     }
     same(hull_search(Slack(), oracle, known, **options), hull_search(InPython(), oracle, known, **options))
+
+
+@few
+@given(points, st.sampled_from([1e-6, 1e-3, 0.1]))
+def test_a_tolerance_saves_questions_and_is_kept(case, tolerance):
+    oracle = WithLosses(*generated(case[0], np.random.default_rng(case[1]), case[2]))
+    whole, part = (hull_search(Slack(), oracle, tolerance=accepted) for accepted in (0.0, tolerance))
+    assert [step[:2] for step in part.trace] == [step[:2] for step in whole.trace[: part.calls]]
+    most = max((1 + point.h) * point.g for point in oracle.points)
+    assert part.upper >= most * (1 - 1e-9) and part.best <= most
+    if part.calls < whole.calls:
+        # Among single outputs nothing is better by more than that, and so it is said.
+        assert part.upper <= part.best * (1 + tolerance) * (1 + 1e-8)
+        before = hull_search(Slack(), oracle, tolerance=tolerance, max_calls=part.calls - 1)
+        assert before.upper > before.best * (1 + tolerance)
+
+
+def test_a_tolerance_goes_by_answers_and_says_what_bounds_say():
+    """An oracle that finds the best point, but cannot prove it: the search ends as early, and its bound is the oracle's."""
+
+    class Unsure(WithLosses):
+        def ask(self, a, b):
+            found, upper = super().ask(a, b)
+            return Answer(found, upper + 5.0)
+
+    g = np.arange(1.0, 30.0)
+    h = 4.0 - 4.0 * (g / 30.0) ** 2
+    for psi in (Slack(), InPython()):
+        sure, unsure = (hull_search(psi, kind(h, g), tolerance=0.01) for kind in (WithLosses, Unsure))
+        assert sure.calls == unsure.calls < hull_search(psi, WithLosses(h, g)).calls and sure.incumbent == unsure.incumbent
+        assert sure.upper <= 1.01 * sure.best and unsure.upper > 1.5 * unsure.best
+    for wrong in (-0.1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="tolerance"):
+            hull_search(Slack(), WithLosses(h, g), tolerance=wrong)
 
 
 @few

@@ -34,12 +34,11 @@ from maxmargin.progress import StatusLine
 from maxmargin.queries import query_offsets
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
-_KIND = "boosted ranking"
 Path = str | os.PathLike[str]
 
 
 @dataclass(eq=False, repr=False)
-class _Blend(BaseEstimator):
+class Blend(BaseEstimator):
     """What both estimators share: several models, each stopped on held-out samples, and their sum."""
 
     loss: str | RankingLoss = "ap"
@@ -58,6 +57,8 @@ class _Blend(BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
+    # Of the files that save writes; save_model and load_model know it too.
+    file_kind: ClassVar[str] = "boosted ranking"
     # What LightGBM trains beside the rank loss, and how many models of that loss, each with noise of its own.
     _partners: ClassVar[Sequence[Mapping[str, Any]]] = ()
     _n_rank: ClassVar[int] = 1
@@ -189,8 +190,11 @@ class _Blend(BaseEstimator):
 
     # ---- files --------------------------------------------------------------------------------------------------------------
 
-    def save(self, path: Path) -> None:
-        """Write the fitted model to a file without pickles: what it predicts with, and parameters that are text or numbers."""
+    def save(self, path: Path, *, about: Mapping[str, Any] | None = None) -> None:
+        """Write the fitted model to a file without pickles: what it predicts with, and parameters that are text or numbers.
+
+        ``about`` are notes to keep with it, of what JSON can hold. :func:`maxmargin.save_model` does the same.
+        """
         check_is_fitted(self)
         plain = {}
         for field in fields(self):
@@ -206,6 +210,7 @@ class _Blend(BaseEstimator):
             "boosters": [booster.model_to_string() for booster in self.boosters_],
             "n_rounds": [int(number) for number in self.n_rounds_],
             "status": self.status_,
+            "about": dict(about or {}),
         }
         arrays = {
             "spreads": np.array(self.spreads_),
@@ -215,7 +220,7 @@ class _Blend(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             content["feature_names"] = [str(name) for name in self.feature_names_in_]
         content["n_features"] = int(self.n_features_in_)
-        write_archive(path, _KIND, content, arrays)
+        write_archive(path, self.file_kind, content, arrays)
 
     def _saved(self) -> dict[str, NDArray[Any]]:
         """Further arrays of a file."""
@@ -226,12 +231,16 @@ class _Blend(BaseEstimator):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The model in a file that :meth:`save` wrote; it predicts the same numbers."""
+        """The model in a file that :meth:`save` wrote; it predicts the same numbers. So does :func:`maxmargin.load_model`."""
         lgb = import_lightgbm()
-        archive = read_archive(path, _KIND)
+        archive = read_archive(path, cls.file_kind)
         name, content = os.fspath(path), archive.content
-        if content.get("class") != cls.__name__:
-            held = str(content.get("class"))[:60]
+        held = str(content.get("class"))[:60]
+        if cls is Blend:
+            for kind in cls.__subclasses__():
+                if kind.__name__ == held:
+                    return kind.load(path)
+        if held != cls.__name__ or cls is Blend:
             raise SavedFileError(f"{name}: holds a {held}, not a {cls.__name__}; load it with that class")
         try:
             known = {field.name for field in fields(cls)}
@@ -258,7 +267,7 @@ def _telling(line: StatusLine, told: str, metric: str) -> Callable[[int, float],
 
 
 @dataclass(eq=False, repr=False)
-class BoostedRankingClassifier(ClassifierMixin, _Blend):
+class BoostedRankingClassifier(ClassifierMixin, Blend):
     """Boosted trees for rare events: log loss and rank loss, blended.
 
     Four models are trained on a part of the samples: LightGBM's ``binary``, the same with steps bounded by ``max_delta_step=1``,
@@ -439,7 +448,7 @@ def _calibrated(scores: Floats, y: NDArray[Any]) -> tuple[float, float]:
 
 
 @dataclass(eq=False, repr=False)
-class BoostedRanker(_Blend):
+class BoostedRanker(Blend):
     """Boosted trees for queries: ``lambdarank`` and the rank loss, blended.
 
     Parameters

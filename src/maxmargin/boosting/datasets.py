@@ -86,6 +86,8 @@ def check_labelled(data: Labelled, n_scores: int) -> Floats:
         raise ArgumentError(
             "label", f"there are {len(labels)} labels for {n_scores} scores", "use a model with one output, not one per class"
         )
+    if not n_scores:
+        raise ArgumentError("label", "there are no rows", "pass at least one relevant row and one that is not")
     if not np.isfinite(labels).all():
         raise ArgumentError("label", "labels contain NaN or infinite values", "leave out rows without a label")
     if data.offsets is not None and int(data.offsets[-1]) != n_scores:
@@ -102,6 +104,8 @@ def list_weights(data: Labelled, n: int) -> Floats | None:
     weights = np.asarray(data.weights, dtype=np.float64).ravel()
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ArgumentError("weight", "weights must be finite and not negative", "leave out rows that should not count")
+    if not weights.any():
+        raise ArgumentError("weight", "all weights are 0, so nothing counts", "leave weights out, or let some query count")
     if data.offsets is None:
         if (weights != weights[0]).any():
             raise ArgumentError(

@@ -22,6 +22,22 @@ from maxmargin.boosting.datasets import (
 from maxmargin.boosting.graded import Gains
 
 _NOT_PASSED: Any = object()
+# Early stopping of XGBoost looks for the largest value of metrics whose names begin so, and for the smallest of all others.
+_MAXIMISED = ("auc", "map", "ndcg", "pre")
+_AS_IN_XGBOOST = {"ap": "map", "p": "pre"}
+
+
+def name_for_xgboost(metric: str) -> str:
+    """The name under which XGBoost gets a metric: its own one, or another one that it takes for a metric to be maximised.
+
+    Examples
+    --------
+    >>> [name_for_xgboost(name) for name in ("NDCG@10", "ap", "p@5", "mrr")]
+    ['ndcg@10', 'map', 'pre@5', 'prefer_mrr']
+    """
+    plain, at, k = metric.lower().partition("@")
+    name = _AS_IN_XGBOOST.get(plain, plain) + at + k
+    return name if name.startswith(_MAXIMISED) else f"prefer_{name}"
 
 
 @dataclass(eq=False)
@@ -35,8 +51,8 @@ class RankEvaluation:
     def __post_init__(self) -> None:
         check_choice("gains", self.gains, get_args(Gains))
         metrics.metric_named(self.metric, self.gains)
-        # XGBoost shows it.
-        self.__name__ = self.metric
+        # What the scikit-learn interface of XGBoost calls it.
+        self.__name__ = name_for_xgboost(self.metric)
 
     def __call__(
         self, y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None, group: Any = _NOT_PASSED
@@ -48,7 +64,7 @@ class RankEvaluation:
         """
         if is_data_set(y_pred):
             value = self._value(read_data_set(y_pred), y_true)
-            return (self.metric, value) if of_xgboost(y_pred) else (self.metric, value, True)
+            return (self.__name__, value) if of_xgboost(y_pred) else (self.metric, value, True)
         if group is _NOT_PASSED:
             return self._value(read_arrays(y_true, sample_weight, None), y_pred)
         return self.metric, self._value(read_arrays(y_true, sample_weight, group), y_pred), True
@@ -75,11 +91,10 @@ def evaluation(metric: str = "ndcg@10", *, gains: Gains = "exponential") -> Rank
     Returns
     -------
     RankEvaluation
-        A callable that can be copied and pickled: ``feval=`` of ``lightgbm.train``, ``custom_metric=`` of ``xgboost.train`` (with
-        ``maximize=True`` where it stops early), ``eval_metric=`` in the scikit-learn interfaces. In that of XGBoost stop early by
-        ``callbacks=[xgboost.callback.EarlyStopping(rounds=20, maximize=True)]``: ``early_stopping_rounds`` would look for the
-        smallest value. As everywhere in this library, ties are put in the least favourable order, and a query without relevant
-        rows counts 0 (1 in LightGBM).
+        A callable that can be copied and pickled: ``feval=`` of ``lightgbm.train``, ``custom_metric=`` of ``xgboost.train``,
+        ``eval_metric=`` in the scikit-learn interfaces. XGBoost tells by its name whether a metric is to be large: it gets
+        ``"ap"`` as ``"map"``, ``"p@5"`` as ``"pre@5"``, and what it does not have, ``"mrr"``, as ``"prefer_mrr"``. As everywhere
+        in this library, ties are put in the least favourable order, and a query without relevant rows counts 0 (1 in LightGBM).
 
     Examples
     --------

@@ -8,7 +8,7 @@ between which a list has no sample mark the same ones as relevant, and become on
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from maxmargin.boosting.datasets import Labelled, check_labelled, list_weights
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import NDCG, RankingLoss
 from maxmargin.losses.checked import checked_loss
+from maxmargin.problems.ranking import gain_steps, ideal_gains, shares_of_thresholds
 
 Gains = Literal["linear", "exponential"]
 Float32s = NDArray[np.float32]
@@ -58,14 +59,16 @@ class GradedLists:
         self._loss = checked_loss(loss)
         weights = list_weights(data, n)
         sizes = np.diff(self.offsets)
-        levels, codes = np.unique(labels, return_inverse=True)
+        # Every training begins here, and should not cost many rounds: labels are not sorted, nor values spread needlessly.
         if isinstance(loss, NDCG) and threshold is None:
+            levels = np.unique(labels)
             if len(levels) > _MOST_GRADES:
                 problem = f"every distinct label is a grade of NDCG, and there are {len(levels)}"
                 raise ArgumentError("label", problem, "round labels to a few grades, or set relevance_threshold")
-            steps = _steps(levels, gains)
+            codes, steps = np.searchsorted(levels, labels), gain_steps(levels, gains)
         else:
             # One step, at the threshold.
+            levels = np.unique([labels.min(), labels.max()])
             at = max(0.0, float(levels[0])) if threshold is None else threshold
             codes, steps = (labels > at).astype(np.int64), np.array([0.0, 1.0])
         blocks, shares = _blocks(codes, self.offsets, steps, loss)
@@ -86,18 +89,18 @@ class GradedLists:
         lengths = sizes[which]
         # Rows of the blocks, one behind the other; the first of a list is where its offset says.
         begins = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(begins[-1]) + np.repeat(self.offsets[which] - begins[:-1], lengths)
-        relevant = codes[rows] > np.repeat(above, lengths)
+        rows = np.arange(begins[-1]) + _spread(self.offsets[which] - begins[:-1], lengths)
+        relevant = codes[rows] > _spread(above, lengths)
         positives = np.add.reduceat(relevant, begins[:-1], dtype=np.int64)
         self.unit = float(positives.max() if self.one_list else sizes.mean())
-        share = np.repeat(shares * self.unit, lengths)
-        class_size = np.where(relevant, np.repeat(positives, lengths), np.repeat(lengths - positives, lengths))
-        self.curvature: Float32s = np.bincount(rows, weights=share / class_size, minlength=n).astype(np.float32)
+        share = shares * self.unit
+        per_row = np.where(relevant, _spread(share / positives, lengths), _spread(share / (lengths - positives), lengths))
+        self.curvature: Float32s = np.bincount(rows, weights=per_row, minlength=n).astype(np.float32)
         self._rows: Ints | None = None if len(rows) == n and (rows == np.arange(n)).all() else rows
         self._relevant = relevant.view(np.uint8)
         self._begins = begins
         # Half the gradient of the hinge, whose pairs count from -1 to 1.
-        self._factors = (0.5 * share).astype(np.float32)
+        self._factors = _spread((0.5 * share).astype(np.float32), lengths)
         self.n = n
 
     def gradient(self, scores: Reals, scale: float, n_threads: int) -> Float32s:
@@ -110,32 +113,24 @@ class GradedLists:
         return np.asarray(total, dtype=np.float32)
 
 
-def _steps(levels: Floats, gains: Gains) -> Floats:
-    """What the gain of every grade has more than that of the one before."""
-    with np.errstate(over="ignore"):
-        gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
-    if not gain[-1] < 1e300:
-        raise ArgumentError(
-            "label", f"the gain of the grade {levels[-1]:g} is too large a number with {gains!r} gains", "use smaller grades"
-        )
-    return np.diff(gain, prepend=0.0)
+def _spread(values: NDArray[Any], lengths: Ints) -> NDArray[Any]:
+    """Every value so many times; the one of a single block needs no counting."""
+    return np.full(lengths[0], values[0]) if len(values) == 1 else np.repeat(values, lengths)
 
 
 def _blocks(codes: Ints, offsets: Ints, steps: Floats, loss: RankingLoss) -> tuple[Ints, Floats]:
     """Lists and thresholds with relevant and irrelevant samples, shape (blocks, 2), and the weight of each in its list."""
     sizes = np.diff(offsets)
     counts = np.bincount(np.repeat(np.arange(len(sizes)), sizes) * len(steps) + codes, minlength=len(sizes) * len(steps))
-    # How many samples of a list are above grade t, and what that threshold is worth: shape (q, levels - 1).
-    relevant = counts.reshape(len(sizes), -1)[:, :0:-1].cumsum(axis=1)[:, ::-1]
-    if isinstance(loss, NDCG):
-        places = np.arange(1.0, sizes.max(initial=1) + 1)
-        counted = places <= (getattr(loss, "at", None) or np.inf)
-        ideal = np.concatenate([[0.0], np.cumsum(np.where(counted, loss.discount(places), 0.0))])
-    else:
-        ideal = np.ones(sizes.max(initial=1) + 1)
-    parts = np.where(relevant > 0, steps[1:] * ideal[relevant], 0.0)
-    total = parts.sum(axis=1) + steps[0] * ideal[sizes]
-    parts /= np.where(total > 0, total, 1.0)[:, None]
+    # How many samples of a list are above grade t, shape (levels - 1, q).
+    relevant = counts.reshape(len(sizes), -1)[:, :0:-1].cumsum(axis=1)[:, ::-1].T
+    most = int(sizes.max(initial=1))
+    ideal = ideal_gains(most, loss.discount, loss.at) if isinstance(loss, NDCG) else np.ones(most + 1)
+    # Nothing relevant, nothing to gain, also where every list is worth the same.
+    ideal[0] = 0.0
+    parts = shares_of_thresholds(steps, relevant, sizes, ideal)
+    # One list after the other, as blocks are.
+    relevant, parts = relevant.T, parts.T
     mixed = (relevant > 0) & (relevant < sizes[:, None]) & (parts > 0)
     blocks, shares = np.argwhere(mixed), parts[mixed]
     # Sets of relevant samples are nested: as many means the same.

@@ -110,9 +110,10 @@ class RankObjective:
                 self._of_data_sets[y_pred] = training
             else:
                 self._of_arrays = training
-        return self._step(training.lists, values, training.next_round(values))
+        return self._step(training, values)
 
-    def _step(self, lists: GradedLists, scores: Floats, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _step(self, training: _Training, scores: Floats) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        lists, number = training.lists, training.next_round(scores)
         noisy: Reals = scores
         if self.noise:
             noisy = _core.with_noise(scores, self.noise, self.random_state, number)
@@ -120,7 +121,7 @@ class RankObjective:
         if self.hessian == "constant" or (self.hessian == "auto" and not lists.one_list):
             return gradient, lists.curvature / np.float32(self.step)
         hessian = np.abs(gradient)
-        return gradient, np.maximum(hessian, self.floor * lists.curvature, out=hessian)
+        return gradient, np.maximum(hessian, training.floors(self.floor), out=hessian)
 
 
 class _Training:
@@ -131,15 +132,27 @@ class _Training:
         self._first: Floats | None = None
         self._moved = False
         self._round = -1
+        self._floors: tuple[float, NDArray[np.float32]] | None = None
 
     def next_round(self, scores: Floats) -> int:
         """Number of this round, from 0. Scores that are again those of the first round mean that a new model is trained."""
-        at_start = self._first is not None and np.array_equal(scores, self._first)
+        at_start = self._first is not None and _equal(scores, self._first)
         if self._first is None or (at_start and self._moved):
             self._first, self._moved, self._round = scores.copy(), False, 0
         else:
             self._moved, self._round = not at_start, self._round + 1
         return self._round
+
+    def floors(self, floor: float) -> NDArray[np.float32]:
+        """The least Hessians, made once."""
+        if self._floors is None or self._floors[0] != floor:
+            self._floors = floor, floor * self.lists.curvature
+        return self._floors[1]
+
+
+def _equal(a: Floats, b: Floats) -> bool:
+    """Whether two vectors are the same; the first rows mostly say that they are not."""
+    return bool(np.array_equal(a[:64], b[:64]) and np.array_equal(a, b))
 
 
 def objective(

@@ -30,10 +30,9 @@ from maxmargin.data import (
 from maxmargin.data.source import format_suffix
 from maxmargin.estimators.model_files import SavedModel, read_model
 from maxmargin.storage import SavedFileError, is_special
-from maxmargin.structures.rows import column_peaks
+from maxmargin.structures.rows import LARGEST_FEATURE, huge_column
 
 _TRAIN_AGAIN = "use data with the same features, or train again"
-_LARGEST = 1e140  # of a feature
 _SAME = "use the same ones in both"
 
 
@@ -58,16 +57,14 @@ def _training_data(path: Path, reading: DataOptions) -> RankingData:
 
 def _refuse_huge(path: Path, data: RankingData) -> None:
     """Complain about numbers beyond those that can be squared and added up: nothing could be learned from them."""
-    values = getattr(data.X, "data", data.X) if hasattr(data.X, "indptr") else data.X
-    # Columns are looked at only if need be: there may be billions of them, with nothing inside.
-    if max(values.max(initial=0.0), -values.min(initial=0.0)) > _LARGEST:
-        peaks = column_peaks(data.X)
-        k = int(np.argmax(peaks))
+    found = huge_column(data.X)
+    if found is not None:
+        k, peak = found
         first = 0 if data.zero_based else 1
         column = f"feature {k + first}" if data.feature_names is None else f"column {data.feature_names[k]!r}"
         out = "leave it out" if data.feature_names is None else f"leave it out with --drop {data.feature_names[k]}"
         raise DataError(
-            f"{path}: {column} reaches {peaks[k]:.3g}, and squares of numbers beyond {_LARGEST:g} are too large to add up; "
+            f"{path}: {column} reaches {peak:.3g}, and squares of numbers beyond {LARGEST_FEATURE:g} are too large to add up; "
             f"measure it in larger units, or {out}"
         )
 

@@ -17,12 +17,13 @@ from sklearn.utils.validation import validate_data
 
 from maxmargin import solvers
 from maxmargin._types import Floats
-from maxmargin._validation import check_labels, check_matrix
+from maxmargin._validation import ArgumentError, check_labels, check_matrix
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import BCFW, ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution, Solver
 from maxmargin.solvers.base import check_bounds
+from maxmargin.structures.rows import LARGEST_FEATURE, huge_column
 from maxmargin.surrogates import Surrogate
 
 SOLVERS: dict[str, type[Solver]] = {
@@ -328,7 +329,14 @@ class Estimator(BaseEstimator, ABC):
         X, y = check_matrix(X), y if isinstance(y, str) else check_labels(y)
         kept = self.keeps_float32 and not hasattr(X, "tocsr")
         dtype: Any = [np.float64, np.float32] if kept else np.float64
-        return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, accept_large_sparse=False, reset=fitting, **options)
+        found = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, accept_large_sparse=False, reset=fitting, **options)
+        if fitting and not self._takes_any_size():
+            refuse_huge(found[0] if isinstance(found, tuple) else found, getattr(self, "feature_names_in_", None))
+        return found
+
+    def _takes_any_size(self) -> bool:
+        """Whether features are divided by their spread before anything is squared."""
+        return False
 
     # ---- going on from the last fit -----------------------------------------------------------------------------------------
 
@@ -358,6 +366,19 @@ class Estimator(BaseEstimator, ABC):
         tags.input_tags.two_d_array = not self.of_blocks
         tags.no_validation = self.of_blocks
         return tags
+
+
+def refuse_huge(X: Any, names: Any = None) -> None:
+    """Complain about a column that cannot be squared and added up, from which nothing could be learned."""
+    found = huge_column(X)
+    if found is not None:
+        k, peak = found
+        column = f"column {k + 1}" + ("" if names is None else f" ({str(names[k])!r})")
+        raise ArgumentError(
+            "X",
+            f"{column} of X reaches {peak:.3g}, and squares of numbers beyond {LARGEST_FEATURE:g} are too large to add up",
+            "measure it in larger units, or leave it out",
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -28,6 +28,7 @@ from maxmargin.estimators.base import Estimator, Facility
 from maxmargin.estimators.calibration import KINDS, calibrate, check_calibration, probabilities, score_of
 from maxmargin.estimators.cutoffs import Aim, check_aim, choose_cutoff, outcome
 from maxmargin.estimators.descent import DirectHistory, Steps, checkpoints_of, descend, try_descents
+from maxmargin.estimators.held_out import pooled_scores
 from maxmargin.estimators.linear_start import TunedStart, fit_hinge, linear_scores, metric_of, tune_logistic
 from maxmargin.estimators.standardizing import divided, feature_center, feature_scale
 from maxmargin.losses import RankingLoss, ranking_loss
@@ -76,7 +77,8 @@ class RankingClassifier(ClassifierMixin, Estimator):
     rankings of held-out samples. From there the rank loss itself is minimised by a few short steps, in every inner fold, which
     are taken only if the metric of held-out samples gains more than a standard error. On ordinary data that leaves the logistic
     regression as it is; where far outliers or hopeless positives spoil it, it can help much. Labels come from a cut that serves a
-    stated aim, probabilities from a calibration, both on scores of samples that were held out.
+    stated aim, probabilities from a calibration, both on scores of samples that were held out, brought to the scale of the model
+    itself.
 
     Parameters
     ----------
@@ -250,6 +252,9 @@ class RankingClassifier(ClassifierMixin, Estimator):
             )
         ranking_loss(self.loss)
 
+    def _takes_any_size(self) -> bool:
+        return bool(self.standardize)
+
     def _grid(self) -> list[Any]:
         """The values of C to choose from."""
         given: Any = self.C
@@ -319,11 +324,10 @@ class RankingClassifier(ClassifierMixin, Estimator):
             complete = start.complete and self._refine(samples, start, loss, line, began)
             if not start.complete:
                 self._keep_start()
-        scores, seen = np.zeros(len(samples.relevant)), np.zeros(len(samples.relevant), dtype=bool)
-        metric = []
-        for weights, (_, test) in zip(start.folds, samples.folds, strict=True):
-            scores[test], seen[test] = linear_scores(samples.Z[test], weights), True
-            metric.append(metric_of(loss, samples.relevant[test], scores[test]))
+        by_fold = [linear_scores(samples.Z, weights) for weights in start.folds]
+        tests = [test for _, test in samples.folds]
+        metric = [metric_of(loss, samples.relevant[test], own[test]) for own, test in zip(by_fold, tests, strict=True)]
+        scores, seen = pooled_scores(by_fold, linear_scores(samples.Z, start.weights), samples.folds)
         self._cut(scores[seen], samples.relevant[seen], len(seen))
         self.held_out_["score"] = float(np.mean(metric))
         self.certified_ = False

@@ -159,6 +159,9 @@ class DirectLossMinimizer(LinearRanker):
     }
     holds: ClassVar[Mapping[str, Any]] = {**RANKING, "certified_": bool, "training_loss_": float, "history_": DirectHistory}
 
+    def _takes_any_size(self) -> bool:
+        return True
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_positive("epsilon", "step")

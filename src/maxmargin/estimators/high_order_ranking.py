@@ -189,6 +189,9 @@ class HighOrderRankingSVM(LatentEstimator):
         """
         return self._fit(X, y, edges=edges, edge_features=edge_features, groups=groups)
 
+    def _takes_any_size(self) -> bool:
+        return True
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("loss", self.loss, ("ap", "accuracy"))

@@ -20,7 +20,7 @@ from maxmargin._validation import check_choice
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
-from maxmargin.estimators.linear_ranker import loss_of_ranking, relevant_labels, trained_metric
+from maxmargin.estimators.linear_ranker import flat_at_zero, loss_of_ranking, relevant_labels, trained_metric
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.bags import Bags
 from maxmargin.problems.latent_ranking import ImputedBags, JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
@@ -194,6 +194,10 @@ class LatentRankingSVM(LatentEstimator):
         weights = super()._train(problem)
         bags = problem.bags
         self.candidates_[self.candidates_ >= 0] = bags.highest(weights[: bags.n_features])[1] - bags.offsets[:-1]
+        # The latent SVM has a hinge of its own, for which the loss does not matter.
+        loss = ranking_loss(self.loss)
+        if self.formulation != "latent_svm" and not weights.any() and loss.at is not None:
+            self._warn(f"ends at zero weights, {flat_at_zero(loss)}")
         return weights
 
     def _check_parameters(self) -> None:

@@ -18,6 +18,7 @@ from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator
 from maxmargin.losses import NDCG, AveragePrecision, RankingLoss, ranking_loss
+from maxmargin.losses.ranking import without_cut_off
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
 from maxmargin.problems.weighted import check_weights
@@ -253,6 +254,14 @@ def trained_metric(loss: RankingLoss) -> str | None:
     what was trained for is 1 - loss.
     """
     return None if isinstance(loss, AveragePrecision) and loss.at is not None else loss.native_name()
+
+
+def flat_at_zero(loss: RankingLoss) -> str:
+    """Why weights of zero are best for a loss with a cut-off, and what to do: the last part of a sentence."""
+    return (
+        f"which rank nothing: the hinge of {loss!r} knows the first places, and no weights lower it; train for "
+        f"{without_cut_off(loss)!r}, and choose C by the metric itself"
+    )
 
 
 def check_list_weights(sample_weight: ArrayLike | None, offsets: Ints, order: NDArray[np.intp] | None) -> Floats | None:

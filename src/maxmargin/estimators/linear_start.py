@@ -5,6 +5,7 @@ Weights have the shape (d + 1,); the last one is the intercept.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from maxmargin.structures.rows import is_sparse
 Folds = Sequence[tuple[Ints, Ints]]
 # Forming d x d matrices pays only while they are small and samples are many.
 _MOST_FEATURES_OF_NEWTON = 200
+# Of a solver; and how many tell what a step costs, where there is a limit.
+_MOST_STEPS, _FIRST_STEPS = 1000, 5
 
 
 @dataclass
@@ -65,7 +68,7 @@ def tune_logistic(
     """Logistic regression with the C whose rankings of held-out samples are best on average; of several, the smallest.
 
     Every fold goes up the grid once, each C from the weights of the one before. If time runs out, or at Ctrl-C, C is the best of
-    those tried; one is always tried.
+    those that all folds have done; one is always tried. From then on a fit makes a single step.
     """
     Cs = sorted(Cs)
     models = [_logistic(X, len(train)) for train, _ in folds]
@@ -75,11 +78,18 @@ def tune_logistic(
     best: tuple[float, float, list[Floats]] | None = None
     for C in Cs:
         tell(f"C {C:g}")
+        fitted: list[Floats] = []
         try:
-            fitted = [_fit(model, C, *part[:2]) for model, part in zip(models, parts, strict=True)]
+            for model, part in zip(models, parts, strict=True):
+                fitted.append(_fit(model, C, *part[:2]))
+                if best is not None and seconds_left() <= 0:
+                    break
         except KeyboardInterrupt:
             if best is None:
                 raise
+            break
+        # Weights of a fit that was ended are those of another C.
+        if best is not None and seconds_left() <= 0:
             break
         found = [metric_of(loss, part[3], linear_scores(part[2], w)) for w, part in zip(fitted, parts, strict=True)]
         scores.append(found)
@@ -92,44 +102,63 @@ def tune_logistic(
     # From the mean of the folds, which is nearly there.
     whole.coef_, whole.intercept_ = (part := np.mean(best[2], axis=0))[None, :-1], part[-1:]
     whole.classes_ = np.array([False, True])
-    tried = np.array(Cs[: len(scores)])
-    return TunedStart(best[1], tried, np.array(scores).T, best[2], _fit(whole, best[1], X, relevant), len(tried) == len(Cs))
+    tried, weights = np.array(Cs[: len(scores)]), _fit(whole, best[1], X, relevant)
+    complete = len(tried) == len(Cs) and seconds_left() > 0
+    return TunedStart(best[1], tried, np.array(scores).T, best[2], weights, complete)
 
 
 def _logistic(X: Any, n: int) -> LogisticRegression:
     newton = not is_sparse(X) and X.shape[1] <= _MOST_FEATURES_OF_NEWTON and n >= 5 * X.shape[1]
-    return LogisticRegression(solver="newton-cholesky" if newton else "lbfgs", warm_start=True, max_iter=1000)
+    return LogisticRegression(solver="newton-cholesky" if newton else "lbfgs", warm_start=True)
 
 
 def _fit(model: LogisticRegression, C: float, X: Any, relevant: Booleans) -> Floats:
+    """Weights from those that the model has; solvers know no clock, so they get as many steps as there seems to be time for."""
+    done, portion = 0, _MOST_STEPS if np.isinf(seconds_left()) else _FIRST_STEPS if seconds_left() > 0 else 1
     with warnings.catch_warnings():
         # A start need not be the optimum to the last digit; it is judged by its rankings.
         warnings.simplefilter("ignore", SolverWarning)
         # Newton's method says so when it hands over to another one.
         warnings.simplefilter("ignore", LinAlgWarning)
-        model.set_params(C=C).fit(X, relevant)
+        while True:
+            began = time.perf_counter()
+            model.set_params(C=C, max_iter=portion).fit(X, relevant)
+            done += portion
+            if int(model.n_iter_[0]) < portion or done >= _MOST_STEPS or seconds_left() <= 0:
+                break
+            # Half of what is left, as steps are not all the same.
+            affordable = 0.5 * seconds_left() * portion / max(time.perf_counter() - began, 1e-9)
+            portion = int(np.clip(affordable, 1, _MOST_STEPS - done))
     return np.append(model.coef_[0], model.intercept_[0])
 
 
 def fit_hinge(X: Any, relevant: Booleans, loss: RankingLoss, folds: Folds, C: float | None) -> TunedStart:
     """The hinge of the loss; C, unless given, is the best on the certified path, of which every range is judged."""
     ranker, labels = RankingSVM(loss, 1.0 if C is None else C), relevant.astype(np.float64)
-    left = seconds_left()
-    limit = max(left, 1e-9) if np.isfinite(left) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if C is not None:
-            ranker.set_params(time_limit=limit)
-            fitted = [np.append(ranker.fit(X[train], labels[train]).coef_, 0.0) for train, _ in folds]
+            fitted = []
+            for k, (train, _) in enumerate(folds):
+                # The others want their share.
+                ranker.set_params(time_limit=_share(len(folds) + 1 - k))
+                fitted.append(np.append(ranker.fit(X[train], labels[train]).coef_, 0.0))
+            ranker.set_params(time_limit=_share(1))
             tests = [test for _, test in folds]
             held = [metric_of(loss, relevant[t], linear_scores(X[t], w)) for w, t in zip(fitted, tests, strict=True)]
             weights = np.append(ranker.fit(X, labels).coef_, 0.0)
             return TunedStart(C, np.array([C]), np.array(held)[:, None], fitted, weights, seconds_left() > 0)
-        search = _SearchWithPaths(ranker, cv=list(folds), time_limit=limit).fit(X, labels)
+        search = _SearchWithPaths(ranker, cv=list(folds), time_limit=_share(1)).fit(X, labels)
     fitted = [np.append(path.weights(search.best_lambda_), 0.0) for path in search.fold_paths]
     middles = np.sqrt(search.cv_lambdas_[:-1] * search.cv_lambdas_[1:])
     weights = np.append(search.best_estimator_.coef_, 0.0)
     return TunedStart(search.best_C_, 1.0 / middles, search.cv_scores_, fitted, weights, search.path_.complete)
+
+
+def _share(parts: int) -> float | None:
+    """Seconds for one of so many fits; None if there is no limit."""
+    left = seconds_left()
+    return max(left / parts, 1e-9) if np.isfinite(left) else None
 
 
 class _SearchWithPaths(PathSearchCV):

@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from maxmargin.estimators.descent import DirectHistory
 from maxmargin.hierarchies import Hierarchy
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.solvers import History, Solver
-from maxmargin.storage import SavedFileError, can_store, read_archive, write_archive
+from maxmargin.storage import SavedFileError, can_store, read_archive, read_label, write_archive
 
 __all__ = ["SavedModel", "load_model", "read_model", "save_model"]
 
@@ -38,6 +38,8 @@ _SOLVERS: dict[str, type[Solver]] = {
 }
 # Estimators of rooms above this one, which are not imported before a file asks for them.
 _ELSEWHERE = {"LearnedMetric": "maxmargin.registration.learned"}
+# Kinds of files that such rooms write themselves, and the class there whose subclasses do.
+_OTHER_FILES = {"boosted ranking": ("maxmargin.boosting.blending", "Blend")}
 # Matrices of so many numbers are written without their zeros if a part between these is not zero.
 _LARGE, _SPARSEST, _SPARSE = 10_000, 0.005, 0.3
 # Parameters that say nothing about the model.
@@ -64,8 +66,8 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
     Parameters
     ----------
     estimator : Estimator
-        Fitted. A loss, a structure or a solver of one's own is not code that a file can hold: it is noted, and
-        :func:`load_model` asks for it.
+        Fitted; those of :mod:`maxmargin.boosting` too. A loss, a structure or a solver of one's own is not code that a file can
+        hold: it is noted, and :func:`load_model` asks for it.
     path : path
         Any name.
     about : mapping, optional
@@ -84,6 +86,9 @@ def save_model(estimator: Any, path: Path, *, about: Mapping[str, Any] | None = 
     >>> same, bool(np.all(same.predict(X) == model.predict(X))), same.dual_gap_ == model.dual_gap_
     (RankingSVM(), True, True)
     """
+    if getattr(estimator, "file_kind", None) in _OTHER_FILES:
+        estimator.save(path, about=about)
+        return
     content, arrays = pack_estimator(estimator)
     check_is_fitted(estimator)
     write_archive(path, "model", {**content, "about": dict(about or {})}, arrays)
@@ -129,7 +134,28 @@ def load_model(path: Path, **objects: Any) -> Any:
     SavedFileError
         A ValueError: the file, what is wrong with it, what to do.
     """
-    return read_model(path, **objects).estimator
+    try:
+        return read_model(path, **objects).estimator
+    except SavedFileError:
+        others = _loader(path)
+        if others is None:
+            raise
+    if objects:
+        raise ValueError(f"{', '.join(objects)} cannot be passed for {os.fspath(path)}, which holds all it needs; leave it out")
+    return others(path)
+
+
+def _loader(path: Path) -> Callable[[Path], Any] | None:
+    """What reads the files that other rooms write; None for any other file."""
+    try:
+        kind = read_label(path).kind
+    except SavedFileError:
+        return None
+    if kind not in _OTHER_FILES:
+        return None
+    module, name = _OTHER_FILES[kind]
+    load: Callable[[Path], Any] = getattr(importlib.import_module(module), name).load
+    return load
 
 
 def read_model(path: Path, **objects: Any) -> SavedModel:

@@ -14,11 +14,10 @@ from maxmargin._types import Floats
 from maxmargin._validation import check_choice, with_constant
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility, check_convex
-from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
+from maxmargin.estimators.linear_ranker import RANKING, LinearRanker, flat_at_zero
 from maxmargin.estimators.scaling import SCALES, Scale, folded, standardized, standardized_within
 from maxmargin.estimators.standardizing import feature_center, feature_scale
 from maxmargin.losses import RankingLoss
-from maxmargin.losses.ranking import without_cut_off
 from maxmargin.problems import BinaryProblem, RankingProblem, StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.queries import query_offsets
@@ -142,6 +141,9 @@ class RankingSVM(LinearRanker):
         super()._check_parameters()
         check_choice("scale", self.scale, SCALES)
 
+    def _takes_any_size(self) -> bool:
+        return self.scale == "standard"
+
     def _scaled(self, X: Any, qid: ArrayLike | None) -> Any:
         """Samples to train on; what is needed to undo it becomes fitted attributes."""
         for name in ("feature_center_", "feature_scale_"):
@@ -186,10 +188,7 @@ class RankingSVM(LinearRanker):
     def _train(self, problem: Problem) -> Floats:
         weights = super()._train(problem)
         if not weights.any() and isinstance(problem, RankingProblem) and problem.loss.at is not None:
-            self._warn(
-                f"has its optimum at zero weights, which rank nothing: the hinge of {problem.loss!r} knows the first places, "
-                f"and no weights lower it; train for {without_cut_off(problem.loss)!r}, and choose C by the metric itself"
-            )
+            self._warn(f"has its optimum at zero weights, {flat_at_zero(problem.loss)}")
         return weights
 
 

@@ -126,8 +126,9 @@ class Energy:
         Parameters
         ----------
         unary : array of shape (H, W, L) or (D, H, W, L)
-        pairwise : Metric, its name, or array of shape (L, L)
-            What two labels of neighbours cost.
+        pairwise : Metric, its name, or array of shape (L, L) or (E, L, L)
+            What two labels of neighbours cost, the same everywhere or one table for each of ``edges``: all steps to the right,
+            row by row, then all steps down, and so on.
         weights : float, or array of shape (S, H, W) or (S, D, H, W), optional
             One factor for every pixel and step: for 4 neighbours to the right and down, for 8 also down right and down left, in
             volumes to the next column, row and layer. Entries whose step leaves the grid are not read.
@@ -242,7 +243,9 @@ class Energy:
         y = self.check_labels(labels)
         unary = float(np.take_along_axis(self.unary, y[:, None], axis=1).sum())
         a, b = y[self.edges[:, 0]], y[self.edges[:, 1]]
-        costs = self.table[a, b] if self.table.ndim == 2 else self.table[np.arange(len(a)), a, b]
+        # One index into all tables, which numpy follows faster than three.
+        own = 0 if self.table.ndim == 2 else np.arange(len(a)) * self.n_labels
+        costs = self.table.ravel().take((own + a) * self.n_labels + b)
         cliques = sum(float(some.costs(y) @ some.weights) for some in self.cliques)
         return unary, float(self.weights @ costs), cliques
 

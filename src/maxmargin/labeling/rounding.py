@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,7 @@ from maxmargin.progress import StatusLine
 
 RoundingName = Literal["max", "complete", "interval", "kleinberg_tardos", "independent"]
 ROUNDINGS: tuple[RoundingName, ...] = get_args(RoundingName)
+Kept = TypeVar("Kept")
 # Labels that are drawn between two looks at the clock.
 _WORK = 20_000_000
 
@@ -142,42 +144,72 @@ def round_labeling(
         raise ValueError(f"draws={draws!r} must be a positive whole number")
     check_not_negative("time_limit", time_limit)
     length = _window(method, interval, energy)
-    begin = time.monotonic()
+    begin = time.perf_counter()
     if method == "max":
         labels = y.argmax(axis=1)
         value = energy.energy(labels)
-        return Roundings(labels.reshape(energy.shape), value, np.array([value]), method, seconds=time.monotonic() - begin)
+        return Roundings(labels.reshape(energy.shape), value, np.array([value]), method, seconds=time.perf_counter() - begin)
     seed = int(generator(random_state).integers(2**63))
     kernel = "interval" if method == "kleinberg_tardos" else method
     rounder, threads = _core.Rounder(y), thread_count(n_jobs)
     terms = (energy.unary, energy.edges, energy.table, energy.weights)
     at_once = max(threads, min(int(draws), _WORK // y.size))
-    parts: list[Floats] = []
-    best, least, done, status = 0, math.inf, 0, "done"
-    try:
-        with StatusLine("rounding", shown=verbose) as line:
-            while done < draws:
-                energies, first = rounder.energies(*terms, kernel, length, seed, done, min(at_once, int(draws) - done), threads)
-                if energies[first - done] < least:
-                    best, least = first, float(energies[first - done])
-                parts.append(energies)
-                done += len(energies)
-                line.show(f"{done} of {draws} draws, least energy {least:.6g}")
-                if time_limit is not None and done < draws and time.monotonic() - begin > time_limit:
-                    status = "time_limit"
-                    break
-    except KeyboardInterrupt:
-        if not parts:
-            raise
-        status = "interrupted"
-    if not all(np.isfinite(some).all() for some in parts):
+
+    def draw(done: int, count: int) -> tuple[Floats, int, int]:
+        energies, first = rounder.energies(*terms, kernel, length, seed, done, count, threads)
+        return energies, first - done, first
+
+    ends = math.inf if time_limit is None else begin + time_limit
+    energies, best, status = draw_in_parts(draw, int(draws), at_once, ends, verbose)
+    if not np.isfinite(energies).all():
         # Forbidden labels, or costs that are too large.
         check_sums(energy)
     labels = rounder.labels(kernel, length, seed, best).astype(np.int64)
     shown = length if kernel == "interval" else None
-    seconds = time.monotonic() - begin
+    seconds = time.perf_counter() - begin
     value = energy.energy(labels)
-    return Roundings(labels.reshape(energy.shape), value, np.concatenate(parts), method, shown, seconds, status)
+    return Roundings(labels.reshape(energy.shape), value, energies, method, shown, seconds, status)
+
+
+def draw_in_parts(
+    draw: Callable[[int, int], tuple[Floats, int, Kept]], draws: int, at_once: int, ends: float, verbose: bool
+) -> tuple[Floats, Kept, str]:
+    """Energies of all labelings drawn, what is kept of the best one, and how it ended: "done", "time_limit" or "interrupted".
+
+    Parameters
+    ----------
+    draw : callable
+        Takes how many there are and how many to draw next; returns their energies, which is least, and what to keep of it.
+    draws, at_once : int
+        How many are wanted, and how many of them between two looks at the clock.
+    ends : float
+        When ``time.perf_counter()`` is later, it is enough; the first part is always drawn.
+
+    Examples
+    --------
+    >>> def draw(done, count):
+    ...     return np.arange(done + count, done, -1.0), count - 1, done + count - 1
+    >>> draw_in_parts(draw, 5, 3, math.inf, False)
+    (array([3., 2., 1., 5., 4.]), 2, 'done')
+    """
+    energies, at, best = draw(0, min(at_once, draws))
+    parts, least, done, status = [energies], float(energies[at]), len(energies), "done"
+    try:
+        with StatusLine("rounding", shown=verbose) as line:
+            line.show(f"{done} of {draws} draws, least energy {least:.6g}")
+            while done < draws:
+                if time.perf_counter() > ends:
+                    status = "time_limit"
+                    break
+                energies, at, kept = draw(done, min(at_once, draws - done))
+                if energies[at] < least:
+                    best, least = kept, float(energies[at])
+                parts.append(energies)
+                done += len(energies)
+                line.show(f"{done} of {draws} draws, least energy {least:.6g}")
+    except KeyboardInterrupt:
+        status = "interrupted"
+    return np.concatenate(parts), best, status
 
 
 def metric_of(energy: Energy) -> Metric | None:

@@ -24,6 +24,7 @@ from maxmargin._validation import check_choice
 from maxmargin.labeling import FractionalLabeling, Roundings, relax
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.relaxations import RelaxationName
+from maxmargin.labeling.rounding import draw_in_parts
 from maxmargin.nn._rounding_inputs import RoundingInput, complete_labels, energies_of, prepare
 from maxmargin.nn._rounding_training import Gradient, Plan, RoundingEpoch, Schedule, train
 from maxmargin.nn.rounding_network import Noise, RoundingNetwork
@@ -261,34 +262,21 @@ class LearnedRounding:
         if not (isinstance(limit, numbers.Real) and float(limit) >= 0):
             raise ValueError(f"time_limit={time_limit!r} must be zero or a positive number")
         begin = time.perf_counter()
-        (one,) = self._one(problem, fractional, math.inf if time_limit is None else begin + time_limit)
+        ends = math.inf if time_limit is None else begin + time_limit
+        (one,) = self._one(problem, fractional, ends)
         rng = np.random.default_rng(random_state)
         generator = _generator(rng)
         at_once = max(1, min(128, _NUMBERS // self.network_.numbers_per_draw(one)))
-        parts: list[Floats] = []
-        best, least, done, status = np.zeros(problem.n_nodes, np.int64), math.inf, 0, "done"
-        try:
-            with StatusLine("rounding", shown=self.verbose) as line:
-                while done < draws:
-                    count = min(at_once, int(draws) - done)
-                    labels = complete_labels(self._marginals(one, count, generator), rng.random(count))
-                    energies = energies_of(problem, labels)
-                    if energies.min() < least:
-                        best, least = labels[energies.argmin()], float(energies.min())
-                    parts.append(energies)
-                    done += count
-                    line.show(f"{done} of {draws} draws, least energy {least:.6g}")
-                    if time_limit is not None and done < draws and time.perf_counter() - begin > time_limit:
-                        status = "time_limit"
-                        break
-        except KeyboardInterrupt:
-            if not parts:
-                raise
-            status = "interrupted"
+
+        def draw(_: int, count: int) -> tuple[Floats, int, NDArray[np.int64]]:
+            labels = complete_labels(self._marginals(one, count, generator), rng.random(count))
+            energies = energies_of(problem, labels)
+            least = int(energies.argmin())
+            return energies, least, labels[least]
+
+        energies, best, status = draw_in_parts(draw, int(draws), at_once, ends, self.verbose)
         seconds = time.perf_counter() - begin
-        return Roundings(
-            best.reshape(problem.shape), problem.energy(best), np.concatenate(parts), "learned", seconds=seconds, status=status
-        )
+        return Roundings(best.reshape(problem.shape), problem.energy(best), energies, "learned", seconds=seconds, status=status)
 
     def _marginals(self, one: RoundingInput, draws: int, generator: torch.Generator) -> Floats:
         with torch.no_grad():

@@ -257,30 +257,27 @@ class RankingHinge(ListwiseLoss):
         self._name = self.loss.native_name() if gains is None else None
 
     def _plain_list(self, scores: torch.Tensor, relevant: torch.Tensor) -> torch.Tensor | None:
-        # Booleans on the processor, in few steps: they are what takes the time of short lists.
-        if (
-            self._name is None or not (isinstance(scores, torch.Tensor) and isinstance(relevant, torch.Tensor))
-            or relevant.dtype is not torch.bool
-            or scores.ndim != 1 or scores.shape != relevant.shape or not (scores.is_cpu and relevant.is_cpu)
-            or scores.dtype not in (torch.float32, torch.float64) or len(scores) > _SHORT
-            or not (scores.is_contiguous() and relevant.is_contiguous())
-        ):  # fmt: skip
+        # Booleans on the processor, in few steps: they are what takes the time of short lists. Arrays are asked, not tensors,
+        # whose answers take longer; the kernel itself refuses types and layouts that are not its own.
+        if self._name is None:
             return None
         try:
-            values, truth = scores.detach().numpy(), relevant.numpy().view(np.uint8)
-        except RuntimeError:
-            return None  # inside torch.func
-        if not 0 < np.count_nonzero(truth) < len(truth):
-            return None
-        try:
+            if relevant.dtype is not torch.bool:
+                return None
+            values, marks = scores.detach().numpy(), relevant.numpy()
+            if values.shape != marks.shape or values.ndim != 1 or len(values) > _SHORT:
+                return None
+            truth = marks.view(np.uint8)
+            if not 0 < np.count_nonzero(truth) < len(truth):
+                return None
             _, hinge, gradient = _core.solve_lists(values, truth, _ends(len(values)), self._name, 1.0, 1)
-        except ValueError:
-            return None  # scores that are no numbers; the long way says where
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            return None  # no tensors, another device or type, inside torch.func, no numbers: the long way takes them or says why
         if self.n_skipped:
             self.n_skipped = 0
         # As in _with_gradient; `hinge` is an array of one number.
         product = torch.dot(scores, torch.from_numpy(gradient))
-        product.detach().fill_(hinge[0])
+        product.detach().fill_(hinge.item())
         return product
 
     def _solve(self, lists: Lists) -> tuple[Floats, Reals, Booleans]:

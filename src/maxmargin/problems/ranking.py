@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -143,24 +144,56 @@ def gain_shares(
     ideal DCG of all. Where only the first ``at`` places count, so do the first ``at`` of every ideal order. ``levels`` are all
     grades in order, if these lists do not have every one.
     """
-    levels = np.unique(grades) if levels is None else levels
     relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
-    return shares_of_counts(relevant, np.diff(offsets), levels, gains, at)
+    return shares_of_counts(relevant, np.diff(offsets), np.unique(grades) if levels is None else levels, gains, at)
 
 
 def shares_of_counts(
     relevant: Ints, sizes: Ints, levels: Floats, gains: Literal["linear", "exponential"], at: int | None = None
 ) -> Floats:
     """The same from the number of samples above every level but the last, shape (levels - 1, q), and the sizes of the lists."""
+    ideal = ideal_gains(int(sizes.max(initial=1)), lambda place: 1.0 / np.log2(place + 1), at)
+    return shares_of_thresholds(gain_steps(levels, gains), relevant, sizes, ideal)
+
+
+def gain_steps(levels: Floats, gains: Literal["linear", "exponential"]) -> Floats:
+    """What the gain of every grade has more than that of the one before, shape (levels,); the first one has all of its own.
+
+    Examples
+    --------
+    >>> gain_steps(np.array([0.0, 1.0, 3.0]), "exponential")
+    array([0., 1., 6.])
+    """
     with np.errstate(over="ignore"):
         gain = np.maximum(levels, 0.0) if gains == "linear" else np.exp2(np.maximum(levels, 0.0)) - 1.0
     # The sum over a list must be a number too.
     if not gain[-1] < 1e300:
         raise ValueError(f"the gain of the grade {levels[-1]:g} is too large a number with {gains!r} gains; use smaller grades")
-    discounts = 1.0 / np.log2(np.arange(2, sizes.max(initial=1) + 2))
+    return np.diff(gain, prepend=0.0)
+
+
+def ideal_gains(most: int, discount: Callable[[Floats], Floats], at: int | None = None) -> Floats:
+    """Ideal DCG of 0 to ``most`` relevant samples with a gain of 1, shape (most + 1,), of which ``at`` places count."""
+    discounts = np.array(discount(np.arange(1.0, most + 1)), dtype=np.float64)
     if at is not None:
         discounts[at:] = 0.0
-    ideal = np.concatenate([[0.0], np.cumsum(discounts)])
-    parts = np.diff(gain)[:, None] * ideal[relevant]
-    total = parts.sum(axis=0) + gain[0] * ideal[sizes]
+    return np.concatenate([[0.0], np.cumsum(discounts)])
+
+
+def shares_of_thresholds(steps: Floats, relevant: Ints, sizes: Ints, ideal: Floats) -> Floats:
+    """Parts of the ideal DCG of graded lists that every threshold has, shape (levels - 1, q).
+
+    Parameters
+    ----------
+    steps : array of shape (levels,)
+        Of the gain, from :func:`gain_steps`.
+    relevant : int array of shape (levels - 1, q)
+        How many samples of a list are above the threshold.
+    sizes : int array of shape (q,)
+        How many samples a list has.
+    ideal : array
+        From :func:`ideal_gains`.
+    """
+    parts = steps[1:, None] * ideal[relevant]
+    total = parts.sum(axis=0) + steps[0] * ideal[sizes]
     return np.asarray(parts / np.where(total > 0, total, 1.0))

@@ -76,6 +76,27 @@ def column_peaks(X: Any) -> Floats:
     return np.maximum(highest, -lowest)
 
 
+# Squares of larger numbers are too large to add up.
+LARGEST_FEATURE = 1e140
+
+
+def huge_column(X: Any) -> tuple[int, float] | None:
+    """The column with the largest entry, and that entry, if it is beyond what can be squared and added up.
+
+    Examples
+    --------
+    >>> huge_column(np.array([[1.0, -1e200], [2.0, 3.0]])), huge_column(np.ones((2, 2)))
+    ((1, 1e+200), None)
+    """
+    values = X.data if is_sparse(X) else X
+    # Columns are looked at only if need be: there may be billions of them, with nothing inside.
+    if not values.size or max(float(values.max()), -float(values.min())) <= LARGEST_FEATURE:
+        return None
+    peaks = column_peaks(X)
+    k = int(np.argmax(peaks))
+    return k, float(peaks[k])
+
+
 def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
     """``X @ weights``, shape (n,), in float64 and without a copy of X, also where X is float32; on ``n_jobs`` cores.
 

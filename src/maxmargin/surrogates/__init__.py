@@ -4,6 +4,7 @@ from maxmargin.surrogates.angular import angular
 from maxmargin.surrogates.base import Surrogate
 from maxmargin.surrogates.hull import hull_search, recover
 from maxmargin.surrogates.label_set_oracle import LabelSetOracle
+from maxmargin.surrogates.label_set_searches import FoundSets, LabelSetSearches
 from maxmargin.surrogates.make import SURROGATES, make_surrogate
 from maxmargin.surrogates.margin import Margin
 from maxmargin.surrogates.micro_f1 import MicroF1
@@ -15,7 +16,8 @@ from maxmargin.surrogates.slack_searches import binary_search, bisecting, sarawa
 from maxmargin.surrogates.smooth import LogLoss, ProbLoss
 
 __all__ = [
-    "SURROGATES", "Answer", "BetaScaling", "Candidate", "GeneralizedScaling", "LabelSetOracle", "LambdaOracle", "LogLoss",
+    "SURROGATES", "Answer", "BetaScaling", "Candidate", "FoundSets", "GeneralizedScaling", "LabelSetOracle", "LabelSetSearches",
+    "LambdaOracle", "LogLoss",
     "Margin", "MicroF1", "PointOracle", "ProbLoss", "Sample", "SearchResult", "Slack", "Step", "Surrogate", "angular",
     "binary_search", "bisecting", "hull_search", "make_surrogate", "recover", "sarawagi",
 ]  # fmt: skip

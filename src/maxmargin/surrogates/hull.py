@@ -113,6 +113,7 @@ def hull_search(
     first: float | None = None,
     with_truth: bool = True,
     enough: float = -np.inf,
+    tolerance: float = 0.0,
     max_calls: int = MOST_CALLS,
 ) -> SearchResult:
     """The largest psi over the convex hull of all outputs, in at most one question more than the hull has corners.
@@ -132,6 +133,10 @@ def hull_search(
         Weight of the loss in a first question that proves nothing but finds a good output, if none is known.
     enough : float
         The value of an output that is known from elsewhere: the search ends if no loss has room for more than that.
+    tolerance : float
+        Where all losses are known: the search also ends if the lines of the answers leave none of them room for more than
+        ``1 + tolerance`` times the best output. Of an oracle that is exact ``upper`` is no larger than that then; of another one
+        it is what the oracle's own bounds say.
 
     Examples
     --------
@@ -140,12 +145,16 @@ def hull_search(
     >>> found.incumbent, found.calls, found.exact
     (Candidate(h=2.01, g=3.0, key=2, output=None), 4, True)
     """
+    if not 0 <= tolerance < np.inf:
+        raise ValueError(f"tolerance must be a number, not negative, such as 0.001; it is {tolerance}")
     if surrogate.product:
-        return _of_products(surrogate, oracle, known, first, with_truth, enough, max_calls)
+        return _of_products(surrogate, oracle, known, first, with_truth, enough, max_calls, tolerance)
     before, trace = oracle.calls, []
     seen = _Seen(surrogate, oracle.truth, (oracle.truth, *known) if with_truth else known)
     losses = oracle.losses()
     ceiling = None if losses is None else Ceiling(surrogate, losses)
+    # Of what the oracle finds, whatever it may have missed.
+    reach = None if losses is None or tolerance == 0 else Ceiling(surrogate, losses)
     hull = upper_right_hull(seen.points.values())
 
     def ask(a: float, b: float) -> Step:
@@ -154,6 +163,8 @@ def hull_search(
         trace.append(step)
         if ceiling is not None:
             ceiling.lower(step)
+        if reach is not None and step.found is not None:
+            reach.lower(step._replace(upper=step.found.along(a, b)))
         if step.found is not None and seen.add(step.found):
             hull = upper_right_hull([*hull, step.found])
         return step
@@ -162,7 +173,10 @@ def hull_search(
         """Whether the lines leave no room for anything better than the best single output."""
         if ceiling is None or not trace:
             return False
-        return ceiling.upper <= max(enough, seen.top) * (1.0 + 2.0 * ROUNDING)
+        best = max(enough, seen.top)
+        if reach is not None and reach.upper <= best * (1.0 + tolerance):
+            return True
+        return ceiling.upper <= best * (1.0 + 2.0 * ROUNDING)
 
     if first is not None and len(seen.points) <= 1:
         ask(1.0, first)
@@ -202,11 +216,12 @@ def _of_products(
     with_truth: bool,
     enough: float,
     max_calls: int,
+    tolerance: float,
 ) -> SearchResult:
     """The same search for slack rescaling, compiled: beside a quick decoder its own time would be most of it."""
     before = oracle.calls
     found, place, value, incumbent, best, upper, is_open, rows, hull = _core.product_hull_search(
-        oracle.ask, oracle.truth, known, with_truth, oracle.losses(), first, enough, max_calls
+        oracle.ask, oracle.truth, known, with_truth, oracle.losses(), first, enough, max_calls, tolerance
     )
     trace = steps_of(rows)
     if is_open and any(step.a > 0 for step in trace):
