@@ -89,7 +89,7 @@ class DaskEngine:
     >>> from maxmargin.distributed import ShardOf, ShardedMean, split_rows
     >>> import numpy as np
     >>> parts = split_rows(np.eye(4), [0, 1, 0, 1], 2)
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
     ...     with DaskEngine([ShardOf(rows, "classes") for rows in parts], client) as engine:
     ...         print(ShardedMean.classes(engine).mean_cut(np.zeros(8)).loss)
     1.0

@@ -15,6 +15,7 @@ import numpy as np
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.distributed.ranking_shard import Lists, RankingShard
 from maxmargin.distributed.rows import Rows, with_columns
+from maxmargin.distributed.shard import Answer
 from maxmargin.losses import RankingLoss
 from maxmargin.structures.rows import sum_of_rows, times
 
@@ -80,6 +81,8 @@ class BagShard(RankingShard):
     ``seed`` for random ones; without either, the first ones.
     """
 
+    operations = RankingShard.operations | {"mean_candidates"}
+
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows, loss, n_jobs)
         if self.one_list and len(self.y):
@@ -94,6 +97,13 @@ class BagShard(RankingShard):
         self.one_list, self.names = True, None
         self.offsets = np.array([0, len(sizes)]) if len(sizes) else np.zeros(1, dtype=np.int64)
         self.called = [""] * (len(self.offsets) - 1)
+
+    def mean_candidates(self, n_features: int, threshold: float) -> Answer:
+        """Sums of the mean candidates of bags, of those with a label above the threshold and of the others; and their numbers."""
+        relevant, sizes = self.of_bags > threshold, np.diff(self.bags)
+        X = with_columns(self.X, n_features) if len(self.y) else np.zeros((0, n_features))
+        sums = [sum_of_rows(np.repeat(which / sizes, sizes), X, self.n_jobs) for which in (relevant, ~relevant)]
+        return {"relevant": sums[0], "others": sums[1], "n_relevant": int(relevant.sum()), "n_bags": len(sizes)}
 
     def _build(self, task: dict[str, Any]) -> Lists:
         n_features, thresholds = int(task["n_features"]), task["thresholds"]
