@@ -379,7 +379,7 @@ class DaskEngine:
         return int(getattr(source, "size", 0) or getattr(getattr(source, "rows", None), "size", 0) or 1)
 
     async def _choose(self, k: int, near: set[str], avoid: str = "", at_most: float = 0.0) -> str:
-        """The worker with the least data for its threads, among those that have partitions of the shard if there are any."""
+        """The worker with the least data for its threads; one that has partitions of the shard, if it has not got its share."""
         live = await self.cluster.some_workers(at_most)
         if self._direct is None:
             self._direct = bool(self._was_direct) or await self.cluster.can_reach(next(iter(live)))
@@ -392,12 +392,15 @@ class DaskEngine:
             await asyncio.sleep(_GRACE)
             live, lost = await self.cluster.some_workers(), set()
         good = {address: info for address, info in live.items() if address not in lost | shunned} or live
-        good = {address: info for address, info in good.items() if address in near} or good
-        load = dict.fromkeys(good, 0.0)
+        load, count = dict.fromkeys(good, 0.0), dict.fromkeys(good, 0)
         for place in self._places.values():
             if place.address in load:
                 load[place.address] += self._size(place.shard) / max(1, int(good[place.address].get("nthreads", 1)))
-        return min(good, key=lambda address: (load[address], address))
+                count[place.address] += 1
+        # Dask may have computed all partitions in one place; a copy is made once, work is to be shared in every round.
+        share = -(-self.n_shards // len(good))
+        close = [address for address in good if address in near and count[address] < share]
+        return min(close or good, key=lambda address: (load[address], address))
 
     async def _load(self, place: _Place) -> None:
         """Wait until a shard is loaded."""
