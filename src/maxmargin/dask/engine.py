@@ -233,7 +233,7 @@ class DaskEngine:
             begin, number = time.monotonic(), next(self._numbers)
             try:
                 asked = asyncio.ensure_future(_awaited(place.actor.answer(number, operation, question)))
-            except RuntimeError as error:  # its future knows already that the worker is lost
+            except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
                 raise _LostError from error
             try:
                 told = await self._wait(place, operation, number, begin, asked, self.patience * 2**attempts)
