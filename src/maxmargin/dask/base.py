@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -136,7 +137,17 @@ class DaskEstimator(Estimator):
         raise NotImplementedError
 
     def _prepare(self, X: Any, y: Any, *args: Any, **data: Any) -> Any:
-        raise NotImplementedError  # shards prepare themselves
+        """The problem of data for regularization paths; the shards are let go with it."""
+        self._check_parameters()
+        groups = next((data[name] for name in ("qid", "sequence", "bag") if data.get(name) is not None), None)
+        engine = self._started(self._from_collections(X, y, groups, data.get("sample_weight")))
+        try:
+            problem = self._problem_over(engine)
+        except BaseException:
+            engine.close()
+            raise
+        weakref.finalize(problem, engine.close)
+        return problem
 
     def _own_loss(self) -> RankingLoss | None:
         """A loss that shards cannot know by its name."""

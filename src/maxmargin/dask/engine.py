@@ -170,9 +170,13 @@ class DaskEngine:
         self._closed = True
         self.client.direct_to_workers = self._was_direct
         places, self._places = list(self._places.values()), {}
-        if self.client.status == "running":
-            with suppress(OSError, TimeoutError):
-                self.client.sync(self._cancel, *places, callback_timeout=10.0)
+        if self.client.status != "running":
+            return
+        if self.client.asynchronous:  # the collector of garbage may run anywhere, also in the thread of the event loop
+            self.client.loop.add_callback(self._cancel, *places)
+            return
+        with suppress(OSError, TimeoutError):
+            self.client.sync(self._cancel, *places, callback_timeout=10.0)
 
     def __enter__(self) -> Self:
         return self
