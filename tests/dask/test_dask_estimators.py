@@ -1,5 +1,6 @@
 """Estimators on a cluster against those of one process; chunks of all kinds, and what is said about bad ones."""
 
+import gc
 import pickle
 
 import numpy as np
@@ -11,7 +12,7 @@ import dask.array as da
 from dask_cases import threads, time_out
 from sklearn.base import clone
 
-from maxmargin import MulticlassSVM, RankingSVM
+from maxmargin import MulticlassSVM, RankingSVM, regularization_path
 from maxmargin.dask import DaskMulticlassSVM, DaskRankingSVM
 from maxmargin.dask.collections import shards_of
 from maxmargin.losses import RankingLoss
@@ -265,3 +266,25 @@ def test_chunks_become_shards_of_about_the_same_size():
     made = shards_of(chunked(np.ones((50, 2)), sizes), chunked(np.ones(50), sizes), n_shards=4, kind="ranking")
     assert [(source.first, source.last) for source in made.sources] == [(0, 3), (4, 5), (6, 7)]
     assert [len(parts) for parts in made.parts] == [8, 4, 4]
+
+
+def test_regularization_paths(client):
+    options = {"epsilon": 0.05, "lambda_min": 1e-2}
+    plain = regularization_path(RankingSVM("ap"), X, Y, qid=QID, **options)
+    data = chunked(X, 100), chunked(Y, 100)
+    path = regularization_path(ranker(client), *data, qid=chunked(QID, 100), **options)
+    assert path.certified and len(path.breakpoints) == len(plain.breakpoints)
+    model = path.estimator(0.1)
+    assert type(model) is DaskRankingSVM and np.allclose(model.coef_, plain.estimator(0.1).coef_, atol=1e-6)
+    del path, model
+    gc.collect()
+
+    def actors(dask_worker):
+        return len(dask_worker.state.actors)
+
+    for _ in range(100):
+        if sum(client.run(actors).values()) == 0:
+            break
+    assert sum(client.run(actors).values()) == 0
+    classes = DaskMulticlassSVM(client=client)
+    assert regularization_path(classes, chunked(X, 100), chunked(LABELS, 100), epsilon=0.1, lambda_min=0.1).certified

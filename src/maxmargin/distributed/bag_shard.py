@@ -88,6 +88,8 @@ class BagShard(RankingShard):
     ``seed`` for random ones; without either, the first ones.
     """
 
+    operations = RankingShard.operations | {"imputed_sums", "mean_candidates"}
+
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows, loss, n_jobs)
         if self.one_list and len(self.y):
@@ -102,8 +104,6 @@ class BagShard(RankingShard):
         self.one_list, self.names = True, None
         self.offsets = np.array([0, len(sizes)]) if len(sizes) else np.zeros(1, dtype=np.int64)
         self.called = [""] * (len(self.offsets) - 1)
-
-    operations = RankingShard.operations | {"imputed_sums"}
 
     def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
         """As of other lists; besides ``shares``, what the imputed candidates count, and the part of the sum that is theirs."""
@@ -120,6 +120,13 @@ class BagShard(RankingShard):
         lists = self._find(context)
         assert isinstance(lists, BagLists)
         return {"sums": _combined(shares, lists), "mark": lists.mark}
+
+    def mean_candidates(self, n_features: int, threshold: float) -> Answer:
+        """Sums of the mean candidates of bags, of those with a label above the threshold and of the others; and their numbers."""
+        relevant, sizes = self.of_bags > threshold, np.diff(self.bags)
+        X = with_columns(self.X, n_features) if len(self.y) else np.zeros((0, n_features))
+        sums = [sum_of_rows(np.repeat(which / sizes, sizes), X, self.n_jobs) for which in (relevant, ~relevant)]
+        return {"relevant": sums[0], "others": sums[1], "n_relevant": int(relevant.sum()), "n_bags": len(sizes)}
 
     def _build(self, task: dict[str, Any]) -> Lists:
         n_features, thresholds = int(task["n_features"]), task["thresholds"]

@@ -20,6 +20,7 @@ from maxmargin.distributed.engine import Shard, aligned
 from maxmargin.distributed.epochs import Epochs
 from maxmargin.distributed.rows import RowShard, with_columns
 from maxmargin.problems import ChainProblem, MulticlassProblem
+from maxmargin.structures.rows import row_norms
 
 Built = TypeVar("Built")
 Context = dict[str, Any]
@@ -191,7 +192,11 @@ class ProblemShard(ProblemOperations):
 class _LabelShard(RowShard, ProblemOperations):
     """Rows with labels that are numbered by the client's list of all labels."""
 
-    operations = RowShard.operations | ProblemOperations.operations
+    operations = RowShard.operations | ProblemOperations.operations | {"sizes"}
+
+    def sizes(self) -> Answer:
+        """The sum of the squares of all features, and the number of blocks."""
+        return {"squares": float((row_norms(self.X) ** 2).sum()), "blocks": len(self.offsets) - 1}
 
     def _codes(self, task: dict[str, Any]) -> Ints:
         known = np.asarray(task["labels"])
