@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.distributed import ShardOf, split_rows
+from maxmargin.distributed import ArrayRows, ShardOf, split_rows
 
 
 @contextmanager
@@ -30,11 +30,15 @@ def time_out(seconds):
 @contextmanager
 def processes(n_workers=2, **settings):
     """A cluster of processes on this machine, and its client."""
+    import dask
     from dask.distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, **settings}
+    # A nanny starts its worker again; the cluster must not take both for lost meanwhile.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", **settings}
     with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(n_workers, timeout=60)
+        if n_workers:
+            client.wait_for_workers(n_workers, timeout=60)
         yield client
 
 
@@ -118,19 +122,37 @@ class FaultySource:
         return self.source.describe()
 
 
+class BigSource:
+    """More numbers than a worker may hold."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def load(self):
+        X = np.ones((self.n // 10, 10))
+        return ShardOf(ArrayRows(X, np.arange(len(X)) % 2), "ranking").load()
+
+    def describe(self):
+        return "a big file"
+
+
 def lists(n_queries=60, d=4, seed=0):
     rng = np.random.default_rng(seed)
     X, qid = rng.normal(size=(8 * n_queries, d)), np.repeat(np.arange(n_queries), 8)
     return X, X[:, 0] + rng.normal(size=len(X)) > 0.5, qid
 
 
-def ranking_sources(n_shards=3, folder=None):
-    sources = [ShardOf(rows, "ranking", n_jobs=1) for rows in split_rows(*lists()[:2], n_shards, lists()[2])]
+def sources_of(X, y, n_shards, qid=None, kind="ranking", folder=None):
+    """Sources of shards; with a folder they fail as the files there say."""
+    sources = [ShardOf(rows, kind, n_jobs=1) for rows in split_rows(X, y, n_shards, qid)]
     return sources if folder is None else [FaultySource(source, k, folder) for k, source in enumerate(sources)]
+
+
+def ranking_sources(n_shards=3, folder=None):
+    X, y, qid = lists()
+    return sources_of(X, y, n_shards, qid, folder=folder)
 
 
 def class_sources(n_shards=3, folder=None):
     X, _, _ = lists()
-    y = np.argmax(X[:, :3] + 0.3, axis=1)
-    sources = [ShardOf(rows, "classes") for rows in split_rows(X, y, n_shards)]
-    return sources if folder is None else [FaultySource(source, k, folder) for k, source in enumerate(sources)]
+    return sources_of(X, np.argmax(X[:, :3] + 0.3, axis=1), n_shards, kind="classes", folder=folder)

@@ -34,7 +34,7 @@ def test_answers_are_those_of_one_process(client):
     local = LocalEngine(ranking_sources())
     with DaskEngine(ranking_sources(), client) as engine:
         assert [reply.values for reply in engine.call("info")] == [reply.values for reply in local.call("info")]
-        assert [reply.values for reply in engine.call("labels", [(1,), (9,)], only=[2, 0])][0]["labels"].tolist() == [False]
+        assert [len(reply.values["labels"]) for reply in engine.call("labels", [(1,), (9,)], only=[2, 0])] == [1, 2]
         assert engine.workers == 2
         assert (engine.rounds, engine.moves) == (2, 0)
         assert engine.bytes_down == 16
@@ -71,7 +71,8 @@ def test_errors_of_operations_come_out_as_they_are(client, tmp_path):
             with pytest.raises(type(error)) as caught:
                 engine.call("fail", (error,), only=[1])
             assert caught.value.args == error.args
-            assert "in shard 1 on worker inproc://" in caught.value.__notes__[0] and "rows 160 to 319" in caught.value.__notes__[0]
+            note = caught.value.__notes__[0]
+            assert "in shard 1 on worker inproc://" in note and "rows 160 to 319" in note
         with pytest.raises(ValueError, match="RankingShard has no operation 'mean', only"):
             engine.call("mean")
         assert len(engine.call("info")) == 3
@@ -110,7 +111,7 @@ def test_a_file_that_a_worker_does_not_see(client, tmp_path):
     sources = ranking_sources(3, tmp_path)
     sources[1].faults.plan("hide", "load", 1)
     with DaskEngine(sources, client) as engine:
-        with pytest.raises(ShardError, match=r"worker inproc://.* cannot find /data/part-7.svm, which shard 1 .* all workers share"):
+        with pytest.raises(ShardError, match=r"worker .* cannot find /data/part-7.svm, which shard 1 .* all workers share"):
             engine.call("info")
         assert len(engine.call("info")) == 3  # it is there by now
 
@@ -119,7 +120,7 @@ def test_workers_of_another_protocol_are_refused(client, monkeypatch):
     monkeypatch.setattr(maxmargin.dask.cluster, "PROTOCOL", 99)
     with (
         DaskEngine(ranking_sources(), client) as engine,
-        pytest.raises(ShardError, match=r"worker inproc.* with protocol 1, but the client is .* with protocol 99; install the same"),
+        pytest.raises(ShardError, match=r"worker .* with protocol 1, but the client is .* with protocol 99; install the"),
     ):
         engine.call("info")
 

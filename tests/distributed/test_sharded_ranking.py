@@ -381,7 +381,7 @@ def test_bytes_do_not_grow_with_the_rows():
         assert sum(sent[-1]) <= 2 * 250
         up, down = engine.bytes_up, engine.bytes_down
         problem.features(middle.gradient)
-        assert engine.bytes_up - up <= 2 * (8 * 30 + 8) and engine.bytes_down - down <= 2 * 100
+        assert engine.bytes_up - up <= 2 * (8 * 30 + 16) and engine.bytes_down - down <= 2 * 100
     assert sent[0] == sent[1]
 
 

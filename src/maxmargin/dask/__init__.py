@@ -13,5 +13,7 @@ except ModuleNotFoundError as error:
     raise ImportError("maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'") from error
 
 from maxmargin.dask.engine import DaskEngine
+from maxmargin.dask.multiclass import DaskMulticlassSVM
+from maxmargin.dask.ranking import DaskRankingSVM
 
-__all__ = ["DaskEngine"]
+__all__ = ["DaskEngine", "DaskMulticlassSVM", "DaskRankingSVM"]

@@ -28,6 +28,7 @@ from maxmargin.distributed.engine import (
     Reply,
     ShardError,
     ShardSource,
+    aligned,
     arguments_for,
     check_shards,
     size_of,
@@ -39,8 +40,6 @@ logger = logging.getLogger(__name__)
 _ROUNDS_OF_TEN_PASSES = 40
 # A worker that was just lost is not chosen again so soon: the scheduler may not have noticed.
 _GRACE = 3.0
-# Answers to a question that got lost on the way, before somebody has to look into it.
-_MOST_ATTEMPTS = 5
 # An operation that takes so many times the usual is waiting for something.
 _SLOW = 5.0
 
@@ -226,10 +225,10 @@ class DaskEngine:
                     error: Exception = told["error"]
                     error.add_note(f"in shard {k} on worker {place.address}: {self.describe(k)}")
                     raise error
-                return Reply.of(told["answer"])
+                return Reply.of(aligned(told["answer"]))
 
     async def _ask(self, place: _Place, operation: str, question: tuple[Any, ...]) -> dict[str, Any]:
-        attempts = 0
+        first, attempts = time.monotonic(), 0
         while True:
             begin, number = time.monotonic(), next(self._numbers)
             try:
@@ -237,26 +236,24 @@ class DaskEngine:
             except RuntimeError as error:  # its future knows already that the worker is lost
                 raise _LostError from error
             try:
-                told = await self._wait(place, operation, number, begin, asked)
+                told = await self._wait(place, operation, number, begin, asked, self.patience * 2**attempts)
             finally:
                 asked.cancel()
             if told is not None:
                 self._times[operation].append(time.monotonic() - begin)
                 return told
             attempts += 1
-            if attempts >= _MOST_ATTEMPTS:
-                raise ShardError(
-                    f"worker {place.address} lives, but its answers to {operation!r} for shard {place.shard} "
-                    f"({self.describe(place.shard)}) do not arrive, {attempts} times; look into its log, and into the network"
-                )
+            # A worker that lives but cannot be spoken to is as good as lost, at last.
+            if time.monotonic() - first > self.cluster.timeout:
+                raise _LostError
             await asyncio.sleep(min(self.beat, 0.1 * 2**attempts))
 
     async def _wait(
-        self, place: _Place, operation: str, number: int, begin: float, asked: asyncio.Future[dict[str, Any]]
+        self, place: _Place, operation: str, number: int, begin: float, asked: asyncio.Future[dict[str, Any]], silence: float
     ) -> dict[str, Any] | None:
-        """What is told; None if question or answer got lost though the worker lives."""
+        """What is told; None if question or answer got lost though the worker lives, which ``silence`` seconds tell."""
         spare: asyncio.Future[_Place] | None = None
-        doubts, slow = 0, False
+        heard, slow = begin, False
         try:
             while True:
                 ready: set[asyncio.Future[Any]] = {asked} if spare is None else {asked, spare}
@@ -275,9 +272,11 @@ class DaskEngine:
                     logger.warning("shard %d could not be loaded elsewhere: %s", place.shard, spare.exception())
                     spare = None
                 await self._check_alive(place)
-                # Dask swallows what it did not expect, and then never answers; so the actor is asked what it is doing.
-                doubts = doubts + 1 if await self._is_idle(place, number) else 0
-                if doubts >= 2 and not asked.done():
+                # Dask swallows what it did not expect, and then never answers; so the actor is asked what it is doing. If that is
+                # nothing, question or answer are on their way, or were never sent.
+                if not await self._is_idle(place, number):
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > silence and not asked.done():
                     return None
                 taken = time.monotonic() - begin
                 if not slow and self._is_slow(operation, taken):
@@ -427,8 +426,13 @@ class DaskEngine:
         await self._cancel(place)
         if isinstance(error, FileNotFoundError):
             raise ShardError(
-                f"worker {place.address} cannot find {error.filename or self.describe(place.shard)}, which shard {place.shard} "
-                "comes from; is it on a file system that all workers share, at the same place?"
+                f"worker {place.address} cannot find {error.filename or error}, which shard {place.shard} comes from; is it on a "
+                "file system that all workers share, at the same place?"
+            ) from error
+        if "deserialization of the task graph" in str(error):
+            raise ShardError(
+                f"the scheduler {self.cluster.scheduler} cannot read what is sent to workers ({error.__cause__ or error}); "
+                "install maxmargin there too, in the version of the client, and whatever else the data and the loss come from"
             ) from error
         error.add_note(f"while worker {place.address} loaded shard {place.shard}: {self.describe(place.shard)}")
         raise error

@@ -19,7 +19,7 @@ import psutil
 from distributed import get_worker
 
 from maxmargin import __version__
-from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource
+from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource, aligned
 
 # Dask's nanny kills a worker whose process has more than this share of the memory limit.
 _MOST_MEMORY = 0.95
@@ -61,7 +61,7 @@ class Seat:
 
     def _do(self, operation: str, args: tuple[Any, ...]) -> dict[str, Any]:
         try:
-            return {"answer": self._shard.answer(operation, *args)}
+            return {"answer": self._shard.answer(operation, *aligned(args))}
         except Exception as error:
             return {"error": portable(error)}
 

@@ -80,20 +80,21 @@ class ShardedMean(ShardedProblem):
         self._bounds = _tightest([answer for answer in filled if "lower" in answer])
 
     @classmethod
-    def classes(cls, engine: Engine, costs: ArrayLike | None = None) -> Self:
+    def classes(cls, engine: Engine, costs: ArrayLike | None = None, *, constant: bool = False) -> Self:
         """Samples with one label out of K, from shards of rows; see :class:`~maxmargin.problems.MulticlassProblem`.
 
-        The labels are all that any shard has, in order; ``costs`` are for these.
+        The labels are all that any shard has, in order; ``costs`` are for these. With ``constant`` every sample has one
+        more feature, which is 1.
         """
-        task = _label_task(engine)
+        task = {**_label_task(engine), "constant": int(constant)}
         if costs is not None:
             task["costs"] = np.asarray(costs, dtype=np.float64)
         return cls(engine, task)
 
     @classmethod
-    def chains(cls, engine: Engine, *, normalize: bool = True) -> Self:
+    def chains(cls, engine: Engine, *, normalize: bool = True, constant: bool = False) -> Self:
         """Sequences of labels, from shards of rows; see :class:`~maxmargin.problems.ChainProblem`."""
-        return cls(engine, {**_label_task(engine), "normalize": int(normalize)})
+        return cls(engine, {**_label_task(engine), "normalize": int(normalize), "constant": int(constant)})
 
     @property
     def labels(self) -> Any:

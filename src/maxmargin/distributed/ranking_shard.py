@@ -26,13 +26,14 @@ from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_s
 from maxmargin.distributed.list_shard import ListPart
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
+from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 
-# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which looks at five
-# at most. Those of whole lists can be made anew.
+# Gradients that are kept for features to be asked for: cuts are made at two of the points of a search, which looks at five at
+# most. Those of whole lists can be made anew.
 _KEPT = 3
 _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
@@ -74,6 +75,8 @@ class _Working:
 
     key: tuple[Any, ...]
     scores: Floats
+    # Where scores come from, if not from all rows.
+    rows: Ints | None
     # Where the only list of a shard writes the positives below its negatives.
     below: Floats | None = None
     lists: dict[int, ListPart] = field(default_factory=dict)
@@ -96,7 +99,11 @@ class Lists:
         Rows in the order of scores; None if it is that of X.
     parts : dict of int to _Part
         By number of the block.
+    mark : int
+        A check sum of whatever was chosen here, and not by the client.
     """
+
+    mark = 0
 
     def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
         """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
@@ -142,21 +149,31 @@ class Lists:
         scores = times(self.X, weights, n_jobs)
         return scores if self.order is None else scores[self.order]
 
-    def sum_of_rows(self, gradient: Floats, n_jobs: int | None, some: Ints | None = None) -> Floats:
-        """Rows times numbers that are in the order of scores; some of the rows, or all."""
-        if some is not None:
-            rows = some if self.order is None else self.order[some]
-            ascending = np.argsort(rows)
-            rows, gradient, total = rows[ascending], gradient[ascending], np.zeros(self.X.shape[1])
-            for first in range(0, len(rows), _ROWS_AT_ONCE):
-                piece = slice(first, first + _ROWS_AT_ONCE)
-                total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
-            return total
+    def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
+        """Rows times numbers that are in the order of scores."""
         if self.order is not None:
             ordered = np.empty_like(gradient)
             ordered[self.order] = gradient
             gradient = ordered
         return sum_of_rows(gradient, self.X, n_jobs)
+
+    def sum_of_some(self, some: Ints, gradient: Floats, n_jobs: int | None) -> Floats:
+        """The same where the numbers of all other rows are zero; ``some`` are places in the order of scores."""
+        rows = some if self.order is None else self.order[some]
+        ascending = np.argsort(rows)
+        rows, gradient, total = rows[ascending], gradient[ascending], np.zeros(self.X.shape[1])
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            piece = slice(first, first + _ROWS_AT_ONCE)
+            total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
+        return total
+
+    def reduced(self, scores: Floats) -> tuple[Floats, Ints | None]:
+        """The scores that lists are about, and the rows they come from if these are not all: here all."""
+        return scores, None
+
+    def spread(self, gradient: Floats, rows: Ints | None) -> Floats:
+        """The way back, for a gradient."""
+        return gradient
 
     def solve(self, scores: Floats, loss_scale: float, n_jobs: int | None) -> _Found:
         """Inference in all whole lists; the gradient of other rows is zero."""
@@ -190,16 +207,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
     """
 
     operations = RowShard.operations | {
-        "prepare",
-        "look",
-        "step",
-        "features",
-        "cuts",
-        "query_hashes",
-        "query_names",
-        "judge",
-        "count_above",
-    }
+        "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
+        "negatives_above",
+    }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows)
@@ -287,8 +297,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
             "n_blocks": 0 if whole is None else whole.n_blocks,
             "n_skipped": 0 if whole is None else whole.n_skipped,
             "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
-            "counts": whole is not None and bool(whole.weights.any()),
-            "rows": rows, "weights": weights, "relevant": relevant,
+            "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
+            "rows": rows, "weights": weights, "relevant": relevant, "mark": lists.mark,
         }  # fmt: skip
 
     # ---- passes -------------------------------------------------------------------------------------------------------------
@@ -297,7 +307,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         """Where all lists are whole: sums of hinges and losses at the scores of a recipe, and the gradient times its roots."""
         lists = self._find(context)
         self._register(lists, recipe)
-        return self._told(self._solved(context, lists, recipe, loss_scale), recipe)
+        return {**self._told(self._solved(context, lists, recipe, loss_scale), recipe), "mark": lists.mark}
 
     def step(
         self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None,
@@ -314,7 +324,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
             scores, finite = self._combined(recipe)
             if not finite:
                 return {"answers": [], "hinge": np.nan}  # for the client to see
-            self._working = _Working(key, scores, self._room(len(scores)) if lists.is_one_part else None)
+            begun = self._working = _Working(key, *lists.reduced(scores))
+            if begun.rows is None and lists.is_one_part:
+                begun.below = self._room(len(scores))
         working = self._working
         if working is None or working.key != key:
             raise MissingError
@@ -324,8 +336,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
         found = self._finished(lists, working, last, loss_scale, chosen is None)
         self._keep(key, found, _KEPT_OF_SCATTERED)
         self._working = None
-        self._scratch = working.scores
-        return {"answers": answers, **self._told(found, recipe)}
+        if working.rows is None:
+            self._scratch = working.scores
+        return {"answers": answers, **self._told(found, recipe), "mark": lists.mark}
 
     def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
         """The gradient at the scores of a recipe as a sum of rows, shape (d,); and the losses, by which it is known again.
@@ -339,7 +352,11 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 return {"lost": True}
             self._register(lists, recipe)
             found = self._solved(context, lists, recipe, loss_scale)
-        return {"psi": found.unit * lists.sum_of_rows(found.gradient, self.n_jobs, found.rows), "loss": found.loss}
+        if found.rows is None:
+            psi = lists.sum_of_rows(found.gradient, self.n_jobs)
+        else:
+            psi = lists.sum_of_some(found.rows, found.gradient, self.n_jobs)
+        return {"psi": found.unit * psi, "loss": found.loss, "mark": lists.mark}
 
     def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
         """The cuts of some blocks of whole lists, counted from the first of the shard."""
@@ -411,6 +428,29 @@ class RankingShard(RowShard, TaskShard[Lists]):
             answer["higher"].append(higher)
         return answer
 
+    def score_losses(self, context: Context, weights: Floats) -> Answer:
+        """The sum of the losses of whole lists ranked by score; scores of the positives of scattered ones, by block."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        if not np.isfinite(scores).all():
+            return {"loss": np.nan, "blocks": [], "positives": []}  # for the client to see
+        losses, whole = list[float](), lists.whole
+        if whole is not None:
+            own, threads = scores[: lists.n_whole], thread_count(self.n_jobs)
+            for relevant, factors in zip(whole.relevant, whole.weights, strict=True):
+                losses += (factors * losses_by_score(own, relevant, whole.offsets, whole.checked, threads)).tolist()
+        blocks = sorted(lists.parts)
+        positives = [np.array(scores[lists.parts[number].positives]) for number in blocks]
+        return {"loss": math.fsum(losses), "blocks": blocks, "positives": positives}
+
+    def negatives_above(self, context: Context, weights: Floats, positives: dict[int, Floats]) -> Answer:
+        """How many negatives score at least as high as the positives of every scattered block, which are in rising order."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        blocks = sorted(lists.parts.keys() & positives.keys())
+        above = [irrelevant_above(positives[k], np.asarray(scores[lists.parts[k].negatives]))[0] for k in blocks]
+        return {"blocks": blocks, "above": above}
+
     def _rows_of(self, lists: Any) -> Ints:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(self.offsets[k], self.offsets[k + 1]) for k in lists)])
 
@@ -451,9 +491,13 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 working.below[part.positives] = above
                 return _Found(0.0, 0.0, working.below, unit)
             self._spare, some = working.below, np.flatnonzero(own.below)
-            positives = np.arange(part.n_negatives, len(self.y))
-            return _Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, np.concatenate([own.kept[some], positives]))
-        found = lists.solve(working.scores, loss_scale, self.n_jobs) if with_whole else _Found(0.0, 0.0, np.zeros(len(self.y)))
+            rows = np.concatenate([own.kept[some], np.arange(part.n_negatives, len(working.scores))])
+            return _Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, rows)
+        found = (
+            lists.solve(working.scores, loss_scale, self.n_jobs)
+            if with_whole
+            else _Found(0.0, 0.0, np.zeros(len(working.scores)))
+        )
         for number, factor in last:
             if number in working.lists:
                 part, own = lists.parts[number], working.lists[number]
@@ -462,6 +506,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
                     negatives = negatives.start + own.kept if isinstance(negatives, slice) else negatives[own.kept]
                 found.gradient[negatives] += factor * own.below
                 found.gradient[part.positives] -= factor * working.above[number]
+        found.gradient = lists.spread(found.gradient, working.rows)
         return found
 
     def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> _Found:
@@ -469,12 +514,14 @@ class RankingShard(RowShard, TaskShard[Lists]):
         key = self._key(context, recipe, loss_scale, None)
         found = self._found.get(key)
         if found is None:
-            scores, finite = self._combined(recipe)
-            # What is no number is for the client to see.
-            found = (
-                lists.solve(scores, loss_scale, self.n_jobs) if finite else _Found(np.nan, np.nan, np.full(len(scores), np.nan))
-            )
-            self._scratch = scores
+            candidates, finite = self._combined(recipe)
+            if finite:
+                scores, rows = lists.reduced(candidates)
+                found = lists.solve(scores, loss_scale, self.n_jobs)
+                found.gradient = lists.spread(found.gradient, rows)
+            else:
+                found = _Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
+            self._scratch = candidates
             self._keep(key, found, _KEPT)
         return found
 
@@ -521,8 +568,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
     def _combined(self, recipe: dict[str, Any]) -> tuple[Floats, bool]:
         """Scores, and whether all of them are finite."""
         scores, self._scratch = self._scratch, None
-        if scores is None:
-            scores = np.empty(len(self.y))
+        if scores is None or len(scores) != self.X.shape[0]:
+            scores = np.empty(self.X.shape[0])
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
         finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite

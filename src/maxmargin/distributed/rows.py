@@ -14,7 +14,7 @@ from scipy import sparse
 
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import MAX_SAMPLES
-from maxmargin.distributed.engine import Shard
+from maxmargin.distributed.engine import Shard, aligned
 from maxmargin.fingerprint import fingerprint
 from maxmargin.queries import query_offsets
 from maxmargin.structures.rows import bad_row, is_sparse
@@ -148,7 +148,7 @@ class RowShard(Shard):
 
     def __init__(self, rows: Rows | tuple[Any, ...]) -> None:
         super().__init__()
-        rows = Rows(*rows)
+        rows = Rows(*aligned(tuple(rows)))
         self.X: Any = rows.X
         self.y = np.asarray(rows.y)
         self.names = None if rows.names is None else list(rows.names)

@@ -14,8 +14,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from maxmargin._types import Floats, Ints
+from maxmargin._validation import with_constant
 from maxmargin.cuts import Audit, CheckedProblem, Problem
-from maxmargin.distributed.engine import Shard
+from maxmargin.distributed.engine import Shard, aligned
 from maxmargin.distributed.rows import RowShard, with_columns
 from maxmargin.problems import ChainProblem, MulticlassProblem
 
@@ -166,8 +167,8 @@ class _LabelShard(RowShard, ProblemOperations):
 class ClassShard(_LabelShard):
     """Samples with one label out of K: part of a :class:`MulticlassProblem`.
 
-    The task has ``labels`` (all of them, in order), ``n_features`` (columns of X) and perhaps ``costs``. Weights of the rows, if
-    they have any, are those of samples.
+    The task has ``labels`` (all of them, in order), ``n_features`` (columns of X) and perhaps ``costs`` and ``constant``, whether
+    to add a column of ones. Weights of the rows, if they have any, are those of samples.
     """
 
     weighs_rows = True
@@ -176,6 +177,8 @@ class ClassShard(_LabelShard):
         if not len(self.y):
             return None
         X = with_columns(self.X, int(task["n_features"]))
+        if task.get("constant"):
+            X = with_constant(X)
         return CheckedProblem(
             MulticlassProblem(X, self._codes(task), len(task["labels"]), task.get("costs"), sample_weight=self.weights)
         )
@@ -188,6 +191,8 @@ class ChainShard(_LabelShard):
         if not len(self.y):
             return None
         X, labels = with_columns(self.X, int(task["n_features"])), task["labels"]
+        if task.get("constant"):
+            X = with_constant(X)
         return CheckedProblem(
             ChainProblem(X, self._codes(task), self.offsets, len(labels), normalize=bool(task.get("normalize", True)))
         )
@@ -211,7 +216,7 @@ class ProblemSource:
 
     def load(self) -> Shard:
         """Build the problem."""
-        return ProblemShard(self.make(*self.args, **self.settings))
+        return ProblemShard(self.make(*aligned(self.args), **aligned(self.settings)))
 
     def describe(self) -> str:
         """As given."""

@@ -1,0 +1,288 @@
+"""Dask arrays and data frames as shards: neighbouring chunks become the rows of one shard, where Dask has computed them.
+
+Nothing is computed here, and no rows come to the client. Chunks go by their numbers, so rows keep their order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask import is_dask_collection
+from numpy.typing import NDArray
+from scipy import sparse
+
+from maxmargin._types import Ints
+from maxmargin.distributed.engine import Shard
+from maxmargin.distributed.kinds import Kind, ShardOf
+from maxmargin.distributed.rows import ArrayRows
+from maxmargin.losses import RankingLoss
+from maxmargin.queries import query_offsets
+
+# What belongs to a row, besides its features.
+_COLUMNS = ("y", "qid", "sample_weight")
+
+
+@dataclass(frozen=True)
+class ChunkShard:
+    """A source of shards that are made of chunks; see :class:`maxmargin.dask.engine.DaskEngine`.
+
+    Parameters
+    ----------
+    first, last : int
+        Numbers of the chunks, with both ends.
+    columns : tuple of str
+        Which of ``y``, ``qid``, ``sample_weight`` there are: each chunk has its features, then these.
+    names : tuple of str, optional
+        Columns of a frame that are features.
+    kind, loss, n_jobs
+        As in :class:`maxmargin.distributed.ShardOf`.
+    """
+
+    first: int
+    last: int
+    columns: tuple[str, ...]
+    names: tuple[Any, ...] | None
+    kind: Kind
+    loss: RankingLoss | None = None
+    n_jobs: int | None = None
+
+    def load(self) -> Shard:
+        """There is nothing without chunks."""
+        raise TypeError("a shard of chunks is loaded by load_parts")
+
+    def load_parts(self, parts: Sequence[Any]) -> Shard:
+        """The shard of some chunks: features, labels and what else there is, of one after the other."""
+        width = 1 + len(self.columns)
+        chunks = [parts[k : k + width] for k in range(0, len(parts), width)]
+        found: dict[str, list[Any]] = {name: [] for name in self.columns}
+        features = []
+        for number, (X, *others) in enumerate(chunks, self.first):
+            rows = numeric_features(X, self.names, f"chunk {number}")
+            features.append(rows)
+            for name, values in zip(self.columns, others, strict=True):
+                column = plain_column(values, name)
+                if len(column) != rows.shape[0]:
+                    raise ValueError(
+                        f"chunk {number} of X has {rows.shape[0]} rows and that of {name} {len(column)}; both need the same "
+                        "chunks: call compute_chunk_sizes() on both first, or make both from one frame"
+                    )
+                found[name].append(column)
+        return self._shard(stacked(features), {name: np.concatenate(columns) for name, columns in found.items()})
+
+    def _shard(self, X: Any, columns: dict[str, NDArray[Any]]) -> Shard:
+        y, qid, weight = (columns.get(name) for name in _COLUMNS)
+        assert y is not None
+        offsets: Ints | None = None
+        names = None
+        weights = weight
+        if qid is not None:
+            ids, offsets, order = query_offsets(qid, len(y))
+            names = ids.tolist()
+            if order is not None:
+                X, y = X[order], y[order]
+                weight = None if weight is None else weight[order]
+            weights = weight
+            if weight is not None and self.kind != "classes":
+                weights = first_of_queries(weight, offsets)
+        elif weight is not None and self.kind == "ranking":
+            weights = first_of_queries(weight, np.array([0, len(y)]))
+        rows = ArrayRows(X, y, offsets, names, weights, self.describe())
+        return ShardOf(rows, self.kind, self.loss, self.n_jobs).load()
+
+    def describe(self) -> str:
+        """Numbers of chunks."""
+        return f"chunk {self.first} of X" if self.first == self.last else f"chunks {self.first} to {self.last} of X"
+
+
+def first_of_queries(weights: NDArray[Any], offsets: Ints) -> NDArray[Any]:
+    """The weight of every query, which is that of all of its samples."""
+    sizes = np.diff(offsets)
+    first = weights[offsets[:-1][sizes > 0]]
+    if (weights != np.repeat(first, sizes[sizes > 0])).any():
+        raise ValueError("sample_weight is the weight of a query, so all samples of a query must have the same; they differ")
+    return np.asarray(first, dtype=np.float64) if (sizes > 0).all() else np.ones(len(sizes))
+
+
+def numeric_features(X: Any, names: Sequence[Any] | None, where: str) -> Any:
+    """Rows of numbers, float32 or float64, of a chunk of an array or of a frame."""
+    if names is not None:
+        X = X[list(names)]
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        text = [name for name, kind in X.dtypes.items() if kind.kind not in "fiub"]
+        if text:
+            raise ValueError(
+                f"column {text[0]!r} of {where} of X holds {X.dtypes[text[0]]}, not numbers; encode it, or leave it out of X"
+            )
+        single = all(kind == np.float32 for kind in X.dtypes)
+        return np.ascontiguousarray(X.to_numpy(dtype=np.float32 if single else np.float64))
+    rows: Any
+    if hasattr(X, "tocsr"):
+        rows = sparse.csr_array(X)
+        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise ValueError(f"{where} of X has shape {rows.shape}; rows of features are needed, shape (n, d)")
+    if rows.dtype.kind not in "fiub":
+        raise ValueError(f"{where} of X holds {rows.dtype}, not numbers; encode it first")
+    return np.ascontiguousarray(rows, dtype=rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64)
+
+
+def plain_column(values: Any, name: str) -> NDArray[Any]:
+    """Labels, queries or weights of a chunk: numbers, or text of one kind."""
+    if hasattr(values, "columns"):
+        if len(values.columns) != 1:
+            raise ValueError(f"{name} is a frame of {len(values.columns)} columns; pass one of them")
+        values = values.iloc[:, 0]
+    if getattr(getattr(values, "dtype", None), "kind", "O") not in "fiubUS" and len(values):
+        values = np.asarray([str(value) if isinstance(value, str) else value for value in values])
+        if values.dtype == object:
+            raise ValueError(f"{name} holds values of several kinds, or missing ones; all must be numbers, or all text")
+    column = np.asarray(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"{name} has chunks of shape {column.shape}; one value for every row is needed")
+    return column
+
+
+def stacked(features: Sequence[Any]) -> Any:
+    """Rows of chunks below each other; of one, as they are."""
+    if len(features) == 1:
+        return features[0]
+    if any(sparse.issparse(rows) for rows in features):
+        return sparse.csr_array(sparse.vstack(features, format="csr"))
+    return np.concatenate(features)
+
+
+class Chunked(NamedTuple):
+    """A Dask collection as chunks of rows.
+
+    Attributes
+    ----------
+    chunks : list of Delayed
+    rows : list of int, or None
+        How many rows each has, if that is known.
+    """
+
+    chunks: list[Any]
+    rows: list[int] | None
+
+
+class Shards(NamedTuple):
+    """What an engine needs: sources, and the chunks that each is made of; and what is known of the features."""
+
+    sources: list[ChunkShard]
+    parts: list[list[Any]]
+    names: tuple[Any, ...] | None
+
+
+def is_frame(X: Any) -> bool:
+    """Whether it is a Dask data frame."""
+    return is_dask_collection(X) and hasattr(X, "npartitions") and hasattr(X, "columns")
+
+
+def shards_of(
+    X: Any,
+    y: Any,
+    qid: Any = None,
+    sample_weight: Any = None,
+    *,
+    n_shards: int,
+    kind: Kind,
+    loss: RankingLoss | None = None,
+    n_jobs: int | None = None,
+) -> Shards:
+    """Shards of Dask collections, at most ``n_shards``.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d), or Dask data frame
+        Chunks of any sizes; columns are brought together.
+    y, qid, sample_weight : Dask array or series of length n; of a frame, names of its columns
+        In the chunks of X, or in others if the sizes of all are known.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> made = shards_of(da.ones((10, 2), chunks=(3, 1)), da.zeros(10), n_shards=2, kind="ranking")
+    >>> [source.describe() for source in made.sources], [len(parts) for parts in made.parts]
+    (['chunks 0 to 1 of X', 'chunks 2 to 3 of X'], [4, 4])
+    """
+    names: tuple[Any, ...] | None = None
+    others = {"y": y, "qid": qid, "sample_weight": sample_weight}
+    if is_frame(X):
+        X, others, names = _of_frame(X, others)
+    given = {name: value for name, value in others.items() if value is not None}
+    if "y" not in given:
+        raise ValueError("y is None; labels are needed, a Dask array or the name of a column of the frame")
+    features = _chunked(X, "X")
+    columns = [_alike(_chunked(value, name, features), features, name) for name, value in given.items()]
+    table = list(zip(features.chunks, *(column.chunks for column in columns), strict=True))
+    sources, parts = [], []
+    for first, last in _groups(features, n_shards):
+        sources.append(ChunkShard(first, last, tuple(given), names, kind, loss, n_jobs))
+        parts.append([part for chunk in table[first : last + 1] for part in chunk])
+    return Shards(sources, parts, names)
+
+
+def _of_frame(frame: Any, others: dict[str, Any]) -> tuple[Any, dict[str, Any], tuple[Any, ...]]:
+    """The frame, and columns of it where they are named; which of the rest are features."""
+    named = {name: value for name, value in others.items() if isinstance(value, str)}
+    known = list(frame.columns)
+    for name, column in named.items():
+        if column not in known:
+            shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+            raise ValueError(f"{name}={column!r} is not a column of X, which has {shown}; name one of them, or pass a series")
+    features = tuple(column for column in known if column not in named.values())
+    if not features:
+        raise ValueError("X has no columns besides those that y, qid and sample_weight name; features are needed")
+    return frame, {name: frame[value] if isinstance(value, str) else value for name, value in others.items()}, features
+
+
+def _chunked(values: Any, name: str, like: Chunked | None = None) -> Chunked:
+    if not is_dask_collection(values):
+        what = "a Dask array or data frame" if name == "X" else "a Dask array or series, as X is"
+        raise TypeError(
+            f"{name} must be {what}, not {type(values).__name__}; make one with dask.array.from_array({name}, chunks=...), or "
+            "use the estimator of the same name without Dask"
+        )
+    if not hasattr(values, "chunks"):
+        if not hasattr(values, "to_delayed") or not hasattr(values, "partitions"):
+            raise TypeError(f"{name} is a {type(values).__name__}; pass a Dask array, or a data frame or one of its columns")
+        return Chunked(list(values.to_delayed()), None)
+    array = values
+    if array.ndim == 2 and array.numblocks[1] > 1:
+        array = array.rechunk({1: -1})
+    if name == "X" and array.ndim != 2:
+        raise ValueError(f"X has shape {array.shape}; rows of features are needed, shape (n, d)")
+    known = not any(math.isnan(size) for size in array.chunks[0])
+    if like is not None and known and like.rows is not None and list(array.chunks[0]) != like.rows:
+        if sum(array.chunks[0]) != sum(like.rows):
+            lengths = f"{name} has {sum(array.chunks[0])} rows and X has {sum(like.rows)}"
+            raise ValueError(f"{lengths}; one is needed for every row of X")
+        array = array.rechunk({0: tuple(like.rows)})
+    return Chunked(array.to_delayed().ravel().tolist(), list(array.chunks[0]) if known else None)
+
+
+def _alike(column: Chunked, features: Chunked, name: str) -> Chunked:
+    if len(column.chunks) == len(features.chunks):
+        return column
+    raise ValueError(
+        f"X has {len(features.chunks)} chunks and {name} has {len(column.chunks)}, and the sizes of some are not known; call "
+        "compute_chunk_sizes() on the Dask arrays first, or make all from one frame"
+    )
+
+
+def _groups(features: Chunked, n_shards: int) -> list[tuple[int, int]]:
+    """First and last chunk of every shard: neighbours, with about as many rows each."""
+    if n_shards < 1:
+        raise ValueError(f"n_shards={n_shards} must be at least 1")
+    sizes = [1] * len(features.chunks) if features.rows is None else [max(1, rows) for rows in features.rows]
+    ends = np.cumsum(sizes)
+    wanted = ends[-1] * np.arange(1, n_shards + 1) / n_shards
+    last = sorted({int(k) for k in np.minimum(np.searchsorted(ends, wanted), len(sizes) - 1)} | {len(sizes) - 1})
+    return list(zip([0, *(k + 1 for k in last[:-1])], last, strict=True))
