@@ -55,9 +55,8 @@ class BagLists(Lists):
         found[rows] = gradient
         return found
 
-    def sum_of_rows(self, gradient: Floats, n_jobs: int | None, some: Ints | None = None) -> Floats:
+    def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
         """Candidates times numbers."""
-        assert some is None  # gradients are spread
         return sum_of_rows(gradient, self.X, n_jobs)
 
 

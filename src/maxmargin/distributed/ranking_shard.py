@@ -149,21 +149,23 @@ class Lists:
         scores = times(self.X, weights, n_jobs)
         return scores if self.order is None else scores[self.order]
 
-    def sum_of_rows(self, gradient: Floats, n_jobs: int | None, some: Ints | None = None) -> Floats:
-        """Rows times numbers that are in the order of scores; some of the rows, or all."""
-        if some is not None:
-            rows = some if self.order is None else self.order[some]
-            ascending = np.argsort(rows)
-            rows, gradient, total = rows[ascending], gradient[ascending], np.zeros(self.X.shape[1])
-            for first in range(0, len(rows), _ROWS_AT_ONCE):
-                piece = slice(first, first + _ROWS_AT_ONCE)
-                total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
-            return total
+    def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
+        """Rows times numbers that are in the order of scores."""
         if self.order is not None:
             ordered = np.empty_like(gradient)
             ordered[self.order] = gradient
             gradient = ordered
         return sum_of_rows(gradient, self.X, n_jobs)
+
+    def sum_of_some(self, some: Ints, gradient: Floats, n_jobs: int | None) -> Floats:
+        """The same where the numbers of all other rows are zero; ``some`` are places in the order of scores."""
+        rows = some if self.order is None else self.order[some]
+        ascending = np.argsort(rows)
+        rows, gradient, total = rows[ascending], gradient[ascending], np.zeros(self.X.shape[1])
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            piece = slice(first, first + _ROWS_AT_ONCE)
+            total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
+        return total
 
     def reduced(self, scores: Floats) -> tuple[Floats, Ints | None]:
         """The scores that lists are about, and the rows they come from if these are not all: here all."""
@@ -322,8 +324,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
             scores, finite = self._combined(recipe)
             if not finite:
                 return {"answers": [], "hinge": np.nan}  # for the client to see
-            scores, rows = lists.reduced(scores)
-            self._working = _Working(key, scores, rows, self._room(len(scores)) if lists.is_one_part and rows is None else None)
+            begun = self._working = _Working(key, *lists.reduced(scores))
+            if begun.rows is None and lists.is_one_part:
+                begun.below = self._room(len(scores))
         working = self._working
         if working is None or working.key != key:
             raise MissingError
@@ -349,8 +352,11 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 return {"lost": True}
             self._register(lists, recipe)
             found = self._solved(context, lists, recipe, loss_scale)
-        psi = found.unit * lists.sum_of_rows(found.gradient, self.n_jobs, found.rows)
-        return {"psi": psi, "loss": found.loss, "mark": lists.mark}
+        if found.rows is None:
+            psi = lists.sum_of_rows(found.gradient, self.n_jobs)
+        else:
+            psi = lists.sum_of_some(found.rows, found.gradient, self.n_jobs)
+        return {"psi": found.unit * psi, "loss": found.loss, "mark": lists.mark}
 
     def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
         """The cuts of some blocks of whole lists, counted from the first of the shard."""
@@ -379,7 +385,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         numbers = [places.get(name, -1) for name in self.called] if self.called else [-1] * (len(self.offsets) - 1)
         whole = np.flatnonzero(np.array(numbers, dtype=np.int64) < 0)
         weights = np.ones(len(numbers)) if self.weights is None else self.weights
-        names, grades_of = asked["metrics"], views(y, asked)
+        names, grades_of = asked["metrics"], views(y, asked.get("thresholds"))
         if not np.isfinite(scores).all():
             return {"sums": np.full(len(names), np.nan)}  # for the client to see
         loss = None if "loss" not in asked else ranking_loss(asked["loss"]) if asked["loss"] else self.own_loss
@@ -415,7 +421,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         owners, answer = {name: k for k, name in enumerate(self.called)}, {"above": list[Ints](), "higher": list[Ints]()}
         n_lists = len(asked["scattered"])
         for at, others in enumerate(relevant):
-            name, grades = asked["scattered"][at % n_lists], views(y, asked)[at // n_lists]
+            name, grades = asked["scattered"][at % n_lists], views(y, asked.get("thresholds"))[at // n_lists]
             own = self._rows_of([owners[name]]) if name in owners else np.zeros(0, dtype=np.int64)
             above, higher = irrelevant_above(others, scores[own[grades[own] <= 0]])
             answer["above"].append(above)
@@ -485,8 +491,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 working.below[part.positives] = above
                 return _Found(0.0, 0.0, working.below, unit)
             self._spare, some = working.below, np.flatnonzero(own.below)
-            positives = np.arange(part.n_negatives, len(self.y))
-            return _Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, np.concatenate([own.kept[some], positives]))
+            rows = np.concatenate([own.kept[some], np.arange(part.n_negatives, len(working.scores))])
+            return _Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, rows)
         found = (
             lists.solve(working.scores, loss_scale, self.n_jobs)
             if with_whole
@@ -562,8 +568,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
     def _combined(self, recipe: dict[str, Any]) -> tuple[Floats, bool]:
         """Scores, and whether all of them are finite."""
         scores, self._scratch = self._scratch, None
-        if scores is None:
-            scores = np.empty(len(self.y))
+        if scores is None or len(scores) != self.X.shape[0]:
+            scores = np.empty(self.X.shape[0])
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
         finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite
