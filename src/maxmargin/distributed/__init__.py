@@ -16,6 +16,6 @@ from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking", "evaluate",
-    "open_packed", "pack", "row_sources", "share_out", "split_rows", "write_scores",
+    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking",
+    "evaluate", "open_packed", "pack", "row_sources", "share_out", "split_rows", "write_scores",
 ]  # fmt: skip
