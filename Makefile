@@ -6,10 +6,14 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
-.PHONY: demo test test-all cluster minimum lint bench sanitize mutants clean
+.PHONY: demo cluster-demo test test-all cluster minimum lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
+
+# A cluster on this machine, one of whose workers is killed.
+cluster-demo: $(VENV)/.cluster
+	$(BIN)/maxmargin cluster-demo
 
 # `make test ROOM=tests/solvers` runs the tests of one room.
 ROOM := tests README.md docs src/maxmargin
@@ -103,6 +107,10 @@ mutants: $(VENV)/.test
 
 $(VENV)/.plot: $(VENV)/.tools $(SOURCES)
 	$(INSTALL) '.[plot]'
+	@touch $@
+
+$(VENV)/.cluster: $(VENV)/.tools $(SOURCES)
+	$(INSTALL) '.[dask]'
 	@touch $@
 
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.

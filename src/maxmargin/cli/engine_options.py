@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from maxmargin.cli.options import INPUT, OUTPUT, DataOptions, given_options, packing
+from maxmargin.cli.options import INPUT, OUTPUT, DataOptions, File, given_options, packing
 
 _COLUMNS = ("label", "qid", "features", "drop")
 
@@ -69,6 +69,17 @@ def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+class _FileOrFolder(File):
+    """A file as ever or, for an engine, a folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if ctx is not None and ctx.params.get("engine") is not None and value != "-":
+            return Path(value)
+        return super().convert(value, param, ctx)
+
+
+PRINTED_OR_FOLDER = _FileOrFolder("standard output", exists=False)
 SAMPLES = click.argument("data_file", nargs=-1, required=True, callback=_one_or_many, metavar="DATA")
 JUDGED = click.argument("files", nargs=-1, callback=_inputs, metavar="[MODEL] DATA [SCORES]")
 

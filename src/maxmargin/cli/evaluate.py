@@ -154,7 +154,8 @@ def _warn_if_all_relevant(scored: Scored) -> None:
         )
 
 
-def _takes_grades(metric: str) -> bool:
+def takes_grades(metric: str) -> bool:
+    """Whether a metric is about grades, and not only about what is relevant."""
     return metric.lower().startswith(("ndcg", "err"))
 
 
@@ -164,7 +165,7 @@ def relevance_for(metric: str, y: Floats, threshold: float) -> Floats:
     For NDCG and ERR what is irrelevant gains nothing, and whole grades above the threshold gain 1, 2, ... Other metrics take
     relevant and irrelevant.
     """
-    return np.where(y > threshold, y - np.floor(threshold) if _takes_grades(metric) else 1.0, 0.0)
+    return np.where(y > threshold, y - np.floor(threshold) if takes_grades(metric) else 1.0, 0.0)
 
 
 def metric_values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, Floats], Sequence[Any]]:
@@ -181,8 +182,8 @@ def _values(scored: Scored, metrics: list[str], gains: Any) -> tuple[dict[str, F
     if threshold is None:
         return per_query(y, metrics=metrics, **lists)
     values: dict[str, Floats] = {}
-    for graded in {_takes_grades(name) for name in metrics}:
-        names = [name for name in metrics if _takes_grades(name) is graded]
+    for graded in {takes_grades(name) for name in metrics}:
+        names = [name for name in metrics if takes_grades(name) is graded]
         found, queries = per_query(relevance_for(names[0], y, threshold), metrics=names, **lists)
         values |= found
     return {name: values[name] for name in metrics}, queries

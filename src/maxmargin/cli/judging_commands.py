@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from maxmargin.cli.engine_options import JUDGED, PRINTED_OR_FOLDER, SAMPLES, Sharding, engine_options, refuse_with_engine
 from maxmargin.cli.options import (
     DATA,
     EXISTING,
@@ -16,7 +17,6 @@ from maxmargin.cli.options import (
     METRICS,
     MODEL,
     OUTPUT,
-    PRINTED,
     DataOptions,
     column_options,
     keep_apart,
@@ -31,8 +31,8 @@ from maxmargin.cli.options import (
 
 @click.command()
 @MODEL
-@DATA
-@click.option("-o", "--output", type=PRINTED, help="Write to a file, in one step; - is standard output, the default.")
+@SAMPLES
+@click.option("-o", "--output", type=PRINTED_OR_FOLDER, help="Write to a file, in one step; - is standard output, the default.")
 @click.option("--format", "form", type=click.Choice(["scores", "trec"]), default="scores", show_default=True, help="Of output.")
 @click.option(
     "--as",
@@ -43,11 +43,20 @@ from maxmargin.cli.options import (
     help="What to write; labels and probabilities for models of --method classifier.",
 )
 @click.option("--tag", callback=one_word, default="maxmargin", show_default=True, help="Last field of a TREC run.")
+@engine_options
 @sample_options
 @JSON
 @with_exit_codes
 def predict(
-    model_file: Path, data_file: Path, output: Path | None, form: str, wanted: str, as_json: bool, **options: Any
+    model_file: Path,
+    data_file: Any,
+    output: Path | None,
+    form: str,
+    wanted: str,
+    sharding: Sharding,
+    reading: DataOptions,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Score samples with a model: one number per line, in the order of DATA.
 
@@ -60,12 +69,29 @@ def predict(
     A model of train --method classifier also has --as labels, the two labels of its training data by the --aim it was trained
     with, and --as probabilities, those of the label to be found.
 
+    --engine takes many files as DATA, as in train, and writes one file per shard into the folder --output, 00000-of-00004.txt and
+    so on in the order of DATA: on a cluster every worker writes its own, so the folder must be one that all of them see.
+
     \b
     Examples:
       maxmargin predict ranker.model test.letor > scores.txt
       maxmargin predict ranker.model test.letor --format trec -o test.run
       maxmargin predict frauds.model new.csv --as labels -o flagged.txt
+      maxmargin predict ranker.model 'new-*.svm' --engine dask --scheduler tcp://host:8786 -o scores
     """
+    sharding.check()
+    if sharding.engine is not None:
+        from maxmargin.cli import sharded_judging
+
+        refuse_with_engine({
+            "form": "names of documents are not read in parts; leave it out",
+            "wanted": "only scores are computed in parts; leave it out",
+            "tag": "it is for runs; leave it out",
+        })
+        if output is None:
+            raise click.UsageError("--engine writes one file per shard; name a folder for them with --output")
+        sharded_judging.predict(model_file, data_file, sharding, reading, output, as_json)
+        return
     from maxmargin.cli.predict import run
 
     keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file})
@@ -73,11 +99,11 @@ def predict(
         raise click.UsageError("--json prints scores, not a run; write the run to a file with --output, or leave out --json")
     if form == "trec" and wanted != "scores":
         raise click.UsageError(f"--format trec is a run, which has scores; leave out --as {wanted}, or the format")
-    run(model_file, data_file, output=output, form=form, wanted=wanted, as_json=as_json, **options)
+    run(model_file, data_file, reading, output=output, form=form, wanted=wanted, as_json=as_json, **options)
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=INPUT, metavar="[MODEL] DATA [SCORES]")
+@JUDGED
 @click.option(
     "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated."
 )
@@ -88,10 +114,12 @@ def predict(
 @click.option("--run", "run_file", type=INPUT, help="Results: lines 'query Q0 document rank score tag'.")
 @click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
 @click.option("--per-query", "each_query", is_flag=True, help="Also one line for every query.")
+@engine_options
 @JSON
 @with_exit_codes
 def evaluate(
-    files: tuple[Path, ...],
+    files: tuple[Any, ...],
+    sharding: Sharding,
     reading: DataOptions,
     score: str | None,
     qrels: Path | None,
@@ -110,13 +138,29 @@ def evaluate(
     With --qrels and --run, everything is as in trec_eval: equal scores by the names of the documents, documents without
     judgement are irrelevant, and the mean is over the queries that are in both files, or with -c over all in the judgements.
 
+    --engine takes a MODEL and many files as DATA, as in train; metrics are exact, also of a list that lies in many parts.
+
     \b
     Examples:
       maxmargin evaluate results.csv -m map -m ndcg@10
       maxmargin evaluate test.letor predictions.txt --gains exponential --json
       maxmargin evaluate ranker.model test.letor
       maxmargin evaluate --qrels test.qrels --run test.run -c
+      maxmargin evaluate ranker.model 'test-*.svm' --engine local
     """
+    sharding.check()
+    if sharding.engine is not None:
+        from maxmargin.cli import sharded_judging
+
+        whole = "with it a MODEL scores DATA; leave it out"
+        refuse_with_engine({
+            "score": whole, "qrels": whole, "run_file": whole, "complete": whole,
+            "each_query": "values of single queries are not sent; leave it out",
+        })  # fmt: skip
+        if len(files) < 2:
+            raise click.UsageError("a model and data are needed with --engine: MODEL DATA...")
+        sharded_judging.evaluate(files, sharding, reading, options["metrics"], options["gains"], options["as_json"])
+        return
     from maxmargin.cli import evaluate as work
 
     if (qrels is None) != (run_file is None):

@@ -34,7 +34,6 @@ from maxmargin.cli.options import (
     with_exit_codes,
 )
 
-
 # What is done with all data at once.
 _NOT_IN_PARTS = {
     "categorical": "categories would be others in every part; encode the column first, or --drop it",
@@ -87,9 +86,9 @@ def train(
     --refine descends the rank loss itself from the trained model: the steps are taken if the metric of five held-out folds gains
     more than its standard error; otherwise the certified model is written.
 
-    --engine trains on parts of DATA, which may then be many files, globs in quotes, URLs for fsspec, or a folder of pack: local in
-    this process (packed shards are mapped, and need not fit into memory), dask on a cluster, which reads the files itself. The
-    objective and its certificate are the same. A worker that is lost costs a reload, and changes no bit of the model.
+    --engine trains on parts of DATA, which may then be many files, globs in quotes, URLs for fsspec, or a folder of pack: local
+    in this process (packed shards are mapped, and need not fit into memory), dask on a cluster, which reads the files itself.
+    The objective and its certificate are the same. A worker that is lost costs a reload, and changes no bit of the model.
 
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
     same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.

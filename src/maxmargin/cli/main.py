@@ -11,7 +11,7 @@ from maxmargin.cli.judging_commands import compare, evaluate, inspect, predict, 
 from maxmargin.cli.learning_commands import cv, path, train
 from maxmargin.cli.options import OUTPUT, with_exit_codes
 from maxmargin.cli.picture_commands import inpaint, register, segment, stereo
-from maxmargin.cli.shard_commands import pack
+from maxmargin.cli.shard_commands import cluster_demo, pack
 from maxmargin.cli.tag import tag
 
 
@@ -35,6 +35,9 @@ def main() -> None:
                                                       tags of words
     maxmargin pack 'part-*.svm' -o packed --shards 200
                                                       files for training in parts
+    maxmargin train packed --engine local --model ranker.model
+                                                      beyond memory, or on a cluster
+    maxmargin cluster-demo                            a worker is killed, all is well
     """
 
 
@@ -60,5 +63,8 @@ def demo(output: Path, seed: int) -> None:
     run(output, seed)
 
 
-for command in (train, cv, path, predict, evaluate, inspect, compare, report, stereo, inpaint, segment, register, tag, pack):
+COMMANDS = (
+    train, cv, path, predict, evaluate, inspect, compare, report, stereo, inpaint, segment, register, tag, pack, cluster_demo,
+)  # fmt: skip
+for command in COMMANDS:
     main.add_command(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -18,7 +18,17 @@ from maxmargin.cli.engine_options import Sharding, check_packed
 from maxmargin.cli.options import DataOptions, check_reading, keep_apart
 from maxmargin.data import DataError, Encoding, is_table
 from maxmargin.data.places import expand, is_url
-from maxmargin.distributed import CheckpointFile, Engine, LocalEngine, ShardedRanking, ShardError, ShardSource, evaluate, row_sources
+from maxmargin.distributed import (
+    CheckpointFile,
+    Engine,
+    LocalEngine,
+    ShardedRanking,
+    ShardError,
+    ShardOf,
+    ShardSource,
+    evaluate,
+    row_sources,
+)
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.packed import packed_reading
 from maxmargin.distributed.rows import RowSource
@@ -39,7 +49,7 @@ _WORKER_TIMEOUT = 60.0
 _PER_WORKER = 2
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------------------
+# ---- files --------------------------------------------------------------------------------------------------------------------
 
 
 class Known(NamedTuple):
@@ -136,7 +146,7 @@ class Files:
         return packed_reading(source.folder) if self.packed else source.reading
 
 
-# ---- engines --------------------------------------------------------------------------------------------------------------------
+# ---- engines ------------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -146,11 +156,11 @@ def started(
     """The engine that was asked for, with a shard for every part; what goes wrong with shards is said in a sentence."""
     with _said(files):
         if files.sharding.engine == "local":
-            engine = LocalEngine([make(source, None) for source in files.rows(None)])
+            local = LocalEngine([make(source, None) for source in files.rows(None)])
             try:
-                yield engine
+                yield local
             finally:
-                engine.close()
+                local.close()
             return
         with _on_cluster(files, make, show=show, remedy=remedy) as engine:
             yield engine
@@ -161,15 +171,15 @@ def _on_cluster(
     files: Files, make: Callable[[RowSource, int | None], ShardSource], *, show: bool, remedy: str
 ) -> Iterator[Engine]:
     # Nobody but those who ask for it needs Dask.
-    from maxmargin.dask.cluster import CPU_COUNT, Cluster, connect, own_cluster
+    from maxmargin.dask.cluster import Cluster, connect, n_cores, own_cluster
     from maxmargin.dask.engine import DaskEngine
 
     address = files.sharding.scheduler
     with StatusLine(shown=show, transient=True) as line:
         if address is None:
             files.rows(1)  # what is wrong with the files is said before a cluster is started
-            line.show(f"starting {CPU_COUNT} workers on this machine")
-            connection: Any = own_cluster()
+            line.show(f"starting {n_cores()} workers on this machine")
+            connection: Any = own_cluster(n_cores())
         else:
             line.show(f"looking for the scheduler {address}")
             connection = connect(address, _PATIENCE)
@@ -200,6 +210,11 @@ def _said(files: Files) -> Iterator[None]:
         raise DataError(f"{files}: {error}") from error
 
 
+def ranking_shard(rows: RowSource, n_jobs: int | None) -> ShardSource:
+    """What rankings are trained on, and judged by."""
+    return ShardOf(rows, "ranking", n_jobs=n_jobs)
+
+
 def sizes(files: Files, shards: Conversation) -> dict[str, Any]:
     """How many samples, queries and features there are."""
     filled = [info for info in shards.infos if info["rows"]]
@@ -212,7 +227,7 @@ def sizes(files: Files, shards: Conversation) -> dict[str, Any]:
     return {"data": str(files), "samples": samples, "queries": queries, "features": features}
 
 
-# ---- training -------------------------------------------------------------------------------------------------------------------
+# ---- training -----------------------------------------------------------------------------------------------------------------
 
 
 class ShardedSVM(RankingSVM):
@@ -303,8 +318,3 @@ def check_parameters(parameters: dict[str, Any], checkpoint: Path | None = None)
         )
     if checkpoint is not None and parameters.get("solver", "auto") not in ("auto", "one_slack"):
         raise click.UsageError(f"--checkpoint is for --solver one_slack, and {parameters['solver']} keeps none; leave out one")
-
-
-def shown_files(names: Sequence[str]) -> str:
-    """The first and the last of many."""
-    return names[0] if len(names) == 1 else f"{names[0]} to {os.path.basename(names[-1])}"

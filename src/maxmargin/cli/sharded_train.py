@@ -14,9 +14,8 @@ import numpy as np
 from maxmargin.cli import train
 from maxmargin.cli.engine_options import Sharding
 from maxmargin.cli.options import DataOptions, Printing
-from maxmargin.cli.sharded import Files, ShardedSVM, check_parameters, sizes, started, trained_score
+from maxmargin.cli.sharded import Files, ShardedSVM, check_parameters, ranking_shard, sizes, started, trained_score
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.distributed import ShardOf
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.status import numbers
 from maxmargin.estimators import save_model
@@ -42,7 +41,7 @@ def run(
     estimator = ShardedSVM(**parameters, verbose=int(printing.progress and sys.stderr.isatty()))
     estimator.checkpoint = checkpoint
     again = "start again with the same command" + ("" if checkpoint else " and --checkpoint FILE, to go on from there")
-    with started(files, lambda rows, n_jobs: ShardOf(rows, "ranking", n_jobs=n_jobs), show=printing.progress, remedy=again) as engine:
+    with started(files, ranking_shard, show=printing.progress, remedy=again) as engine:
         began = time.perf_counter()
         with StatusLine(shown=printing.progress, transient=True) as line:
             line.show(f"{files}: loading {engine.n_shards} shards")

@@ -34,14 +34,20 @@ def connect(scheduler: str, timeout: float = 30.0) -> Client:
         ) from error
 
 
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return int(CPU_COUNT)
+
+
 @contextmanager
-def own_cluster(n_workers: int = CPU_COUNT) -> Iterator[Client]:
+def own_cluster(n_workers: int) -> Iterator[Client]:
     """A cluster of processes on this machine, one thread each, which share its memory; it ends with the block."""
     # A nanny starts its worker again; the cluster must not take both for lost meanwhile.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL,
+            scheduler_kwargs={"dashboard_address": ":0"},  # any port: others may have the usual one
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

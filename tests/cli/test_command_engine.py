@@ -1,0 +1,269 @@
+"""``--engine``: training, scores and metrics on parts of the data, and what is said where that cannot be."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dask_cases import time_out
+
+from maxmargin import load_model
+from maxmargin.cli import sharded
+from maxmargin.distributed import LocalEngine
+from maxmargin.distributed import evaluate as judge
+
+
+def answer(result):
+    return json.loads(result.stdout)
+
+
+def scores_in(folder):
+    return np.array([float(line) for path in sorted(Path(folder).iterdir()) for line in path.read_text().split()])
+
+
+def write_parts(n=3):
+    """The lines of train.letor in files of their own; queries are cut, and go on in the next file."""
+    lines = Path("train.letor").read_text().splitlines(keepends=True)
+    for k in range(n):
+        Path(f"part-{k}.svm").write_text("".join(lines[len(lines) * k // n : len(lines) * (k + 1) // n]))
+
+
+def test_parts_give_the_model_of_the_whole(run):
+    whole = answer(run("train", "train.letor", "--model", "whole.model", "--tol", "1e-6", "--json"))
+    write_parts()
+    for data in (["part-*.svm"], ["part-0.svm", "part-1.svm", "part-2.svm"]):
+        found = answer(run("train", *data, "--engine", "local", "--shards", 4, "--model", "m.model", "--tol", "1e-6", "--json"))
+        assert (found["samples"], found["queries"], found["features"]) == (180, 12, 6)
+        assert found["primal"] == pytest.approx(whole["primal"], rel=2e-6) and found["certified"] and found["converged"]
+        assert found["training"]["ap"] == pytest.approx(whole["training"]["ap"], abs=1e-3)
+        assert (found["engine"], found["workers"], found["moves"], found["repeats"]) == ("local", 1, 0, 0)
+        assert found["shards"] == 4 and found["bytes_up"] > 0 and found["bytes_down"] > 0
+    model = load_model("m.model")
+    assert type(model).__name__ == "RankingSVM"
+    np.testing.assert_allclose(model.coef_, load_model("whole.model").coef_, rtol=1e-2, atol=1e-3)
+    said = run("train", "part-*.svm", "--engine", "local", "--shards", 4, "--model", "m.model").stdout
+    assert "part-*.svm: 180 samples, 12 queries, 6 features\n4 shards in this process, 0 moves" in said and "certified" in said
+    assert "trained on: part-*.svm, 180 samples" in run("inspect", "m.model").stdout
+
+
+def test_metrics_and_scores_are_those_of_the_whole(run):
+    run("train", "train.letor", "--threshold", 1, "--model", "m.model")
+    expected = answer(run("evaluate", "m.model", "train.letor", "--json"))
+    write_parts()
+    found = answer(run("evaluate", "m.model", "part-*.svm", "--engine", "local", "--shards", 5, "--json"))
+    # Grades count from the threshold of the model, also in NDCG.
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-12)
+    assert (found["samples"], found["queries"], found["shards"]) == (180, 12, 5)
+    few = ["-m", "ndcg@5", "-m", "map", "--gains", "exponential"]
+    plain = run("evaluate", "m.model", "train.letor", *few).stdout
+    assert run("evaluate", "m.model", "part-*.svm", "--engine", "local", *few).stdout == plain
+    run("predict", "m.model", "train.letor", "-o", "scores.txt")
+    said = run("predict", "m.model", "part-*.svm", "--engine", "local", "--shards", 3, "-o", "scores")
+    assert "scores: 180 scores in 3 files" in said.stdout
+    np.testing.assert_array_equal(scores_in("scores"), np.loadtxt("scores.txt"))
+    again = answer(run("predict", "m.model", "part-*.svm", "--engine", "local", "--shards", 3, "-o", "scores", "--json"))
+    assert again["files"] == ["00000-of-00003.txt", "00001-of-00003.txt", "00002-of-00003.txt"] and again["samples"] == 180
+    assert "of another number of shards" in run(
+        "predict", "m.model", "part-*.svm", "--engine", "local", "--shards", 2, "-o", "scores", code=1
+    ).stderr
+    assert "name a folder" in run("predict", "m.model", "part-*.svm", "--engine", "local", "-o", "scores.txt", code=1).stderr
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_packed_shards(run, dtype):
+    run("pack", "train.letor", "-o", "packed", "--shards", 3, "--dtype", dtype)
+    found = answer(run("train", "packed", "--engine", "local", "--model", "m.model", "--json"))
+    assert found["shards"] == 3 and found["samples"] == 180
+    files = answer(run("train", "train.letor", "--engine", "local", "--dtype", dtype, "--model", "n.model", "--json"))
+    assert found["primal"] == pytest.approx(files["primal"], rel=2e-3)
+    run("predict", "m.model", "packed", "--engine", "local", "-o", "scores")
+    assert len(scores_in("scores")) == 180
+    assert run("evaluate", "m.model", "packed", "--engine", "local").stdout == run("evaluate", "m.model", "train.letor").stdout
+    said = run("train", "packed", "--engine", "local", "--shards", 2, "--model", "m.model", code=2).stderr
+    assert "holds packed shards, which are what they are; leave out --shards" in said
+
+
+def test_tables_and_one_list_over_all_parts(run):
+    columns = ["--drop", "qid", "--engine", "local"]
+    found = answer(run("train", "train.csv", "test.csv", *columns, "--shards", 2, "--model", "m.model", "--json"))
+    assert (found["samples"], found["queries"], found["shards"]) == (360, None, 2)
+    Path("both.csv").write_text(Path("train.csv").read_text() + Path("test.csv").read_text().partition("\n")[2])
+    whole = answer(run("train", "both.csv", "--drop", "qid", "--model", "n.model", "--json"))
+    assert found["primal"] == pytest.approx(whole["primal"], rel=1e-9)
+    assert found["training"]["ap"] == pytest.approx(whole["training"]["ap"], rel=1e-12)
+    assert list(load_model("m.model").feature_names_in_) == list("abcdef")
+    # Labels are not used; columns are found by their names.
+    lines = [line.split(",") for line in Path("test.csv").read_text().split()]
+    Path("new.csv").write_text("\n".join(",".join(reversed(cells[2:])) for cells in lines) + "\n")
+    run("predict", "m.model", "new.csv", "--engine", "local", "-o", "scores")
+    run("predict", "m.model", "test.csv", "-o", "scores.txt")
+    np.testing.assert_allclose(scores_in("scores"), np.loadtxt("scores.txt"), rtol=1e-12)
+    assert run("evaluate", "m.model", "test.csv", "--engine", "local").stdout == run("evaluate", "m.model", "test.csv").stdout
+
+
+class Interrupted(LocalEngine):
+    """Somebody presses Ctrl-C in the middle."""
+
+    pressed = False
+
+    def call(self, *args, **kwargs):
+        if self.rounds == 24 and not Interrupted.pressed:
+            Interrupted.pressed = True
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().call(*args, **kwargs)
+
+
+def test_interrupted_and_gone_on(run, monkeypatch):
+    write_parts()
+    command = ["train", "part-*.svm", "--engine", "local", "--shards", 3, "--tol", "1e-6"]
+    expected = answer(run(*command, "--model", "m.model", "--json"))
+    weights = load_model("m.model").coef_
+    monkeypatch.setattr(sharded, "LocalEngine", Interrupted)
+    Interrupted.pressed = False
+    stopped = run(*command, "--model", "n.model", "--checkpoint", "run.ckpt", "--json", code=130)
+    assert "interrupted; the model is the best one so far" in stopped.stderr and "goes on from run.ckpt" in stopped.stderr
+    assert answer(stopped)["interrupted"] and answer(stopped)["passes"] < expected["passes"] and answer(stopped)["training"] == {}
+    assert load_model("n.model").dual_gap_ > expected["gap"]
+    done = answer(run(*command, "--model", "n.model", "--checkpoint", "run.ckpt", "--json"))
+    assert (done["primal"], done["dual"], done["passes"]) == (expected["primal"], expected["dual"], expected["passes"])
+    np.testing.assert_array_equal(load_model("n.model").coef_, weights)
+    said = run(*command, "--C", 7, "--model", "n.model", "--checkpoint", "run.ckpt", code=1).stderr
+    assert "run.ckpt: is the checkpoint of a run with lam=" in said
+
+
+LOCAL = ["--engine", "local"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["nothing-*", *LOCAL], 1, "no file matches 'nothing-*'"),
+        (["nothing", *LOCAL], 1, "nothing: is not there; is it on a shared file system"),
+        (["train.letor", "train.csv", *LOCAL], 1, "train.csv is a table, and"),
+        (["train.letor", "test.letor"], 2, "--engine local or dask takes many files"),
+        (["-", *LOCAL], 2, "standard input, which cannot be shared out"),
+        (["train.letor", "--shards", "2"], 2, "--shards is for data in parts; add --engine"),
+        (["train.letor", "--checkpoint", "a"], 2, "--checkpoint is for data in parts"),
+        (["train.letor", "--scheduler", "tcp://a:1", *LOCAL], 2, "add --engine dask"),
+        (["train.letor", "--loss", "accuracy", *LOCAL], 2, "--loss accuracy is not known over shards"),
+        (["train.letor", "--scale", "query", *LOCAL], 2, "--scale query is not known over shards"),
+        (["train.letor", "--method", "classifier", *LOCAL], 2, "--method does not go with --engine"),
+        (["train.letor", "--refine", *LOCAL], 2, "--refine does not go with --engine"),
+        (["train.csv", "--categorical", "a", *LOCAL], 2, "--categorical does not go with --engine"),
+        (["train.letor", "--checkpoint", "a", "--solver", "bcfw", *LOCAL], 2, "--checkpoint is for --solver one_slack"),
+        (["train.letor", "--threshold", "9", *LOCAL], 1, "train.letor: y must contain relevant and irrelevant samples"),
+        (["train.letor", "--label", "grade", *LOCAL], 2, "--label is for tables"),
+        (["train.letor", "--model", "train.letor", *LOCAL], 2, "are the same file"),
+        (["train.letor", "--engine", "spark"], 2, "'spark' is not one of 'local', 'dask'"),
+        (["folder", *LOCAL], 1, "holds no packed shard"),
+    ],
+)
+def test_bad_training(run, arguments, code, problem):
+    Path("folder").mkdir()
+    assert problem in run("train", "--model", "m.model", *arguments, code=code).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["predict", "m.model", "train.letor"], "name a folder for them with --output"),
+        (["predict", "m.model", "train.letor", "-o", "s", "--format", "trec"], "--format does not go with --engine"),
+        (["predict", "m.model", "train.letor", "-o", "s", "--as", "labels"], "--as does not go with --engine"),
+        (["evaluate", "m.model"], "a model and data are needed"),
+        (["evaluate", "m.model", "train.letor", "--per-query"], "--per-query does not go with --engine"),
+        (["evaluate", "nothing", "train.letor"], "'nothing' does not exist"),
+    ],
+)
+def test_bad_judging(run, arguments, problem):
+    run("train", "train.letor", "--model", "m.model")
+    assert problem in run(*arguments, *LOCAL, code=2).stderr
+
+
+def test_models_that_do_not_score_parts(run):
+    run("train", "train.letor", "--scale", "query", "--model", "m.model")
+    assert "--scale query, which is not known in parts" in run("evaluate", "m.model", "train.letor", *LOCAL, code=1).stderr
+    rare = ["--method", "classifier", "--drop", "qid", "--threshold", 0, "--C", 1, "--no-refine"]
+    run("train", "train.csv", *rare, "--model", "c.model")
+    assert "does not score data in parts" in run("predict", "c.model", "train.csv", "-o", "s", *LOCAL, code=1).stderr
+    run("train", "train.letor", "--model", "m.model")
+    Path("wide.svm").write_text("1 qid:1 9:1\n0 qid:1 1:1\n")
+    assert "9" in run("predict", "m.model", "wide.svm", "-o", "s", *LOCAL, code=1).stderr
+
+
+def test_dask_is_asked_for_by_name(run, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("maxmargin.dask")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = run("train", "train.letor", "--engine", "dask", "--model", "m.model", code=1).stderr
+    assert "pip install 'maxmargin[dask]'" in said
+    run("train", "train.letor", *LOCAL, "--model", "m.model")
+
+
+def test_a_scheduler_that_is_not_there(run, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(sharded, "_PATIENCE", 0.5)
+    with time_out(60):
+        command = ["train", "train.letor", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9", "--model", "m.model"]
+        assert "scheduler='tcp://127.0.0.1:9' did not answer within 0.5 s" in run(*command, code=1).stderr
+
+
+def test_grades_count_from_a_base():
+    from maxmargin.cli.evaluate import relevance_for
+    from maxmargin.distributed import ShardOf, split_rows
+    from maxmargin.metrics import evaluate
+
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(50, 2)), rng.integers(-1, 4, size=50).astype(float), np.array([1.0, -0.3])
+    engine = LocalEngine([ShardOf(rows, "ranking") for rows in split_rows(X, y, 3)])
+    for base in (0.0, 1.0, 1.5):
+        found = judge(engine, w, metrics=["ndcg", "err@5"], base=base)
+        assert found == pytest.approx(evaluate(relevance_for("ndcg", y, base), X @ w, metrics=["ndcg", "err@5"]), rel=1e-12)
+
+
+@pytest.mark.cluster
+def test_a_cluster_on_this_machine(run):
+    pytest.importorskip("distributed")
+    write_parts()
+    with time_out(180):
+        options = ["part-*.svm", "--shards", 3, "--engine"]
+        expected = answer(run("train", *options, "local", "--model", "m.model", "--json"))
+        found = answer(run("train", *options, "dask", "--model", "n.model", "--json"))
+        assert (found["primal"], found["dual"], found["training"]) == (expected["primal"], expected["dual"], expected["training"])
+        np.testing.assert_array_equal(load_model("n.model").coef_, load_model("m.model").coef_)
+        assert found["workers"] >= 1 and found["shards"] == 3 and found["engine"] == "dask"
+        assert run("evaluate", "m.model", *options, "dask").stdout == run("evaluate", "m.model", *options, "local").stdout
+        run("predict", "m.model", *options, "local", "-o", "here")
+        run("predict", "m.model", *options, "dask", "-o", "there")
+        np.testing.assert_array_equal(scores_in("there"), scores_in("here"))
+
+
+@pytest.mark.cluster
+def test_a_worker_that_does_not_see_the_files(run):
+    pytest.importorskip("distributed")
+    from dask_cases import threads
+
+    from maxmargin.distributed import sources
+
+    with time_out(120), threads() as client:
+        command = ["train", "train.letor", "--engine", "dask", "--scheduler", client.scheduler.address, "--model", "m.model"]
+        with pytest.MonkeyPatch.context() as patch:
+            def missing(part, length):
+                raise FileNotFoundError(2, "No such file or directory", part.file)
+
+            patch.setattr(sources, "check_length", missing)
+            said = run(*command, code=1).stderr
+        assert "cannot find" in said and "train.letor" in said and "file system that all workers share" in said
+        assert "certified" in run(*command).stdout
+
+
+@pytest.mark.cluster
+def test_cluster_demo(run):
+    pytest.importorskip("distributed")
+    with time_out(240):
+        said = run("cluster-demo")
+    assert "The same bits." in said.stdout and "kill -9" in said.stdout
+    rows = [line.split() for line in said.stdout.splitlines() if line.startswith(("undisturbed", "a worker killed"))]
+    assert rows[0][-1] == rows[1][-1] and int(rows[1][-4]) >= 1
