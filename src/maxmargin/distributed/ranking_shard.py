@@ -385,7 +385,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         numbers = [places.get(name, -1) for name in self.called] if self.called else [-1] * (len(self.offsets) - 1)
         whole = np.flatnonzero(np.array(numbers, dtype=np.int64) < 0)
         weights = np.ones(len(numbers)) if self.weights is None else self.weights
-        names, grades_of = asked["metrics"], views(y, asked.get("thresholds"))
+        names, grades_of = asked["metrics"], views(y, asked)
         if not np.isfinite(scores).all():
             return {"sums": np.full(len(names), np.nan)}  # for the client to see
         loss = None if "loss" not in asked else ranking_loss(asked["loss"]) if asked["loss"] else self.own_loss
@@ -421,7 +421,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         owners, answer = {name: k for k, name in enumerate(self.called)}, {"above": list[Ints](), "higher": list[Ints]()}
         n_lists = len(asked["scattered"])
         for at, others in enumerate(relevant):
-            name, grades = asked["scattered"][at % n_lists], views(y, asked.get("thresholds"))[at // n_lists]
+            name, grades = asked["scattered"][at % n_lists], views(y, asked)[at // n_lists]
             own = self._rows_of([owners[name]]) if name in owners else np.zeros(0, dtype=np.int64)
             above, higher = irrelevant_above(others, scores[own[grades[own] <= 0]])
             answer["above"].append(above)
