@@ -53,7 +53,7 @@ class Shard {
     Shard(const T* scores, std::int64_t n, const std::vector<std::int32_t>& positives, int n_threads)
         : scores_(scores), n_(n), positives_(positives), n_sections_((n + kSection - 1) / kSection),
           n_threads_(std::max(1, n_threads)),
-          n_tasks_(std::clamp<std::int64_t>(n / kRowsPerThread, 1, n_threads_)) {}
+          n_tasks_(tasks_for(n)) {}
 
     // Call `visit(begin, end)` on every maximal run of negatives among the rows first .. last - 1.
     template <class Visit>
@@ -90,11 +90,11 @@ class Shard {
     std::vector<Standing> decide(Members& members, const std::vector<Side>& sides, const std::int32_t* side_of, double factor, double origin, T* out,
                                  CompensatedSum& total) const {
         const std::int64_t n_sections = (members.count + kSection - 1) / kSection;
-        const std::int64_t n_tasks = std::clamp<std::int64_t>(members.count / kRowsPerThread, 1, n_threads_);
+        const std::int64_t n_tasks = tasks_for(members.count);
         std::vector<std::vector<Standing>> standing(static_cast<std::size_t>(n_tasks), std::vector<Standing>(sides.size()));
         std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections));
         std::vector<std::int64_t> begins(standing.size()), ends(standing.size());
-        share_out(static_cast<int>(n_tasks), standing.size(), [&](std::size_t t) {
+        share_out(static_cast<int>(n_threads_), standing.size(), [&](std::size_t t) {
             const auto which = static_cast<std::int64_t>(t);
             const std::int64_t first = which * n_sections / n_tasks;
             std::int64_t kept = begins[t] = first * kSection;
@@ -174,13 +174,18 @@ class Shard {
   private:
     static constexpr std::int64_t kBlock = 256;
     static constexpr std::int64_t kSection = 1 << 15;
-    // Below that a thread costs more than it brings.
-    static constexpr std::int64_t kRowsPerThread = 1 << 17;
+    // Below that it costs more to share rows out than it brings.
+    static constexpr std::int64_t kRowsPerTask = 1 << 16;
 
-    // task(section, first row, last row, which thread), the sections of a thread in their order.
+    // Several for each thread: on a busy machine one may come late, and finds something left to do.
+    std::int64_t tasks_for(std::int64_t rows) const {
+        return n_threads_ == 1 ? 1 : std::clamp<std::int64_t>(rows / kRowsPerTask, 1, 4 * n_threads_);
+    }
+
+    // task(section, first row, last row, number of the task), the sections of a task in their order.
     template <class Task>
     void for_sections(const Task& task) const {
-        share_out(static_cast<int>(n_tasks_), static_cast<std::size_t>(n_tasks_), [&](std::size_t t) {
+        share_out(static_cast<int>(n_threads_), static_cast<std::size_t>(n_tasks_), [&](std::size_t t) {
             const auto which = static_cast<std::int64_t>(t);
             for (std::int64_t k = which * n_sections_ / n_tasks_; k < (which + 1) * n_sections_ / n_tasks_; ++k)
                 task(k, k * kSection, std::min(n_, (k + 1) * kSection), t);
