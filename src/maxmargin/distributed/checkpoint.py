@@ -47,6 +47,11 @@ class CheckpointFile:
     pause : float
         Least number of seconds between two writes.
 
+    Notes
+    -----
+    A run that was killed or interrupted is resumed to the last bit. One that has used up its passes or its time may have ended
+    within a search, and goes on from there.
+
     Examples
     --------
     >>> import tempfile
