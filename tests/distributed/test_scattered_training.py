@@ -93,7 +93,7 @@ def graded(seed=2, n=30):
 
 
 @pytest.mark.parametrize(("loss", "grades"), [("ap", False), ("ap", True), ("ndcg", "linear"), ("ndcg@3", "exponential")])
-@pytest.mark.parametrize("n_shards", [2, 5, 60])
+@pytest.mark.parametrize("n_shards", [2, 5, 25])
 def test_queries_that_are_cut_anywhere(loss, grades, n_shards):
     X, y, qid = graded()
     weight = np.random.default_rng(5).integers(0, 3, size=30).astype(float)

@@ -69,6 +69,29 @@ def test_ties(seed, n_shards):
         assert cut.hinge(other) <= expected.hinge(other) + 1e-12
 
 
+@pytest.mark.parametrize("n_shards", [1, 3])
+def test_cuts_are_handed_on(n_shards):
+    X, offsets, relevant = bags(5)
+    expected = LatentRankingProblem(Bags(X, offsets), relevant, ranking_loss("ap"))
+    found, rng = sharded(parts_of(X, offsets, relevant, n_shards)), np.random.default_rng(0)
+    for problem in (expected, found):
+        problem.impute(np.ones(6))
+    for weights in rng.normal(size=(4, 6)):
+        expected.cut(0, weights)
+        found.mean_cut(weights)
+    for impute in rng.normal(size=(2, 6)):
+        expected.impute(impute)
+        found.impute(impute)
+        one, other = found.known_cuts(), expected.known_cuts()
+        assert len(one) == len(other) == 4
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.loss == pytest.approx(theirs.loss) and np.allclose(mine.psi, theirs.psi, rtol=1e-10, atol=1e-13)
+        for weights in rng.normal(size=(5, 6)):
+            assert max(cut.hinge(weights) for cut in one) <= expected.hinge(weights) + 1e-12
+    found.start(rng)
+    assert found.known_cuts() == []
+
+
 def descend(problem, n_rounds=6):
     # Some distance from where it settles.
     def solve(own, known, seconds):
@@ -107,8 +130,12 @@ def test_every_operation_and_every_fault(kind):
     def run(faults=()):
         problem = sharded(parts, faults=faults)
         problem.impute(np.ones(3))
+        problem.mean_cut(np.ones(3))
+        problem.impute(-np.ones(3))
+        assert len(problem.known_cuts()) == 1
         found = OneSlackCuttingPlane(max_passes=4).solve(problem, 1e-2)
-        return [*found.weights, found.primal, found.dual, problem.hinge(found.weights)], problem
+        known = [number for cut in problem.known_cuts() for number in cut.psi]
+        return [*found.weights, found.primal, found.dual, problem.hinge(found.weights), *known], problem
 
     clean, problem = run()
     for number in range(problem.engine.rounds):

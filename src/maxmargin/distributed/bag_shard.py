@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.distributed.ranking_shard import Lists, RankingShard
 from maxmargin.distributed.rows import Rows, with_columns
-from maxmargin.distributed.shard import Answer
+from maxmargin.distributed.shard import Answer, Context
 from maxmargin.losses import RankingLoss
 from maxmargin.structures.rows import sum_of_rows, times
 
@@ -74,6 +74,12 @@ def best_rows(scores: Floats, bags: Ints) -> Ints:
     return np.asarray(hits[np.searchsorted(hits, starts)], dtype=np.int64)
 
 
+def _combined(shares: Floats, lists: BagLists) -> Floats:
+    """Rows of shares times the imputed candidates, which are few."""
+    found = [sum_of_rows(np.ascontiguousarray(row), lists.X[lists.imputed], 1) for row in shares]
+    return np.array(found).reshape(len(shares), lists.X.shape[1])
+
+
 class BagShard(RankingShard):
     """Bags with their candidates: rows of a query are the candidates of a bag, and have its label.
 
@@ -81,7 +87,7 @@ class BagShard(RankingShard):
     ``seed`` for random ones; without either, the first ones.
     """
 
-    operations = RankingShard.operations | {"mean_candidates"}
+    operations = RankingShard.operations | {"imputed_sums", "mean_candidates"}
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows, loss, n_jobs)
@@ -97,6 +103,22 @@ class BagShard(RankingShard):
         self.one_list, self.names = True, None
         self.offsets = np.array([0, len(sizes)]) if len(sizes) else np.zeros(1, dtype=np.int64)
         self.called = [""] * (len(self.offsets) - 1)
+
+    def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
+        """As of other lists; besides ``shares``, what the imputed candidates count, and the part of the sum that is theirs."""
+        answer, lists = super().features(context, recipe, loss_scale, chosen), self._find(context)
+        found = self._found.get(self._key(context, recipe, loss_scale, chosen))
+        if found is None or "lost" in answer:
+            return answer
+        assert isinstance(lists, BagLists)
+        shares = -found.gradient[lists.imputed]
+        return {**answer, "shares": shares, "own": _combined(shares[None], lists)[0]}
+
+    def imputed_sums(self, context: Context, shares: Floats) -> Answer:
+        """Sums of the imputed candidates, each as often as a row of ``shares`` says, shape (rows, d)."""
+        lists = self._find(context)
+        assert isinstance(lists, BagLists)
+        return {"sums": _combined(shares, lists), "mark": lists.mark}
 
     def mean_candidates(self, n_features: int, threshold: float) -> Answer:
         """Sums of the mean candidates of bags, of those with a label above the threshold and of the others; and their numbers."""

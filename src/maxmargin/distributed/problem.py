@@ -273,7 +273,12 @@ class ShardedRanking(ShardedProblem):
             if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
                 raise self._changed(k)
-        return tree_sum([answer["psi"] for answer in found]) / self.n_blocks
+        total = tree_sum([answer["psi"] for answer in found]) / self.n_blocks
+        self._note(total, found, losses)
+        return total
+
+    def _note(self, total: Floats, found: list[dict[str, Any]], losses: list[float]) -> None:
+        """For subclasses that keep more of a cut than the cut."""
 
     def _changed(self, shard: int) -> ShardError:
         return ShardError(
