@@ -85,7 +85,8 @@ def test_workers_killed_while_they_have_nothing_to_do(client, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "operation"),
     [(kind, name) for kind, names in (
-        ("ranking", ("info", "prepare", "look", "features")), ("list", ("step", "features")), ("classes", ("labels", "prepare", "mean_cut", "audit")),
+        ("ranking", ("info", "prepare", "look", "features")), ("list", ("step", "features")),
+        ("classes", ("labels", "prepare", "mean_cut", "audit")),
     ) for name in names],
 )  # fmt: skip
 def test_a_worker_killed_in_an_operation(client, tmp_path, kind, operation, when):

@@ -208,7 +208,7 @@ class DaskEstimator(Estimator):
         pass_ = seconds / max(1, self.n_iter_)
         if pass_ < _WORTH_IT * bare:
             warnings.warn(
-                f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to the workers that asks nothing takes "
+                f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to workers that asks nothing takes "
                 f"{1e3 * bare:.1f} ms; data of this size are trained faster by {self.local.__name__} in one process",
                 UserWarning,
                 stacklevel=4,
