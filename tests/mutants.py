@@ -591,6 +591,42 @@ MUTANTS = (
         "test_sharded_metrics.py",
     ),
     Mutant("src/maxmargin/distributed/bag_shard.py", "rows[self.positives] = self.imputed", "pass", "test_sharded_latent.py"),
+    Mutant("src/maxmargin/distributed/rows.py", "Rows(*aligned(tuple(rows)))", "Rows(*rows)", "test_dask_engine.py -k any_byte"),
+    Mutant("src/maxmargin/dask/engine.py", "self._shunned[k] = place.address", "pass", "test_dask_engine.py -k renewed"),
+    Mutant("src/maxmargin/dask/engine.py", "> silence and not asked.done()", "> 1e9", "test_dask_engine.py -k gets_lost"),
+    Mutant(
+        "src/maxmargin/dask/engine.py",
+        "if not await self._is_idle(place, number):",
+        "if False:",
+        "test_dask_engine.py -k takes_long",
+    ),
+    Mutant(
+        "src/maxmargin/dask/engine.py",
+        "self.client.direct_to_workers = self._was_direct",
+        "pass",
+        "test_dask_engine.py -k is_closed",
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py",
+        "found.head if goes_on and owner != own else 0",
+        "0",
+        "test_dask_structures.py -k wherever",
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py",
+        "if len(np.unique(heads)) < len(heads):",
+        "if False:",
+        "test_dask_structures.py -k in_pieces",
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py", "X, y = X[order], y[order]", "y = y[order]", "test_dask_estimators.py -k one_process"
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py",
+        "array = array.rechunk({0: tuple(like.rows)})",
+        "pass",
+        "test_dask_estimators.py -k one_process",
+    ),
     Mutant(
         "src/maxmargin/distributed/checkpoint.py",
         "<= 1e-9 * np.abs(own).max(initial=0.0)",

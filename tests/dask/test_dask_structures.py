@@ -16,7 +16,7 @@ from maxmargin import ChainSVM, LatentRankingSVM
 from maxmargin.dask import DaskChainSVM, DaskLatentRankingSVM
 from maxmargin.dask.collections import kept_whole, shards_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a round:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")
 
 rng = np.random.default_rng(0)
 LENGTHS = rng.integers(1, 9, size=50)

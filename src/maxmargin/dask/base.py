@@ -88,9 +88,9 @@ class DaskEstimator(Estimator):
             try:
                 problem = self._problem_over(engine)
                 bare = _bare_call(engine)
-                begin, rounds = time.monotonic(), engine.rounds
+                begin = time.monotonic()
                 weights = self._train(problem)
-                self._warn_if_small(bare, time.monotonic() - begin, engine.rounds - rounds)
+                self._warn_if_small(bare, time.monotonic() - begin)
                 self.cluster_ = numbers(engine, problem.shards.repeats)
             finally:
                 self._engine = None
@@ -186,12 +186,12 @@ class DaskEstimator(Estimator):
         line.engine = getattr(self, "_engine", None)
         return line
 
-    def _warn_if_small(self, bare: float, seconds: float, rounds: int) -> None:
-        if rounds > 0 and seconds / rounds < _WORTH_IT * bare:
+    def _warn_if_small(self, bare: float, seconds: float) -> None:
+        pass_ = seconds / max(1, self.n_iter_)
+        if pass_ < _WORTH_IT * bare:
             warnings.warn(
-                f"{type(self).__name__} took {1e3 * seconds / rounds:.1f} ms for a round of questions to the workers, "
-                f"{1e3 * bare:.1f} of which pass without any work; "
-                f"data of this size are trained faster by {self.local.__name__} in one process",
+                f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to workers that asks nothing takes "
+                f"{1e3 * bare:.1f} ms; data of this size are trained faster by {self.local.__name__} in one process",
                 UserWarning,
                 stacklevel=4,
             )
