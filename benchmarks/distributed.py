@@ -566,7 +566,8 @@ def out_of_core(folder):
         "Four packed shards on disk, mapped; `LocalEngine`, AP, lambda = 1e-3, to a gap of 1e-3, float32. RLIMIT_DATA holds "
         "the process to a quarter of the file; the peak is that of all resident memory, mapped pages of the file included. "
         "*Readings* are walks through all of X, products with weights or with gradients. The time to read is that "
-        "of plain reads of four megabytes, from a file that the system was asked to forget, and from its cache, which this machine has room for."
+        "of plain reads of four megabytes, from a file that the system was asked to forget, and from its "
+        "cache, which this machine has room for."
     )
     header = ["list", "X", "may use", "peak of resident memory", "training, s", "passes", "gap", "readings of X"]
     header += ["s a pass", "s a reading", "reading the file, s: cold / cached", "a pass / that"]
