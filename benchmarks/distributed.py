@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -248,12 +249,26 @@ def cluster(n_workers):
     return made, client
 
 
+@dataclass(frozen=True)
+class LoadedRows:
+    """A packed shard that is read into memory: mapped pages are made and let go anew for every product."""
+
+    packed: PackedRows
+
+    def load_rows(self):
+        rows = self.packed.load_rows()
+        return rows._replace(X=np.array(rows.X))
+
+    def describe(self):
+        return self.packed.describe()
+
+
 def packed_parts(folder, X, y, n_shards):
-    """Shards in files, which workers map."""
+    """Shards in files, which workers read into their memory."""
     sources = []
     for k, part in enumerate(split_rows(X, y, n_shards)):
         write_packed(folder / f"{k}.mmshard", Rows(part.X, part.y, None, None))
-        sources.append(ShardOf(PackedRows(str(folder / f"{k}.mmshard")), "ranking", n_jobs=1))
+        sources.append(ShardOf(LoadedRows(PackedRows(str(folder / f"{k}.mmshard"))), "ranking", n_jobs=1))
     return sources
 
 
@@ -344,7 +359,7 @@ def dask_training(n, d, repeats):
                 made.close()
             print(notes[-1], flush=True)
     text = (
-        f"{n:,} x {d}, float32, in two packed shards which workers map from files; AP, lambda = 1e-3, to a gap of 1e-3; a "
+        f"{n:,} x {d}, float32, in two shards which workers read into memory; AP, lambda = 1e-3, to a gap of 1e-3; a "
         "LocalCluster on "
         "this machine. The client and the scheduler are processes of the same two cores."
     )
