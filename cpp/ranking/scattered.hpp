@@ -232,7 +232,16 @@ class ListMerge {
         return true;
     }
 
-    std::vector<Side> sides() const { return merge_.sides(groups_, sizes_); }
+    // Sides of all groups. Those that say nothing are alike, or like the one before: the fewer different ones, the less is sent.
+    std::vector<Side> sides() const {
+        std::vector<Side> sides = merge_.sides(groups_, sizes_);
+        for (std::size_t g = 0; g < sides.size(); ++g) {
+            if (sizes_[g] == 0) sides[g] = g > 0 ? sides[g - 1] : Side{};
+            else if (std::isinf(sides[g].limits.low) && sides[g].limits.low < 0 && std::isinf(sides[g].limits.high) && sides[g].limits.high > 0)
+                sides[g].low_below = sides[g].high_below = 0;
+        }
+        return sides;
+    }
 
     // What all shards have decided.
     void decided(const std::vector<Standing>& standing) {

@@ -26,7 +26,7 @@ import numpy as np
 
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin.distributed.list_shard import add_trimmed, in_runs, short
+from maxmargin.distributed.list_shard import add_trimmed, in_runs, rows_in_runs, short
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 
@@ -196,7 +196,7 @@ class ScatteredList:
             merge.all_in_one()
             return self._ranked(merge, call("aside", (origin,))), self._N
         buckets, plan, counts = planned
-        replies = call("write", (buckets, plan, merge.sides(), origin, self._most(len(replies))))
+        replies = call("write", (buckets, plan, rows_in_runs(*merge.sides()), origin, self._most(len(replies))))
         return self._settled(call, merge, replies, origin), counts
 
     def _settled(self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float) -> list[Runs]:
@@ -210,7 +210,7 @@ class ScatteredList:
             if not len(splits):
                 break
             merge.split(add_trimmed([reply["counts"] for reply in call("split", (splits,))]))
-            replies = call("decide", (merge.sides(), origin, most))
+            replies = call("decide", (rows_in_runs(*merge.sides()), origin, most))
             self._decided(merge, replies)
         if not all("entries" in reply for reply in replies):
             replies = call("undecided", ())

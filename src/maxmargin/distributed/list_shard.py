@@ -16,7 +16,7 @@ from maxmargin._types import Floats, Int32s, Ints, Reals
 _SAMPLE = 1024
 # Limits that decide nothing.
 _NOTHING = np.zeros(1, dtype=np.float32)
-_UNLIMITED = (_NOTHING, _NOTHING, np.array([-np.inf]), np.array([np.inf]))
+_UNLIMITED = (_NOTHING, _NOTHING, np.array([-np.inf]), np.array([np.inf]), np.ones(1, dtype=np.uint8))
 
 
 class ListPart:
@@ -88,7 +88,8 @@ class ListPart:
     def decide(self, sides: tuple[Any, ...], origin: float, most: int) -> dict[str, Any]:
         """What limits decide; the rest is told if it is no more than ``most``."""
         self._shard.count_from(origin)
-        above, undecided, lowest, highest = self._shard.decide(*sides)
+        *limits, lengths = sides
+        above, undecided, lowest, highest = self._shard.decide(*(np.repeat(one, lengths) for one in limits))
         some = undecided > 0
         found: dict[str, Any] = {"above": short(above), "undecided": short(undecided), "range": (lowest[some], highest[some])}
         if int(undecided.sum()) <= most:
@@ -162,6 +163,22 @@ def add_trimmed(parts: list[dict[str, Any]]) -> Ints:
             raise RuntimeError("shards count in different buckets")
         total[part["first"] : part["first"] + len(part["counts"])] += part["counts"]
     return total
+
+
+def rows_in_runs(*columns: Any) -> tuple[Any, ...]:
+    """Columns of the same length with equal neighbouring rows as one, and how many rows these are.
+
+    Examples
+    --------
+    >>> rows_in_runs(np.array([1, 1, 1]), np.array([2.0, 2.0, 3.0]))
+    (array([1, 1]), array([2., 3.]), array([2, 1], dtype=uint8))
+    """
+    n = len(columns[0])
+    differs = np.ones(n, dtype=bool)
+    if n > 1:
+        differs[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    starts = np.flatnonzero(differs)
+    return *(column[starts] for column in columns), short(np.diff(starts, append=n))
 
 
 def in_runs(below: Any) -> dict[str, Any]:
