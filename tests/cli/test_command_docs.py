@@ -39,7 +39,7 @@ def test_session(tmp_path, monkeypatch, capsys):
     exec(make_data, {})
     commands = list(steps())
     used = {command.split()[1] for command, _ in commands if command.startswith("maxmargin")}
-    assert used == {"cv", "train", "predict", "evaluate", "compare", "inspect"}
+    assert used == {"cv", "train", "predict", "evaluate", "compare", "inspect", "pack"}
     for command, shown in commands:
         if command.startswith("maxmargin "):
             result = CliRunner().invoke(main, shlex.split(command)[1:])

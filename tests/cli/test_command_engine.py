@@ -104,6 +104,24 @@ def test_tables_and_one_list_over_all_parts(run):
     assert run("evaluate", "m.model", "test.csv", "--engine", "local").stdout == run("evaluate", "m.model", "test.csv").stdout
 
 
+@pytest.mark.parametrize("kind", ["letor", "csv"])
+def test_path(run, kind):
+    options = ["--validation", f"test.{kind}", "--epsilon", 0.05, "-m", "ndcg@5", "--json"]
+    expected = answer(run("path", f"train.{kind}", *options, "--model", "m.model"))
+    parts = ["--engine", "local", "--shards", 3, "--save", "p.path", "--checkpoint", "p.ckpt"]
+    found = answer(run("path", f"train.{kind}", *options, *parts, "--model", "n.model"))
+    assert found["certified"] and found["complete"] and len(found["models"]) == len(expected["models"])
+    assert found["best"]["ndcg@5"] == pytest.approx(expected["best"]["ndcg@5"], abs=1e-9)
+    assert found["best"]["C"] == pytest.approx(expected["best"]["C"], rel=1e-6)
+    assert found["engine"] == "local" and found["shards"] == (3 if kind == "letor" else 1)  # text of tables is not cut
+    np.testing.assert_allclose(load_model("n.model").coef_, load_model("m.model").coef_, rtol=1e-6, atol=1e-9)
+    assert "path of RankingSVM" in run("inspect", "p.path").stdout
+    again = answer(run("path", f"train.{kind}", *options, *parts, "--model", "n.model"))
+    assert again["best"] == found["best"]
+    said = run("path", f"train.{kind}", "--engine", "local", "--folds", 2, code=2).stderr
+    assert "--folds does not go with --engine" in said
+
+
 class Interrupted(LocalEngine):
     """Somebody presses Ctrl-C in the middle."""
 

@@ -164,7 +164,7 @@ def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options
 
 
 @click.command()
-@DATA
+@SAMPLES
 @click.option("--epsilon", type=POSITIVE, default=0.01, show_default=True, help="Largest gap anywhere, absolute (see above).")
 @click.option("--lambda-min", type=POSITIVE, default=1e-4, show_default=True, help="Where to stop.")
 @click.option(
@@ -198,11 +198,13 @@ def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options
 @SOLVER
 @TIME_LIMIT
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the folds.")
+@engine_options
 @data_options
 @output_options
 @with_exit_codes
 def path(
-    data_file: Path,
+    data_file: Any,
+    sharding: Sharding,
     reading: DataOptions,
     parameters: dict[str, Any],
     validation: Path | None,
@@ -223,20 +225,30 @@ def path(
     --checkpoint the same command goes on later; folds have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one
     path. Other exit codes are those of train.
 
+    --engine traces the path on parts of DATA, as in train; --validation is read in this process.
+
     \b
     Examples:
       maxmargin path train.letor --loss ap
       maxmargin path train.letor --validation dev.letor --model ranker.model --report path.html
       maxmargin path train.csv --label grade --folds 5 --epsilon 0.001 --lambda-min 1e-5 --model ranker.model
+      maxmargin path packed --engine local --validation dev.letor --model ranker.model
     """
-    from maxmargin.cli.path import run
-    from maxmargin.cli.reading import explaining_memory
-
+    sharding.check()
     check_solver(options["solver"], parameters["loss"])
     if validation is not None and folds is not None:
         raise click.UsageError("--validation and --folds are two ways to choose lambda; give one of them")
     if validation is None and folds is None and (options["model"] is not None or metric is not None):
         raise click.UsageError("--model and --metric need --validation or --folds, to choose lambda")
+    if sharding.engine is not None:
+        from maxmargin.cli import sharded_path
+
+        reasons = {"folds": "they need all data; use --validation", "report": "the page needs all data; leave it out"}
+        refuse_with_engine({**reasons, **_NOT_IN_PARTS})
+        return sharded_path.run(data_file, sharding, reading, parameters, validation, metric, **options)
+    from maxmargin.cli.path import run
+    from maxmargin.cli.reading import explaining_memory
+
     written = {f"--{name}": options[name] for name in ("model", "save", "report", "checkpoint")}
     if folds is not None and options["checkpoint"] is not None:
         written |= {f"--checkpoint of fold {k}": Path(f"{options['checkpoint']}.{k}") for k in range(1, folds + 1)}

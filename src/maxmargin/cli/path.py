@@ -103,10 +103,10 @@ def run(
     else:
         path, selection, at_end = _cross_validate(tracer, data, folds, measure, options)
         chosen = Chosen(selection, metric, f"{folds} held-out folds", at_end)
-    answer = {**train.describe(data, data_file), **_answer(path, chosen, tracer)}
+    answer = {**train.describe(data, data_file), **answer_of(path, chosen, tracer)}
     answer |= _write(path, chosen, measure, data, data_file, options)
-    printing.tell(answer, lambda answer: _words(answer, chosen))
-    _warn(answer, chosen)
+    printing.tell(answer, lambda answer: words_about(answer, chosen))
+    warn_about(answer, chosen)
     return exit_code(tracer.signals)
 
 
@@ -139,7 +139,8 @@ def _cross_validate(
     return path, Selection(search.best_lambda_, search.best_score_, scores, path.lambdas.copy()), bool(at_end)
 
 
-def _answer(path: RegularizationPath, chosen: Chosen | None, tracer: _Tracer) -> dict[str, Any]:
+def answer_of(path: RegularizationPath, chosen: Chosen | None, tracer: Any) -> dict[str, Any]:
+    """What there is to say; ``tracer`` has the ``seconds`` it took and the ``signals`` that came."""
     models = []
     gaps = np.zeros(len(path))
     for segment in path.segments:
@@ -215,7 +216,8 @@ def _write(
     return {key: str(file) for key, file in written.items() if file is not None}
 
 
-def _words(answer: dict[str, Any], chosen: Chosen | None) -> str:
+def words_about(answer: dict[str, Any], chosen: Chosen | None) -> str:
+    """The same for people."""
     certified = "certified" if answer["certified"] else "not certified"
     models = f"{len(answer['models'])} model{'s' if len(answer['models']) > 1 else ''}"
     end = f"every lambda down to {answer['lambda_end']:g}" if answer["lambda_end"] > 0 else "every lambda"
@@ -249,7 +251,8 @@ def _table(answer: dict[str, Any], chosen: Chosen | None) -> str:
     return format_table(header, rows) + more
 
 
-def _warn(answer: dict[str, Any], chosen: Chosen | None) -> None:
+def warn_about(answer: dict[str, Any], chosen: Chosen | None) -> None:
+    """Say on standard error where the path ends too early."""
     if answer["interrupted"]:
         click.echo(f"Warning: interrupted; the path ends at lambda {answer['lambda_end']:g}", err=True)
     elif not answer["complete"]:

@@ -189,6 +189,14 @@ def more_data(data: RankingData, data_file: Path, path: Path, reading: DataOptio
     return _like(known, path, reading, labels=True)
 
 
+def data_like(
+    owner: str, encoding: Encoding | None, n_features: int, zero_based: bool | None, path: Path, reading: DataOptions
+) -> RankingData:
+    """Samples with labels and with the features of data of which no more is known than this."""
+    reading = reading._replace(drop=(), categorical=())
+    return _like(_Known(owner, encoding, n_features, zero_based, of_model=False), path, reading, labels=True)
+
+
 def _like(known: _Known, path: Path, reading: DataOptions, *, labels: bool, comments: bool = False) -> RankingData:
     check_reading(path, reading)
     if is_table(path):

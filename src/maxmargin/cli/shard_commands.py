@@ -61,7 +61,7 @@ def cluster_demo(seed: int) -> int:
     The exit code is 0 if the weights are those of an undisturbed run, bit for bit, and 1 if not.
 
     \b
-    Example: maxmargin cluster-demo
+    Example: maxmargin cluster-demo --seed 1
     """
     from maxmargin.cli.cluster_demo import run
 
