@@ -46,7 +46,7 @@ def client(clusters):
 
 @pytest.fixture(autouse=True)
 def limit():
-    with time_out(120):
+    with time_out(240):
         yield
 
 
