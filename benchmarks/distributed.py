@@ -440,7 +440,8 @@ def peers(folder, repeats):
                         allow_group_split=True,
                     )
                     ranker.client = client
-                    return ranker.fit(*data, qid=groups)
+                    with client.as_current():
+                        return ranker.fit(*data, qid=groups)
 
                 wall, _, ranker = measured(fit, repeats)
                 scores = ranker.get_booster().inplace_predict(test[0])
