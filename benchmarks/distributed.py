@@ -414,7 +414,7 @@ def peers(folder, repeats):
 
     from maxmargin.dask import DaskEngine
 
-    sets = {"synthetic, 2,500 queries of 40": (graded_queries(2500, 0), graded_queries(500, 1))}
+    sets = {"synthetic, 600 queries of 40": (graded_queries(600, 0), graded_queries(300, 1))}
     if (folder / "ltr_mq2008").exists():
         sets = {"MQ2008, fold 1": mq2008(folder), **sets}
     rows = []
@@ -440,7 +440,8 @@ def peers(folder, repeats):
                         allow_group_split=True,
                     )
                     ranker.client = client
-                    return ranker.fit(*data, qid=groups)
+                    with client.as_current():
+                        return ranker.fit(*data, qid=groups)
 
                 wall, _, ranker = measured(fit, repeats)
                 scores = ranker.get_booster().inplace_predict(test[0])
