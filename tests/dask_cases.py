@@ -153,6 +153,12 @@ def ranking_sources(n_shards=3, folder=None):
     return sources_of(X, y, n_shards, qid, folder=folder)
 
 
+def list_sources(n_shards=3, folder=None):
+    """One list, which lies in all shards."""
+    X, y, _ = lists()
+    return sources_of(X, y, n_shards, folder=folder)
+
+
 def class_sources(n_shards=3, folder=None):
     X, _, _ = lists()
     return sources_of(X, np.argmax(X[:, :3] + 0.3, axis=1), n_shards, kind="classes", folder=folder)

@@ -479,6 +479,135 @@ MUTANTS = (
         "test_ranking_inference.py -k too_many_negatives",
     ),
     # One list over shards: what limits decide, how ties are dealt, where the pieces of a split lie.
+    Mutant(
+        "src/maxmargin/distributed/client.py",
+        "elif self._pinned[k] != reply.incarnation:",
+        "elif False:",
+        "test_scattered_training.py -k every_fault",
+    ),
+    Mutant("src/maxmargin/distributed/client.py", "if k in self._doubted:", "if False:", "test_sharded_ranking.py -k no_number"),
+    Mutant(
+        "src/maxmargin/distributed/client.py", "if before != now:", "if False:", "test_sharded_ranking.py -k changes_is_refused"
+    ),
+    Mutant(
+        "src/maxmargin/distributed/client.py",
+        "self._watch.lost(k, self._passes, self.engine.describe(k))",
+        "pass",
+        "test_sharded_ranking.py -k again_and_again",
+    ),
+    Mutant("src/maxmargin/distributed/handles.py", "        other._settle()\n", "", "test_sharded_ranking.py -k too_many_roots"),
+    Mutant(
+        "src/maxmargin/distributed/handles.py", "return self.sign * float(sum(", "return float(sum(", "test_sharded_ranking.py"
+    ),
+    Mutant(
+        "src/maxmargin/distributed/problem.py",
+        'answer.get("loss") != loss or losses != point.losses',
+        "losses != point.losses",
+        "test_sharded_ranking.py -k other_bits",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/problem.py",
+        "dead = sorted(held.difference(self._roots))",
+        "dead = []",
+        "test_sharded_ranking.py -k too_many_roots",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/means.py",
+        'self.worse_than_truth += sum(int(answer["worse"]) for answer in found)',
+        "pass",
+        "test_means.py -k hide_in_a_mean",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/ranking_shard.py",
+        "found.gradient[part.positives] -= factor",
+        "found.gradient[part.positives] += factor",
+        "test_scattered_training.py -k one_list",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/ranking_shard.py",
+        "ordered[self.order] = gradient",
+        "ordered[:] = gradient",
+        "test_scattered_training.py -k one_list",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/scattered.py",
+        "shares: Floats = mixed / np.maximum(mixed.sum(axis=0), 1)",
+        "shares: Floats = mixed * 1.0",
+        "test_scattered_training.py -k cut_anywhere",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/scattered.py",
+        "return [name for name, times in seen.items() if times > 1]",
+        "return list(seen)[1:]",
+        "test_scattered_training.py -k cut_anywhere",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/judging.py",
+        'return counted("right"), counted("left")',
+        'return counted("left"), counted("right")',
+        "test_sharded_metrics.py",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/judging.py",
+        "order = np.lexsort((grades, -scores))",
+        "order = np.lexsort((-grades, -scores))",
+        "test_sharded_metrics.py",
+    ),
+    Mutant("src/maxmargin/distributed/bag_shard.py", "rows[self.positives] = self.imputed", "pass", "test_sharded_latent.py"),
+    Mutant("src/maxmargin/distributed/rows.py", "Rows(*aligned(tuple(rows)))", "Rows(*rows)", "test_dask_engine.py -k any_byte"),
+    Mutant("src/maxmargin/dask/engine.py", "self._shunned[k] = place.address", "pass", "test_dask_engine.py -k renewed"),
+    Mutant("src/maxmargin/dask/engine.py", "> silence and not asked.done()", "> 1e9", "test_dask_engine.py -k gets_lost"),
+    Mutant(
+        "src/maxmargin/dask/engine.py",
+        "if not await self._is_idle(place, number):",
+        "if False:",
+        "test_dask_engine.py -k takes_long",
+    ),
+    Mutant(
+        "src/maxmargin/dask/engine.py",
+        "self.client.direct_to_workers = self._was_direct",
+        "pass",
+        "test_dask_engine.py -k is_closed",
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py",
+        "found.head if goes_on and owner != own else 0",
+        "0",
+        "test_dask_structures.py -k wherever",
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py",
+        "if len(np.unique(heads)) < len(heads):",
+        "if False:",
+        "test_dask_structures.py -k in_pieces",
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py", "X, y = X[order], y[order]", "y = y[order]", "test_dask_estimators.py -k one_process"
+    ),
+    Mutant(
+        "src/maxmargin/dask/collections.py",
+        "array = array.rechunk({0: tuple(like.rows)})",
+        "pass",
+        "test_dask_estimators.py -k one_process",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/checkpoint.py",
+        "<= 1e-9 * np.abs(own).max(initial=0.0)",
+        "<= np.inf",
+        "test_checkpoint.py -k other_runs",
+    ),
+    Mutant(
+        "src/maxmargin/solvers/cutting_plane.py",
+        'made._qp.set_factor(found["support"], found["factor"], float(found["shift"][0]))',
+        "pass",
+        "test_checkpoint.py -k same_bits",
+    ),
+    Mutant(
+        "src/maxmargin/solvers/cutting_plane.py",
+        'return cls(cuts, best, numbers["reach"])',
+        "return cls(cuts, best, 1.0)",
+        "test_checkpoint.py -k same_bits",
+    ),
     Mutant("cpp/ranking/shard.hpp", "score > side.limits.high, low", "score >= side.limits.high, low", "test_scattered_lists.py"),
     Mutant("cpp/ranking/shard.hpp", "total.add(sum);\n        join", "join", "test_scattered_lists.py"),
     Mutant("cpp/ranking/scattered.hpp", "groups_[g].first_rank += all.above;", "", "test_scattered_lists.py"),

@@ -1,20 +1,23 @@
 """Shards on the workers of Dask: what they answer, and what is said about bad input."""
 
+import asyncio
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 pytest.importorskip("distributed")
 from dask.distributed import Client
-from dask_cases import class_sources, ranking_sources, threads, time_out
+from dask_cases import class_sources, lists, ranking_sources, threads, time_out
 
 import maxmargin.dask.cluster
 from maxmargin.dask import DaskEngine
 from maxmargin.dask.cluster import connect
-from maxmargin.dask.seat import portable
-from maxmargin.distributed import LocalEngine, ShardedMean, ShardedRanking, ShardError
+from maxmargin.dask.seat import Seat, portable
+from maxmargin.distributed import ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
 from maxmargin.solvers import OneSlackCuttingPlane
 
 
@@ -160,3 +163,53 @@ def test_nothing_of_dask_is_loaded_by_the_package():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert found.stdout.strip() == "False"
+
+
+def test_an_answer_that_gets_lost_is_asked_for_again(client, monkeypatch):
+    whole, lost = Seat.answer, []
+
+    async def answer(self, number, operation, args):
+        if operation == "labels" and not lost:
+            lost.append(number)
+            await asyncio.Event().wait()  # Dask never answers what it did not expect
+        return await whole(self, number, operation, args)
+
+    monkeypatch.setattr(Seat, "answer", answer)
+    with DaskEngine(ranking_sources(), client, beat=0.1, patience=0.3) as engine:
+        assert [len(reply.values["labels"]) for reply in engine.call("labels", (9,))] == [2, 2, 2]
+        assert lost and engine.moves == 0
+
+
+def test_an_answer_that_takes_long_is_waited_for(client, monkeypatch):
+    whole, asked = Seat._do, []
+
+    def slow(self, operation, args):
+        if operation == "labels":
+            asked.append(operation)
+            time.sleep(1.0)
+        return whole(self, operation, args)
+
+    monkeypatch.setattr(Seat, "_do", slow)
+    with DaskEngine(ranking_sources(1), client, beat=0.05, patience=0.1) as engine:
+        engine.call("labels", (9,))
+        assert len(asked) == 1 and engine.moves == 0
+
+
+def test_arrays_that_begin_at_any_byte_give_the_same_bits():
+    def odd(values):
+        space = np.zeros(values.nbytes + 1, dtype=np.uint8)[1:].view(values.dtype).reshape(values.shape)
+        space[:] = values
+        assert not space.flags.aligned
+        return space
+
+    X = lists()[0]
+    classes = np.argmax(X[:, :3], axis=1)
+    rows = [ArrayRows(X, classes), ArrayRows(odd(X), odd(classes)), ArrayRows(sparse.csr_array(X), classes)]
+    found = [ShardedMean.classes(LocalEngine([ShardOf(each, "classes")])).mean_cut(np.arange(12.0)) for each in rows]
+    assert found[0].loss == found[1].loss and (found[0].psi == found[1].psi).all()
+    bent = sparse.csr_array(X)
+    bent.data = odd(bent.data)
+    again = ShardedMean.classes(LocalEngine([ShardOf(ArrayRows(bent, classes), "classes")])).mean_cut(np.arange(12.0))
+    assert (again.psi == found[2].psi).all()
+    with threads(1) as own, DaskEngine([ShardOf(rows[1], "classes")], own) as engine:
+        assert (ShardedMean.classes(engine).mean_cut(odd(np.arange(12.0))).psi == found[0].psi).all()

@@ -1,6 +1,8 @@
 """Estimators on a cluster against those of one process; chunks of all kinds, and what is said about bad ones."""
 
+import gc
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -11,13 +13,13 @@ import dask.array as da
 from dask_cases import threads, time_out
 from sklearn.base import clone
 
-from maxmargin import MulticlassSVM, RankingSVM
+from maxmargin import MulticlassSVM, RankingSVM, regularization_path
 from maxmargin.dask import DaskMulticlassSVM, DaskRankingSVM
 from maxmargin.dask.collections import shards_of
 from maxmargin.losses import RankingLoss
 from maxmargin.storage import SavedFileError
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a round:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")
 
 rng = np.random.default_rng(0)
 N = 240
@@ -250,8 +252,13 @@ def test_classes(client, fit_intercept):
         DaskMulticlassSVM(client=client).fit(data[0], da.zeros(N, chunks=100))
 
 
-def test_data_too_small_for_a_cluster_are_told(client):
-    with pytest.warns(UserWarning, match=r"DaskRankingSVM took .* ms for a round .* trained faster by RankingSVM in one process"):
+def test_data_too_small_for_a_cluster_are_told(client, monkeypatch):
+    monkeypatch.setattr("maxmargin.dask.base._bare_call", lambda engine: 100.0)
+    with pytest.warns(UserWarning, match=r"DaskRankingSVM took .* takes 100000.0 ms; .* trained faster by RankingSVM in one"):
+        ranker(client).fit(chunked(X, 100), chunked(Y, 100))
+    monkeypatch.setattr("maxmargin.dask.base._bare_call", lambda engine: 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         ranker(client).fit(chunked(X, 100), chunked(Y, 100))
 
 
@@ -265,3 +272,25 @@ def test_chunks_become_shards_of_about_the_same_size():
     made = shards_of(chunked(np.ones((50, 2)), sizes), chunked(np.ones(50), sizes), n_shards=4, kind="ranking")
     assert [(source.first, source.last) for source in made.sources] == [(0, 3), (4, 5), (6, 7)]
     assert [len(parts) for parts in made.parts] == [8, 4, 4]
+
+
+def test_regularization_paths(client):
+    options = {"epsilon": 0.05, "lambda_min": 1e-2}
+    plain = regularization_path(RankingSVM("ap"), X, Y, qid=QID, **options)
+    data = chunked(X, 100), chunked(Y, 100)
+    path = regularization_path(ranker(client), *data, qid=chunked(QID, 100), **options)
+    assert path.certified and len(path.breakpoints) == len(plain.breakpoints)
+    model = path.estimator(0.1)
+    assert type(model) is DaskRankingSVM and np.allclose(model.coef_, plain.estimator(0.1).coef_, atol=1e-6)
+    del path, model
+    gc.collect()
+
+    def actors(dask_worker):
+        return len(dask_worker.state.actors)
+
+    for _ in range(100):
+        if sum(client.run(actors).values()) == 0:
+            break
+    assert sum(client.run(actors).values()) == 0
+    classes = DaskMulticlassSVM(client=client)
+    assert regularization_path(classes, chunked(X, 100), chunked(LABELS, 100), epsilon=0.1, lambda_min=0.1).certified

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("distributed")
 import dask.array as da
 from dask.distributed import Client
-from dask_cases import BigSource, Faults, class_sources, lists, processes, ranking_sources, time_out
+from dask_cases import BigSource, Faults, class_sources, list_sources, lists, processes, ranking_sources, time_out
 from sklearn.base import clone
 
 from maxmargin.dask import DaskEngine, DaskRankingSVM
@@ -22,7 +22,7 @@ from maxmargin.dask.cluster import connect
 from maxmargin.distributed import CheckpointFile, LocalEngine, ShardedMean, ShardedRanking, ShardError
 from maxmargin.solvers import OneSlackCuttingPlane
 
-pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:.* took .* ms for a round:UserWarning")]
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def limit():
 
 
 def train(engine, kind="ranking"):
-    problem = ShardedRanking(engine) if kind == "ranking" else ShardedMean.classes(engine)
+    problem = ShardedMean.classes(engine) if kind == "classes" else ShardedRanking(engine)
     found = OneSlackCuttingPlane().solve(problem, 0.01)
     assert found.certified
     return found.weights.tolist(), found.primal, found.dual, problem.shards.repeats
@@ -63,7 +63,8 @@ def train_for_ever(engine):
 
 
 def alone(kind="ranking"):
-    return train(LocalEngine(ranking_sources() if kind == "ranking" else class_sources()), kind)[:3]
+    make = {"ranking": ranking_sources, "list": list_sources, "classes": class_sources}[kind]
+    return train(LocalEngine(make()), kind)[:3]
 
 
 def pids(engine, only=None):
@@ -84,11 +85,12 @@ def test_workers_killed_while_they_have_nothing_to_do(client, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "operation"),
     [(kind, name) for kind, names in (
-        ("ranking", ("info", "prepare", "look", "features")), ("classes", ("labels", "prepare", "mean_cut", "audit")),
+        ("ranking", ("info", "prepare", "look", "features")), ("list", ("step", "features")),
+        ("classes", ("labels", "prepare", "mean_cut", "audit")),
     ) for name in names],
 )  # fmt: skip
 def test_a_worker_killed_in_an_operation(client, tmp_path, kind, operation, when):
-    make = ranking_sources if kind == "ranking" else class_sources
+    make = {"ranking": ranking_sources, "list": list_sources, "classes": class_sources}[kind]
     faults = Faults(tmp_path)
     faults.plan(when, operation, 1)
     with DaskEngine(make(3, tmp_path), client) as engine:

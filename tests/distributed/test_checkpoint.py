@@ -13,11 +13,13 @@ from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.storage import read_archive, write_archive
 
 
-def lists(n_shards=3, faults=(), scale=1.0, shift=0):
-    rng = np.random.default_rng(shift)
+def lists(n_shards=3, faults=(), scale=1.0, loss="ap"):
+    rng = np.random.default_rng(0)
     X, qid = scale * rng.normal(size=(240, 12)), np.repeat(np.arange(30), 8)
     y = X[:, 0] / scale + rng.normal(size=240) > 0.5
-    return ShardedRanking(LocalEngine([ShardOf(part, "ranking") for part in split_rows(X, y, n_shards, qid)], faults=faults))
+    return ShardedRanking(
+        LocalEngine([ShardOf(part, "ranking") for part in split_rows(X, y, n_shards, qid)], faults=faults), loss
+    )
 
 
 def classes():
@@ -124,7 +126,7 @@ def test_pauses_between_writes(tmp_path):
     [
         (lists, 2e-3, None, "lam=0.001, not 0.002"),
         (classes, 1e-3, None, "n_blocks="),
-        (lambda: lists(shift=1), 1e-3, None, "n_blocks=|other data or for another loss"),
+        (lambda: lists(loss="ndcg"), 1e-3, None, "other data or for another loss"),
         (lists, 1e-3, (np.zeros(12), np.ones(12)), "other bounds of the weights"),
     ],
 )

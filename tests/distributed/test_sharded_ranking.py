@@ -207,6 +207,7 @@ def test_gradients_and_scores_are_opaque():
     slope = found.gradient.ravel() @ (other - one).ravel()
     assert problem.engine.rounds == rounds  # known from the pass
     assert slope == pytest.approx(plain.gradient @ expected.scores(b - a), rel=1e-9)
+    assert -found.gradient @ (other - one) == -slope
     new = problem.scores(rng.normal(size=60))
     assert found.gradient @ new == pytest.approx(plain.gradient @ expected.scores(new.weights()), rel=1e-9)
     assert problem.engine.rounds == rounds + 1  # by the features
@@ -283,6 +284,19 @@ def test_every_operation_and_every_fault(parts, kind):
             assert broken.engine.moves == 1 and broken.shards.repeats >= 1
         if kind == "lost before" and number:
             assert broken.engine.moves == 1
+
+
+@pytest.mark.parametrize("kind", ["lost before", "lost after", "nan"])
+def test_faults_before_training(kind):
+    X, y, qid = queries(18, n=20, columns=4, grades=4)
+    parts = split_rows(X, y, 3, qid)
+    clean = ShardedRanking(engine_of(parts), "ndcg", grades="linear")
+    mark = clean.fingerprint()
+    assert clean.engine.log == ["info", "query_hashes", "labels", "prepare", "digest"]
+    for number in range(5):
+        found = ShardedRanking(engine_of(parts, faults=[Fault(kind, number, shard=number % 3)]), "ndcg", grades="linear")
+        assert found.fingerprint() == mark and np.array_equal(found.thresholds, clean.thresholds)
+        assert np.array_equal(found.mean_cut(np.ones(4)).psi, clean.mean_cut(np.ones(4)).psi)
 
 
 def test_two_shards_and_the_same_one_twice(parts):
@@ -381,7 +395,7 @@ def test_bytes_do_not_grow_with_the_rows():
         assert sum(sent[-1]) <= 2 * 250
         up, down = engine.bytes_up, engine.bytes_down
         problem.features(middle.gradient)
-        assert engine.bytes_up - up <= 2 * (8 * 30 + 8) and engine.bytes_down - down <= 2 * 100
+        assert engine.bytes_up - up <= 2 * (8 * 30 + 16) and engine.bytes_down - down <= 2 * 100
     assert sent[0] == sent[1]
 
 

@@ -12,8 +12,10 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'") from error
 
+from maxmargin.dask.chains import DaskChainSVM
 from maxmargin.dask.engine import DaskEngine
+from maxmargin.dask.latent_ranking import DaskLatentRankingSVM
 from maxmargin.dask.multiclass import DaskMulticlassSVM
 from maxmargin.dask.ranking import DaskRankingSVM
 
-__all__ = ["DaskEngine", "DaskMulticlassSVM", "DaskRankingSVM"]
+__all__ = ["DaskChainSVM", "DaskEngine", "DaskLatentRankingSVM", "DaskMulticlassSVM", "DaskRankingSVM"]

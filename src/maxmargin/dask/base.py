@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.cuts import Problem
 from maxmargin.dask.cluster import Cluster, find_client
-from maxmargin.dask.collections import is_frame, numeric_features, shards_of
+from maxmargin.dask.collections import is_frame, kept_whole, numeric_features, shards_of
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files, is_url
 from maxmargin.distributed import CheckpointFile, ShardOf, row_sources
@@ -70,6 +71,8 @@ class DaskEstimator(Estimator):
     # The estimator that does the same in one process, and what its shards are.
     local: ClassVar[type[Estimator]]
     kind: ClassVar[Kind]
+    # What queries are that must not be cut by chunks: a sequence, a bag.
+    whole: ClassVar[str | None] = None
     # Parameters that only their defaults are known for, with the reason.
     unknown: ClassVar[dict[str, str]] = {}
 
@@ -85,9 +88,9 @@ class DaskEstimator(Estimator):
             try:
                 problem = self._problem_over(engine)
                 bare = _bare_call(engine)
-                begin, rounds = time.monotonic(), engine.rounds
+                begin = time.monotonic()
                 weights = self._train(problem)
-                self._warn_if_small(bare, time.monotonic() - begin, engine.rounds - rounds)
+                self._warn_if_small(bare, time.monotonic() - begin)
                 self.cluster_ = numbers(engine, problem.shards.repeats)
             finally:
                 self._engine = None
@@ -116,7 +119,17 @@ class DaskEstimator(Estimator):
         raise NotImplementedError
 
     def _prepare(self, X: Any, y: Any, *args: Any, **data: Any) -> Any:
-        raise NotImplementedError  # shards prepare themselves
+        """The problem of data for regularization paths; the shards are let go with it."""
+        self._check_parameters()
+        groups = next((data[name] for name in ("qid", "sequence", "bag") if data.get(name) is not None), None)
+        engine = self._started(self._from_collections(X, y, groups, data.get("sample_weight")))
+        try:
+            problem = self._problem_over(engine)
+        except BaseException:
+            engine.close()
+            raise
+        weakref.finalize(problem, engine.close)
+        return problem
 
     def _own_loss(self) -> RankingLoss | None:
         """A loss that shards cannot know by its name."""
@@ -127,7 +140,11 @@ class DaskEstimator(Estimator):
             settings: dict[str, Any] = {"kind": self.kind, "loss": self._own_loss(), "n_jobs": self._jobs()}
             made = shards_of(X, y, qid, sample_weight, n_shards=n_shards, **settings)
             self._note_names(made.names)
-            return self._engine_of(made.sources, client, made.parts)
+            parts, sources = made.parts, made.sources
+            if self.whole is not None:
+                parts = kept_whole(client, made, self.whole).parts
+                sources = [source for source, own in zip(sources, parts, strict=True) if own]
+            return self._engine_of(sources, client, [own for own in parts if own])
 
         return make
 
@@ -169,12 +186,12 @@ class DaskEstimator(Estimator):
         line.engine = getattr(self, "_engine", None)
         return line
 
-    def _warn_if_small(self, bare: float, seconds: float, rounds: int) -> None:
-        if rounds > 0 and seconds / rounds < _WORTH_IT * bare:
+    def _warn_if_small(self, bare: float, seconds: float) -> None:
+        pass_ = seconds / max(1, self.n_iter_)
+        if pass_ < _WORTH_IT * bare:
             warnings.warn(
-                f"{type(self).__name__} took {1e3 * seconds / rounds:.1f} ms for a round of questions to the workers, "
-                f"{1e3 * bare:.1f} of which pass without any work; "
-                f"data of this size are trained faster by {self.local.__name__} in one process",
+                f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to workers that asks nothing takes "
+                f"{1e3 * bare:.1f} ms; data of this size are trained faster by {self.local.__name__} in one process",
                 UserWarning,
                 stacklevel=4,
             )
@@ -207,10 +224,17 @@ class DaskEstimator(Estimator):
 
     def to_local(self) -> Any:
         """The same model in one process, without Dask: for files, reports, and data in memory."""
+        return self._made_local({"cluster_"})
+
+    def _for_workers(self) -> Any:
+        """The same for rows of numbers: which columns these are is decided here."""
+        return self._made_local({"cluster_", "feature_names_in_"})
+
+    def _made_local(self, hidden: set[str]) -> Any:
         known = {field.name for field in dataclasses.fields(self.local)}
         made = self.local(**{name: value for name, value in self.get_params(deep=False).items() if name in known})
         for name, value in vars(self).items():
-            if name.endswith("_") and not name.startswith("_") and name != "cluster_":
+            if name.endswith("_") and not name.startswith("_") and name not in hidden:
                 setattr(made, name, value)
         if hasattr(made, "n_features_in_"):
             made._restore()
@@ -218,8 +242,7 @@ class DaskEstimator(Estimator):
 
     def _map(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
         """A prediction for every row, lazily where X is a Dask collection."""
-        local = self.to_local()
-        vars(local).pop("feature_names_in_", None)  # columns are chosen here
+        local = self._for_workers()
         if is_frame(X):
             names = list(getattr(self, "feature_names_in_", ()))
             for name in names:

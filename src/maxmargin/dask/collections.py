@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask import is_dask_collection
+from dask import delayed, is_dask_collection
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -286,3 +286,89 @@ def _groups(features: Chunked, n_shards: int) -> list[tuple[int, int]]:
     wanted = ends[-1] * np.arange(1, n_shards + 1) / n_shards
     last = sorted({int(k) for k in np.minimum(np.searchsorted(ends, wanted), len(sizes) - 1)} | {len(sizes) - 1})
     return list(zip([0, *(k + 1 for k in last[:-1])], last, strict=True))
+
+
+# ---- sequences and bags, which stay whole -------------------------------------------------------------------------------------
+
+
+class _Ends(NamedTuple):
+    """What is known of the ids of a chunk: rows, how many of them have the id of the first, and all ids in order."""
+
+    rows: int
+    head: int
+    ids: NDArray[Any]
+
+
+class Whole(NamedTuple):
+    """Parts whose sequences (or bags) are whole, in the order of their rows.
+
+    Attributes
+    ----------
+    parts : list of lists of Delayed
+    rows, sequences : list of int
+        How many each has.
+    """
+
+    parts: list[list[Any]]
+    rows: list[int]
+    sequences: list[int]
+
+
+def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
+    """The parts of shards, of which those rows that go on with a sequence from before belong to the shard where it begins.
+
+    One look at the ids of all chunks is needed, and these come to the client, one for every sequence.
+    """
+    width = 1 + len(made.sources[0].columns)
+    at = 1 + made.sources[0].columns.index("qid")
+    chunks = [parts[k : k + width] for parts in made.parts for k in range(0, len(parts), width)]
+    owners = [g for g, parts in enumerate(made.parts) for _ in range(len(parts) // width)]
+    ends = client.gather(client.compute([delayed(_ends_of)(chunk[at], number, what) for number, chunk in enumerate(chunks)]))
+    pieces: list[list[tuple[int, int, int]]] = [[] for _ in made.parts]
+    counts = [0] * len(made.parts)
+    seen: dict[Any, int] = {}
+    owner, last = 0, None
+    for number, (found, own) in enumerate(zip(ends, owners, strict=True)):
+        if not found.rows:
+            continue
+        ids = found.ids.tolist()
+        goes_on = last is not None and ids[0] == last
+        for name in ids[goes_on:]:
+            if name in seen:
+                raise ValueError(
+                    f"{what} {name!r} is in chunks {seen[name]} and {number} of X, with others in between; put the rows of a "
+                    f"{what} next to each other, for instance by sorting"
+                )
+            seen[name] = number
+        head = found.head if goes_on and owner != own else 0
+        if head:
+            pieces[owner].append((number, 0, head))
+        if head < found.rows:
+            pieces[own].append((number, head, found.rows))
+            owner = own
+        counts[own] += len(ids) - goes_on
+        last = ids[-1]
+    parts = [
+        [_cut(part, first, end, ends[number].rows) for number, first, end in own for part in chunks[number]] for own in pieces
+    ]
+    return Whole(parts, [sum(end - first for _, first, end in own) for own in pieces], counts)
+
+
+def _ends_of(values: Any, number: int, what: str) -> _Ends:
+    ids = plain_column(values, "qid")
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.zeros(0, dtype=int)
+    heads = ids[starts]
+    if len(np.unique(heads)) < len(heads):
+        raise ValueError(
+            f"chunk {number} of X has rows of the same {what} in several places; put the rows of a {what} next to each other, "
+            "for instance by sorting"
+        )
+    return _Ends(len(ids), int(starts[1] if len(starts) > 1 else len(ids)), heads)
+
+
+def _cut(part: Any, first: int, end: int, rows: int) -> Any:
+    return part if (first, end) == (0, rows) else delayed(_between)(part, first, end)
+
+
+def _between(values: Any, first: int, end: int) -> Any:
+    return values.iloc[first:end] if hasattr(values, "iloc") else values[first:end]

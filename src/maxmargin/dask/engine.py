@@ -89,7 +89,7 @@ class DaskEngine:
     >>> from maxmargin.distributed import ShardOf, ShardedMean, split_rows
     >>> import numpy as np
     >>> parts = split_rows(np.eye(4), [0, 1, 0, 1], 2)
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
     ...     with DaskEngine([ShardOf(rows, "classes") for rows in parts], client) as engine:
     ...         print(ShardedMean.classes(engine).mean_cut(np.zeros(8)).loss)
     1.0
@@ -170,9 +170,13 @@ class DaskEngine:
         self._closed = True
         self.client.direct_to_workers = self._was_direct
         places, self._places = list(self._places.values()), {}
-        if self.client.status == "running":
-            with suppress(OSError, TimeoutError):
-                self.client.sync(self._cancel, *places, callback_timeout=10.0)
+        if self.client.status != "running":
+            return
+        if self.client.asynchronous:  # the collector of garbage may run anywhere, also in the thread of the event loop
+            self.client.loop.add_callback(self._cancel, *places)
+            return
+        with suppress(OSError, TimeoutError):
+            self.client.sync(self._cancel, *places, callback_timeout=10.0)
 
     def __enter__(self) -> Self:
         return self
@@ -233,7 +237,7 @@ class DaskEngine:
             begin, number = time.monotonic(), next(self._numbers)
             try:
                 asked = asyncio.ensure_future(_awaited(place.actor.answer(number, operation, question)))
-            except RuntimeError as error:  # its future knows already that the worker is lost
+            except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
                 raise _LostError from error
             try:
                 told = await self._wait(place, operation, number, begin, asked, self.patience * 2**attempts)
@@ -379,7 +383,7 @@ class DaskEngine:
         return int(getattr(source, "size", 0) or getattr(getattr(source, "rows", None), "size", 0) or 1)
 
     async def _choose(self, k: int, near: set[str], avoid: str = "", at_most: float = 0.0) -> str:
-        """The worker with the least data for its threads, among those that have partitions of the shard if there are any."""
+        """The worker with the least data for its threads; one that has partitions of the shard, if it has not got its share."""
         live = await self.cluster.some_workers(at_most)
         if self._direct is None:
             self._direct = bool(self._was_direct) or await self.cluster.can_reach(next(iter(live)))
@@ -392,12 +396,15 @@ class DaskEngine:
             await asyncio.sleep(_GRACE)
             live, lost = await self.cluster.some_workers(), set()
         good = {address: info for address, info in live.items() if address not in lost | shunned} or live
-        good = {address: info for address, info in good.items() if address in near} or good
-        load = dict.fromkeys(good, 0.0)
+        load, count = dict.fromkeys(good, 0.0), dict.fromkeys(good, 0)
         for place in self._places.values():
             if place.address in load:
                 load[place.address] += self._size(place.shard) / max(1, int(good[place.address].get("nthreads", 1)))
-        return min(good, key=lambda address: (load[address], address))
+                count[place.address] += 1
+        # Dask may have computed all partitions in one place; a copy is made once, work is to be shared in every round.
+        share = -(-self.n_shards // len(good))
+        close = [address for address in good if address in near and count[address] < share]
+        return min(close or good, key=lambda address: (load[address], address))
 
     async def _load(self, place: _Place) -> None:
         """Wait until a shard is loaded."""

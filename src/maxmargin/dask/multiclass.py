@@ -46,7 +46,7 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
     >>> X, y = load_iris(return_X_y=True)
     >>> X, y = da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40)
     >>> import warnings; warnings.simplefilter("ignore", UserWarning)  # that this is too small for a cluster
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
     ...     model = DaskMulticlassSVM(client=client).fit(X, y)
     ...     print(model.certified_, round(model.score(X, y), 2), model.predict(X)[:2].compute())
     True 0.98 [0 0]
@@ -90,7 +90,7 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The part of the samples whose label is right, by their weights if they have any."""
         check_is_fitted(self)
-        local, client = self.to_local(), find_client(self.client)
+        local, client = self._for_workers(), find_client(self.client)
         made = shards_of(X, y, None, sample_weight, n_shards=1_000_000, kind=self.kind)
         counted = [delayed(_right)(local, made.names, *parts) for parts in made.parts]
         found = np.array(client.gather(client.compute(counted)))

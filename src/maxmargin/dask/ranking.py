@@ -50,7 +50,7 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> X, y = da.from_array(scale(X), chunks=(200, 30)), da.from_array(y, chunks=200)
     >>> import warnings; warnings.simplefilter("ignore", UserWarning)  # that this is too small for a cluster
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
     ...     model = DaskRankingSVM("ap", C=100, client=client).fit(X, y)
     ...     print(model.certified_, round(model.score(X, y), 3), model.predict(X).compute().shape)
     True 0.998 (569,)

@@ -121,6 +121,19 @@ class Conversation:
             f"{self.engine.describe(open_[0])}; look after the workers, and start again from the checkpoint"
         )
 
+    def plain(self, operation: str, *args: Any) -> list[dict[str, Any]]:
+        """Answers of all shards to a question that no task has to do with."""
+        replies = self._call(operation, [args] * self.n_shards, range(self.n_shards))
+        bad = [k for k, reply in enumerate(replies) if not is_finite(reply.values)]
+        if bad:
+            self.repeats += 1
+            self.engine.renew(bad)
+            for k, reply in zip(bad, self._call(operation, [args] * len(bad), bad), strict=True):
+                replies[k] = reply
+                if not is_finite(reply.values):
+                    raise self._not_finite(k, operation)
+        return [reply.values for reply in replies]
+
     def whole(self, work: Callable[[], Result]) -> Result:
         """Do a pass, several questions that belong together; it is begun again if a shard is made anew in the middle of it.
 

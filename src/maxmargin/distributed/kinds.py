@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from maxmargin.distributed.bag_shard import BagShard
 from maxmargin.distributed.engine import Shard
 from maxmargin.distributed.ranking_shard import RankingShard
 from maxmargin.distributed.rows import RowSource
 from maxmargin.distributed.shard import ChainShard, ClassShard
 from maxmargin.losses import RankingLoss
 
-Kind = Literal["ranking", "classes", "chains"]
+Kind = Literal["ranking", "bags", "classes", "chains"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class ShardOf:
     Parameters
     ----------
     rows : RowSource
-    kind : {"ranking", "classes", "chains"}
+    kind : {"ranking", "bags", "classes", "chains"}
+        Queries of "bags" are samples, and their rows candidates.
     loss : RankingLoss, optional
         Of rankings, one that is not known by its name.
     n_jobs : int, optional
@@ -43,10 +45,10 @@ class ShardOf:
 
     def load(self) -> Shard:
         """Read the rows."""
-        if self.kind == "ranking":
-            return RankingShard(self.rows.load_rows(), self.loss, self.n_jobs)
+        if self.kind in ("ranking", "bags"):
+            return (RankingShard if self.kind == "ranking" else BagShard)(self.rows.load_rows(), self.loss, self.n_jobs)
         if self.kind not in ("classes", "chains"):
-            raise ValueError(f"kind={self.kind!r} is unknown; choose one of 'ranking', 'classes', 'chains'")
+            raise ValueError(f"kind={self.kind!r} is unknown; choose one of 'ranking', 'bags', 'classes', 'chains'")
         return (ClassShard if self.kind == "classes" else ChainShard)(self.rows.load_rows())
 
     def describe(self) -> str:

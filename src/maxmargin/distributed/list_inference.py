@@ -96,6 +96,10 @@ class ScatteredList:
         """``2 / (P N)``, see :class:`ScatteredRanking`."""
         return 2.0 / (float(self._P) * float(self._N))
 
+    def loss_of(self, above: Ints) -> float:
+        """The loss of a ranking with so many negatives above every positive, the best of them first."""
+        return float(self._checked.value(np.ascontiguousarray(above), self._N))
+
     def guess(self) -> Floats:
         """What the next question begins with, for files: the number of open members, and the buckets if there are any."""
         return np.array([self._open, *([] if self._buckets is None else self._buckets)], dtype=np.float64)
@@ -137,7 +141,7 @@ class ScatteredList:
         more = (origin,) if how == "place_equal" else ()
         answers = call(how, [(*run, *more, part) for run, part in zip(runs, parts, strict=True)])
         unit = self.unit
-        loss = float(self._checked.value(above, self._N)) if silent else merge.loss(above)
+        loss = self.loss_of(above) if silent else merge.loss(above)
         terms = [unit * float(answer["total"]) for answer in answers]
         terms += (-unit * above * (positives - origin)).tolist()
         terms.append(loss_scale * loss)

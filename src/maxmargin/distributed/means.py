@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Audit, Bounds, Cut
+from maxmargin.cuts import Audit, Bounds, Cut, PartStep
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.shard import LARGEST
@@ -55,7 +55,7 @@ class ShardedMean(ShardedProblem):
     (True, 0.125)
     """
 
-    offers = frozenset({"whole passes"})
+    offers = frozenset({"whole passes", "epochs of parts"})
 
     def __init__(self, engine: Engine, task: dict[str, Any] | None = None) -> None:
         shards = Conversation(engine, task)
@@ -116,6 +116,25 @@ class ShardedMean(ShardedProblem):
             return Cut(psi / n, loss)
         parts = (answer.get("bound", answer["loss"] - answer["psi"] @ weights) for answer in found)
         return Cut(psi / n, loss, math.fsum(parts) / n)
+
+    @property
+    def n_parts(self) -> int:
+        """Shards, which make steps of their own."""
+        return self.shards.n_shards
+
+    def epoch(self, weights: Floats, asked: dict[str, Any]) -> list[PartStep | None]:
+        """Block steps in all shards at once, each from the same weights; None of a shard that has forgotten its points.
+
+        ``asked`` as in :meth:`~maxmargin.distributed.shard.ProblemOperations.epoch`, but for ``shard`` and ``n_blocks``.
+        """
+        found = self.shards.ask("epoch", lambda shard: ({**asked, "n_blocks": self.n_blocks, "shard": shard}, weights))
+        self.worse_than_truth += sum(int(answer.get("worse", 0)) for answer in found)
+        return [None if "forgotten" in answer else PartStep(answer["change"], float(answer["gain"])) for answer in found]
+
+    def mix(self, parts: Sequence[float], asked: dict[str, Any]) -> list[bool]:
+        """Take parts of the last steps of all shards; whether each has done so, and not forgotten them."""
+        found = self.shards.ask("mix", lambda shard: (asked, float(parts[shard])))
+        return ["forgotten" not in answer for answer in found]
 
     def audit(self, weights: Floats) -> Audit | None:
         """Of all shards together; None if one of them cannot tell."""

@@ -49,6 +49,8 @@ class ShardedRanking(ShardedProblem):
         Labels above each of them are relevant in turn.
     n_skipped : int
         Lists without any block: every ranking of them is right.
+    total_weight : float
+        Of all blocks.
     n_roots : int
         Weights that are registered and in use.
 
@@ -82,11 +84,15 @@ class ShardedRanking(ShardedProblem):
         self.thresholds: Floats = task["thresholds"]
         shards.set_task(task)
         found = shards.ask("prepare")
+        self._marks = [int(answer["mark"]) for answer in found]
         super().__init__(shards, [int(answer["n_blocks"]) for answer in found])
         self.scattered, n_skipped = scattered_blocks(self.loss, found, task)
         self.n_blocks += len(self.scattered)
         self.n_features = int(task["n_features"])
         self.n_skipped = n_skipped + sum(int(answer["n_skipped"]) for answer in found)
+        self.total_weight = math.fsum(
+            [*(float(answer["total_weight"]) for answer in found), *(block.weight for block in self.scattered)]
+        )
         self._refuse_nothing(found)
         # From where no other problem on these shards counts.
         self._numbers = count(secrets.randbits(62))
@@ -140,7 +146,7 @@ class ShardedRanking(ShardedProblem):
                 f"y must contain relevant and irrelevant samples{problem} (labels are from {lowest:g} to {highest:g}, and those "
                 f"above {self.thresholds[0]:g} are relevant); {remedy}"
             )
-        if not any(answer["counts"] for answer in found) and not any(block.weight > 0 for block in self.scattered):
+        if not self.total_weight > 0:
             raise ValueError("the weight is zero for every query with relevant and irrelevant samples; one must count")
 
     # ---- cuts -------------------------------------------------------------------------------------------------------------
@@ -266,11 +272,19 @@ class ShardedRanking(ShardedProblem):
         for k, (answer, loss) in enumerate(zip(found, losses, strict=False)):
             if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
-                raise ShardError(
-                    f"shard {k} ({self.engine.describe(k)}) was made anew on a machine whose sums differ in their last bits, in "
-                    "the middle of a step; start again from the checkpoint, or use machines of one kind"
-                )
-        return tree_sum([answer["psi"] for answer in found]) / self.n_blocks
+                raise self._changed(k)
+        total = tree_sum([answer["psi"] for answer in found]) / self.n_blocks
+        self._note(total, found, losses)
+        return total
+
+    def _note(self, total: Floats, found: list[dict[str, Any]], losses: list[float]) -> None:
+        """For subclasses that keep more of a cut than the cut."""
+
+    def _changed(self, shard: int) -> ShardError:
+        return ShardError(
+            f"shard {shard} ({self.engine.describe(shard)}) was made anew on a machine whose sums differ in their last bits, in "
+            "the middle of a step; start again from the checkpoint, or use machines of one kind"
+        )
 
     def _ask(
         self, operation: str, scores: Scores, rest: Callable[[int], tuple[Any, ...]], only: Sequence[int] | None = None
@@ -286,7 +300,11 @@ class ShardedRanking(ShardedProblem):
             return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
         found = self.shards.ask(operation, message, only)
-        for shard in range(self.shards.n_shards) if only is None else only:
+        asked = range(self.shards.n_shards) if only is None else only
+        for shard, answer in zip(asked, found, strict=True):
+            if answer.get("mark", self._marks[shard]) != self._marks[shard]:
+                raise self._changed(shard)
+        for shard in asked:
             held = self.shards.roots[shard]
             held.intersection_update(self._roots)
             held.update(weights)

@@ -26,12 +26,13 @@ from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_s
 from maxmargin.distributed.list_shard import ListPart
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
+from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 
-# Gradients that are kept for features to be asked for: cuts are made at two of the last points of a search, which looks at five at
+# Gradients that are kept for features to be asked for: cuts are made at two of the points of a search, which looks at five at
 # most. Those of whole lists can be made anew.
 _KEPT = 3
 _KEPT_OF_SCATTERED = 5
@@ -66,6 +67,8 @@ class _Working:
 
     key: tuple[Any, ...]
     scores: Floats
+    # Where scores come from, if not from all rows.
+    rows: Ints | None
     lists: dict[int, ListPart] = field(default_factory=dict)
     # Negatives above every own positive.
     above: dict[int, Ints] = field(default_factory=dict)
@@ -86,7 +89,11 @@ class Lists:
         Rows in the order of scores; None if it is that of X.
     parts : dict of int to _Part
         By number of the block.
+    mark : int
+        A check sum of whatever was chosen here, and not by the client.
     """
+
+    mark = 0
 
     def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
         """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
@@ -135,6 +142,14 @@ class Lists:
             gradient = ordered
         return sum_of_rows(gradient, self.X, n_jobs)
 
+    def reduced(self, scores: Floats) -> tuple[Floats, Ints | None]:
+        """The scores that lists are about, and the rows they come from if these are not all: here all."""
+        return scores, None
+
+    def spread(self, gradient: Floats, rows: Ints | None) -> Floats:
+        """The way back, for a gradient."""
+        return gradient
+
     def solve(self, scores: Floats, loss_scale: float, n_jobs: int | None) -> _Found:
         """Inference in all whole lists; the gradient of other rows is zero."""
         gradient = np.zeros(len(scores))
@@ -167,16 +182,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
     """
 
     operations = RowShard.operations | {
-        "prepare",
-        "look",
-        "step",
-        "features",
-        "cuts",
-        "query_hashes",
-        "query_names",
-        "judge",
-        "count_above",
-    }
+        "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
+        "negatives_above",
+    }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
         super().__init__(rows)
@@ -261,8 +269,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
             "n_blocks": 0 if whole is None else whole.n_blocks,
             "n_skipped": 0 if whole is None else whole.n_skipped,
             "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
-            "counts": whole is not None and bool(whole.weights.any()),
-            "rows": rows, "weights": weights, "relevant": relevant,
+            "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
+            "rows": rows, "weights": weights, "relevant": relevant, "mark": lists.mark,
         }  # fmt: skip
 
     # ---- passes -------------------------------------------------------------------------------------------------------------
@@ -271,7 +279,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         """Where all lists are whole: sums of hinges and losses at the scores of a recipe, and the gradient times its roots."""
         lists = self._find(context)
         self._register(lists, recipe)
-        return self._told(self._solved(context, lists, recipe, loss_scale), recipe)
+        return {**self._told(self._solved(context, lists, recipe, loss_scale), recipe), "mark": lists.mark}
 
     def step(
         self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None,
@@ -288,7 +296,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             scores, finite = self._combined(recipe)
             if not finite:
                 return {"answers": [], "hinge": np.nan}  # for the client to see
-            self._working = _Working(key, scores)
+            self._working = _Working(key, *lists.reduced(scores))
         working = self._working
         if working is None or working.key != key:
             raise MissingError
@@ -298,7 +306,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         found = self._finished(lists, working, last, loss_scale, chosen is None)
         self._keep(key, found, _KEPT_OF_SCATTERED)
         self._working = None
-        return {"answers": answers, **self._told(found, recipe)}
+        return {"answers": answers, **self._told(found, recipe), "mark": lists.mark}
 
     def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
         """The gradient at the scores of a recipe as a sum of rows, shape (d,); and the losses, by which it is known again.
@@ -312,7 +320,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 return {"lost": True}
             self._register(lists, recipe)
             found = self._solved(context, lists, recipe, loss_scale)
-        return {"psi": lists.sum_of_rows(found.gradient, self.n_jobs), "loss": found.loss}
+        return {"psi": lists.sum_of_rows(found.gradient, self.n_jobs), "loss": found.loss, "mark": lists.mark}
 
     def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
         """The cuts of some blocks of whole lists, counted from the first of the shard."""
@@ -384,6 +392,29 @@ class RankingShard(RowShard, TaskShard[Lists]):
             answer["higher"].append(higher)
         return answer
 
+    def score_losses(self, context: Context, weights: Floats) -> Answer:
+        """The sum of the losses of whole lists ranked by score; scores of the positives of scattered ones, by block."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        if not np.isfinite(scores).all():
+            return {"loss": np.nan, "blocks": [], "positives": []}  # for the client to see
+        losses, whole = list[float](), lists.whole
+        if whole is not None:
+            own, threads = scores[: lists.n_whole], thread_count(self.n_jobs)
+            for relevant, factors in zip(whole.relevant, whole.weights, strict=True):
+                losses += (factors * losses_by_score(own, relevant, whole.offsets, whole.checked, threads)).tolist()
+        blocks = sorted(lists.parts)
+        positives = [np.array(scores[lists.parts[number].positives]) for number in blocks]
+        return {"loss": math.fsum(losses), "blocks": blocks, "positives": positives}
+
+    def negatives_above(self, context: Context, weights: Floats, positives: dict[int, Floats]) -> Answer:
+        """How many negatives score at least as high as the positives of every scattered block, which are in rising order."""
+        lists = self._find(context)
+        scores = lists.root(weights, self.n_jobs)
+        blocks = sorted(lists.parts.keys() & positives.keys())
+        above = [irrelevant_above(positives[k], np.asarray(scores[lists.parts[k].negatives]))[0] for k in blocks]
+        return {"blocks": blocks, "above": above}
+
     def _rows_of(self, lists: Any) -> Ints:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(self.offsets[k], self.offsets[k + 1]) for k in lists)])
 
@@ -416,12 +447,17 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self, lists: Lists, working: _Working, last: list[tuple[int, float]], loss_scale: float, with_whole: bool
     ) -> _Found:
         """Whole lists, and the gradients of scattered ones."""
-        found = lists.solve(working.scores, loss_scale, self.n_jobs) if with_whole else _Found(0.0, 0.0, np.zeros(len(self.y)))
+        found = (
+            lists.solve(working.scores, loss_scale, self.n_jobs)
+            if with_whole
+            else _Found(0.0, 0.0, np.zeros(len(working.scores)))
+        )
         for number, factor in last:
             if number in working.lists:
                 part = lists.parts[number]
                 found.gradient[part.negatives] += factor * working.lists[number].below
                 found.gradient[part.positives] -= factor * working.above[number]
+        found.gradient = lists.spread(found.gradient, working.rows)
         return found
 
     def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> _Found:
@@ -429,11 +465,13 @@ class RankingShard(RowShard, TaskShard[Lists]):
         key = self._key(context, recipe, loss_scale, None)
         found = self._found.get(key)
         if found is None:
-            scores, finite = self._combined(recipe)
-            # What is no number is for the client to see.
-            found = (
-                lists.solve(scores, loss_scale, self.n_jobs) if finite else _Found(np.nan, np.nan, np.full(len(scores), np.nan))
-            )
+            candidates, finite = self._combined(recipe)
+            if finite:
+                scores, rows = lists.reduced(candidates)
+                found = lists.solve(scores, loss_scale, self.n_jobs)
+                found.gradient = lists.spread(found.gradient, rows)
+            else:
+                found = _Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
             self._keep(key, found, _KEPT)
         return found
 

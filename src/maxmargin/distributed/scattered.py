@@ -65,12 +65,12 @@ def _shared_names(shards: Conversation) -> list[str]:
     """
     if shards.n_shards == 1:
         return []
-    hashes = [reply.values["hashes"] for reply in shards.engine.call("query_hashes")]
+    hashes = [answer["hashes"] for answer in shards.plain("query_hashes")]
     found, counts = np.unique(np.concatenate(hashes), return_counts=True)
     suspects = found[counts > 1]
     if not len(suspects):
         return []
-    names = [name for reply in shards.engine.call("query_names", (suspects,)) for name in reply.values["names"]]
+    names = [name for answer in shards.plain("query_names", suspects) for name in answer["names"]]
     seen: dict[str, int] = {}
     for name in names:
         seen[name] = seen.get(name, 0) + 1

@@ -14,11 +14,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from maxmargin._types import Floats, Ints
-from maxmargin._validation import with_constant
+from maxmargin._validation import check_memory, with_constant
 from maxmargin.cuts import Audit, CheckedProblem, Problem
 from maxmargin.distributed.engine import Shard, aligned
+from maxmargin.distributed.epochs import Epochs
 from maxmargin.distributed.rows import RowShard, with_columns
 from maxmargin.problems import ChainProblem, MulticlassProblem
+from maxmargin.structures.rows import row_norms
 
 Built = TypeVar("Built")
 Context = dict[str, Any]
@@ -70,7 +72,13 @@ class TaskShard(Shard, Generic[Built]):
 class ProblemOperations(TaskShard[CheckedProblem | None]):
     """Operations on a problem that has some of the blocks; None stands for one without any."""
 
-    operations = Shard.operations | {"prepare", "mean_cut", "cuts", "audit", "first_not_finite", "digest"}
+    # Points of the blocks, and to which run and round they belong.
+    _epochs: Epochs | None = None
+    _epochs_of: tuple[str, int] | None = None
+
+    operations = Shard.operations | {
+        "prepare", "mean_cut", "cuts", "audit", "epoch", "mix", "first_not_finite", "digest",
+    }  # fmt: skip
 
     def prepare(self, context: Context) -> Answer:
         """Sizes and claims of the problem."""
@@ -118,6 +126,37 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
         found = Audit(0, 0, 0.0) if checked is None else checked.problem.audit(weights)
         return {} if found is None else {"n_blocks": found.n_blocks, "n_wrong": found.n_wrong, "excess": float(found.excess)}
 
+    def epoch(self, context: Context, asked: dict[str, Any], weights: Floats) -> Answer:
+        """Steps on all blocks; see :class:`Epochs`. ``forgotten`` if this shard does not have the points the client thinks of.
+
+        ``asked`` has ``run`` (which run of a solver), ``round``, ``lam``, ``n_blocks``, ``n_epochs``, ``curvature`` and ``seed``.
+        """
+        checked = self._find(context)
+        if checked is None:
+            return {"change": np.zeros(len(weights)), "gain": 0.0, "worse": 0}
+        forgotten = asked["round"] > 0 and self._epochs_of != (asked["run"], asked["round"])
+        if forgotten or asked["round"] == 0:
+            check_memory(16 * checked.n_blocks * checked.n_features, f"the dual variables of {checked.n_blocks:,} blocks")
+            self._epochs = Epochs(checked, float(asked["lam"]), int(asked["n_blocks"]))
+            self._epochs_of = (asked["run"], asked["round"])
+        if forgotten:
+            return {"forgotten": True}
+        assert self._epochs is not None
+        rng = np.random.default_rng([int(asked["seed"]), int(asked["shard"]), int(asked["round"])])
+        return self._epochs.run(weights, int(asked["n_epochs"]), float(asked["curvature"]), rng)
+
+    def mix(self, context: Context, asked: dict[str, Any], part: float) -> Answer:
+        """Take a part of what the last epoch has changed; ``forgotten`` if that is not known here."""
+        if self._find(context) is None:
+            return {}
+        if self._epochs_of == (asked["run"], asked["round"] + 1):
+            return {}  # done already, but the answer was lost on its way
+        if self._epochs is None or self._epochs_of != (asked["run"], asked["round"]):
+            return {"forgotten": True}
+        self._epochs.mix(part)
+        self._epochs_of = (asked["run"], asked["round"] + 1)
+        return {}
+
 
 class ProblemShard(ProblemOperations):
     """Some blocks of any problem, built beforehand.
@@ -153,7 +192,11 @@ class ProblemShard(ProblemOperations):
 class _LabelShard(RowShard, ProblemOperations):
     """Rows with labels that are numbered by the client's list of all labels."""
 
-    operations = RowShard.operations | ProblemOperations.operations
+    operations = RowShard.operations | ProblemOperations.operations | {"sizes"}
+
+    def sizes(self) -> Answer:
+        """The sum of the squares of all features, and the number of blocks."""
+        return {"squares": float((row_norms(self.X) ** 2).sum()), "blocks": len(self.offsets) - 1}
 
     def _codes(self, task: dict[str, Any]) -> Ints:
         known = np.asarray(task["labels"])

@@ -57,7 +57,7 @@ class ShardedProblem(Problem):
 
     def fingerprint(self) -> bytes | None:
         """Of the data of all shards, in their order, and of the task; None if one of them has none."""
-        digests = [reply.values["digest"] for reply in self.engine.call("digest")]
+        digests = [answer["digest"] for answer in self.shards.plain("digest")]
         return fingerprint(type(self).__qualname__, self.shards.key, *digests) if all(digests) else None
 
 
@@ -75,7 +75,7 @@ def n_columns(infos: Sequence[dict[str, Any]], engine: Engine) -> int:
 
 def all_labels(shards: Conversation, most: int) -> Any:
     """The labels of all shards, in order; None if there are more than ``most``."""
-    found = [reply.values for reply in shards.engine.call("labels", (most + 1,))]
+    found = shards.plain("labels", most + 1)
     parts = [answer["labels"] for answer in found if len(answer["labels"])]
     if not parts:
         raise ValueError(f"the {shards.n_shards} shards hold no data; at least one needs a sample")

@@ -42,7 +42,7 @@ LABELING: dict[str, Any] = {
 
 # The weight of hinges that count wrong labels is about this over the mean of ||x||^2, whatever the number of blocks: measured on
 # chunks, part-of-speech tags and letters (benchmarks/results/defaults.md).
-_AUTO = 2.5
+AUTO_C = 2.5
 # Other surrogates than the margin have another scale (benchmarks/results/chunking.md).
 _AUTO_FACTORS: dict[type[Surrogate], float] = {Slack: 0.1, BetaScaling: 0.3, ProbLoss: 3.0, MicroF1: 100.0}
 # Threads cost more than they save below so many nodes.
@@ -152,7 +152,7 @@ class LabelingSVM(SampleEstimator):
         weights = np.ones(len(lengths)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         squared = float(np.average(squares, weights=np.repeat(weights, lengths)))
         kind = type(make_surrogate(self.surrogate))
-        factor = _AUTO * _AUTO_FACTORS.get(kind, 1.0)
+        factor = AUTO_C * _AUTO_FACTORS.get(kind, 1.0)
         if self.normalize and kind is not MicroF1:
             factor /= float(np.average(lengths, weights=weights))
         # Features of zeros have no scale.
