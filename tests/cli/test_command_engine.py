@@ -245,7 +245,7 @@ def test_grades_count_from_a_base():
 def test_a_cluster_on_this_machine(run):
     pytest.importorskip("distributed")
     write_parts()
-    with time_out(180):
+    with time_out(400):
         options = ["part-*.svm", "--shards", 3, "--engine"]
         expected = answer(run("train", *options, "local", "--model", "m.model", "--json"))
         found = answer(run("train", *options, "dask", "--model", "n.model", "--json"))
@@ -265,7 +265,7 @@ def test_a_worker_that_does_not_see_the_files(run):
 
     from maxmargin.distributed import sources
 
-    with time_out(120), threads() as client:
+    with time_out(300), threads() as client:
         command = ["train", "train.letor", "--engine", "dask", "--scheduler", client.scheduler.address, "--model", "m.model"]
         with pytest.MonkeyPatch.context() as patch:
             def missing(part, length):
@@ -280,7 +280,7 @@ def test_a_worker_that_does_not_see_the_files(run):
 @pytest.mark.cluster
 def test_cluster_demo(run):
     pytest.importorskip("distributed")
-    with time_out(240):
+    with time_out(400):
         said = run("cluster-demo")
     assert "The same bits." in said.stdout and "kill -9" in said.stdout
     rows = [line.split() for line in said.stdout.splitlines() if line.startswith(("undisturbed", "a worker killed"))]
