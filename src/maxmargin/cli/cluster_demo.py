@@ -17,6 +17,7 @@ import numpy as np
 
 from maxmargin.cli.evaluate import format_table
 from maxmargin.cli.sharded import ShardedSVM, trained_score
+from maxmargin.cli.signals import noting_signals
 from maxmargin.distributed import Rows, ShardOf, open_packed
 from maxmargin.distributed.packed import write_packed
 from maxmargin.progress import StatusLine
@@ -104,7 +105,10 @@ def _train(folder: str, client: Any, look: Callable[[float], None]) -> _Run:
         warnings.simplefilter("ignore", ConvergenceWarning)
         engine.call("info")  # loads, and the first time imports
         began = time.perf_counter()
-        model.fit_engine(engine)
+        with noting_signals() as signals:
+            model.fit_engine(engine)
+        if signals:  # the solver has ended early, and there is nothing to compare
+            raise KeyboardInterrupt
         seconds = time.perf_counter() - began
         counts = {"moves": engine.moves, "repeats": model.repeats}
         return _Run(model, trained_score(model, engine), seconds, counts)
