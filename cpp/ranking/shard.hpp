@@ -18,8 +18,9 @@
 
 namespace maxmargin::ranking {
 
-// Negatives put aside: where they are, their scores, and the bucket or group they are in.
-struct Members {
+// Negatives put aside: where they are, their scores, and the bucket or group they are in. Threads that count beside each other must
+// not share a cache line.
+struct alignas(64) Members {
     Buffer<std::int32_t> index, group;
     Buffer<double> score;
     std::int64_t count = 0;
@@ -122,7 +123,9 @@ class Shard {
         std::vector<Members> parts(static_cast<std::size_t>(n_tasks_));
         std::vector<double> unfit(parts.size(), 0.0);
         for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
-            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(begin, end, threshold, parts[task], unfit[task]); });
+            double bad = 0;
+            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(begin, end, threshold, parts[task], bad); });
+            unfit[task] += bad;
         });
         join(parts, kept);
         return fit(unfit);
@@ -306,10 +309,12 @@ class Shard {
         std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections_));
         for_sections([&](std::int64_t section, std::int64_t first, std::int64_t last, std::size_t task) {
             CompensatedSum sum;
+            double bad = 0;
             for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
-                write_run<Curved, Count>(begin, end, buckets, cells[task].data(), factor, origin, out, sum, parts[task], unfit[task]);
+                write_run<Curved, Count>(begin, end, buckets, cells[task].data(), factor, origin, out, sum, parts[task], bad);
             });
             sums[static_cast<std::size_t>(section)] = sum;
+            unfit[task] += bad;
         });
         for (const CompensatedSum& sum : sums) total.add(sum);
         join(parts, open);
