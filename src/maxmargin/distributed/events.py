@@ -75,6 +75,8 @@ class ShardedEvents:
     shards : Conversation or Engine
         Of shards of the kind "events".
     labels : Labels
+    n_features : int, optional
+        Columns that rows must have, or may have if they are sparse; by default those that they have.
 
     Attributes
     ----------
@@ -104,14 +106,18 @@ class ShardedEvents:
     (array([ 0.86, -0.  ]), 6)
     """
 
-    def __init__(self, shards: Conversation | Engine, labels: Labels) -> None:
+    def __init__(self, shards: Conversation | Engine, labels: Labels, n_features: int | None = None) -> None:
         self.shards = shards if isinstance(shards, Conversation) else Conversation(shards)
         filled = [info for info in self.shards.infos if info["rows"]]
         if not filled:
             raise ValueError(f"the {self.shards.n_shards} shards hold no data; at least one needs rows")
         if not all(info["one_list"] for info in filled):
             raise ArgumentError("qid", "the data have queries, and rare events are found in one list", "leave queries out")
-        self.n_features, self.sparse = n_columns(self.shards.infos, self.shards.engine), any(info["sparse"] for info in filled)
+        found_features, self.sparse = n_columns(self.shards.infos, self.shards.engine), any(info["sparse"] for info in filled)
+        self.n_features = found_features if n_features is None else n_features
+        # Sparse rows know no more columns than they have seen.
+        if found_features > self.n_features or (found_features < self.n_features and not self.sparse):
+            raise ValueError(f"X has {found_features} features, but the model was trained with {self.n_features}")
         self.center, self.scale = np.zeros(self.n_features), np.ones(self.n_features)
         self.labels = labels
         self.shards.set_task({"n_features": self.n_features, "scattered": [""] if len(filled) > 1 else [], **labels.task()})

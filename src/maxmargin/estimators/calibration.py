@@ -1,7 +1,6 @@
 """Probabilities from scores: the sigmoid of Platt, fitted as Lin, Lin and Weng (2007) do, and isotonic regression.
 
-A calibration is an array: slope and offset of a sigmoid, shape (2,); or scores and the probabilities there, with straight lines
-in between, shape (2, m).
+What a calibration is, and what it makes of scores, is in :mod:`maxmargin.calibrated`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,11 @@ from scipy.special import expit, log_expit
 from sklearn.isotonic import IsotonicRegression
 
 from maxmargin._types import Booleans, Floats
+from maxmargin.calibrated import probabilities
+
+__all__ = [
+    "KINDS", "calibrate", "check_calibration", "fit_sigmoid", "isotonic", "probabilities", "score_of", "targets_of",
+]  # fmt: skip
 
 KINDS = ("sigmoid", "isotonic")
 
@@ -34,13 +38,6 @@ def isotonic(scores: Floats, shares: Floats, weights: Floats | None = None) -> F
     """The calibration that never falls and is nearest to shares of positives, which have weights."""
     fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, shares, weights)
     return np.array([fitted.X_thresholds_, fitted.y_thresholds_])
-
-
-def probabilities(calibration: Floats, scores: Floats) -> Floats:
-    """Of the positive class, shape (n,)."""
-    if calibration.ndim == 1:
-        return np.asarray(expit(calibration[0] * scores + calibration[1]))
-    return np.asarray(np.interp(scores, calibration[0], calibration[1]))
 
 
 def score_of(calibration: Floats, probability: float) -> float:
