@@ -30,7 +30,7 @@ from maxmargin.estimators.cutoffs import Aim, check_aim, choose_cutoff, outcome
 from maxmargin.estimators.descent import DirectHistory, Steps, checkpoints_of, descend, try_descents
 from maxmargin.estimators.held_out import pooled_scores
 from maxmargin.estimators.linear_start import TunedStart, fit_hinge, linear_scores, metric_of, tune_logistic
-from maxmargin.estimators.standardizing import divided, feature_center, feature_scale
+from maxmargin.estimators.standardizing import center_and_scale, divided
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
@@ -283,7 +283,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         d = X.shape[1]
         if not self.standardize:
             return _Samples(X, relevant, np.zeros(d), np.ones(d), folds)
-        center, scale = feature_center(X), feature_scale(X)
+        center, scale = center_and_scale(X)
         return _Samples(divided(X if is_sparse(X) else X - center, scale), relevant, center, scale, folds)
 
     def _positive(self) -> int:
