@@ -146,15 +146,19 @@ class RankingSVM(LinearRanker):
 
     def _scaled(self, X: Any, qid: ArrayLike | None) -> Any:
         """Samples to train on; what is needed to undo it becomes fitted attributes."""
-        for name in ("feature_center_", "feature_scale_"):
-            if name in vars(self):
-                delattr(self, name)
+        self._forget_scales()
         if self.scale == "query":
             return standardized_within(X, qid)
         if self.scale == "standard":
             self.feature_center_, self.feature_scale_ = center_and_scale(X)
             return standardized(X, self.feature_center_, self.feature_scale_)
         return X
+
+    def _forget_scales(self) -> None:
+        """Those of an earlier fit."""
+        for name in ("feature_center_", "feature_scale_"):
+            if name in vars(self):
+                delattr(self, name)
 
     def _keep(self, weights: Floats) -> None:
         super()._keep(weights)
