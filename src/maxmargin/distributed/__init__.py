@@ -3,6 +3,7 @@
 from maxmargin.distributed.checkpoint import CheckpointFile
 from maxmargin.distributed.direct import ShardedDirect
 from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
+from maxmargin.distributed.events import ShardedEvents
 from maxmargin.distributed.kinds import ShardOf
 from maxmargin.distributed.latent import ShardedLatentRanking
 from maxmargin.distributed.local import Fault, LocalEngine
@@ -19,7 +20,7 @@ from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect",
+    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedEvents",
     "ShardedLatentRanking", "ShardedMean", "ShardedRanking", "column_moments", "evaluate", "feature_scaling", "open_packed",
     "pack", "row_sources", "share_out", "split_rows", "write_scores",
 ]  # fmt: skip

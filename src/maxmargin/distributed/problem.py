@@ -37,8 +37,8 @@ class ShardedRanking(ShardedProblem):
 
     Parameters
     ----------
-    engine : Engine
-        Of shards of the kind "ranking".
+    engine : Engine or Conversation
+        Of shards of the kind "ranking"; a conversation gets the task of this problem.
     loss : str or RankingLoss
         One that has no name must have been given to the sources too.
     relevance_threshold : float, optional
@@ -79,7 +79,7 @@ class ShardedRanking(ShardedProblem):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | Conversation,
         loss: str | RankingLoss = "ap",
         *,
         relevance_threshold: float | None = None,
@@ -87,7 +87,7 @@ class ShardedRanking(ShardedProblem):
         scale: ArrayLike | None = None,
     ) -> None:
         self.loss = ranking_loss(loss)
-        shards = Conversation(engine)
+        shards = engine if isinstance(engine, Conversation) else Conversation(engine)
         task = self._task(shards, relevance_threshold, grades)
         self.thresholds: Floats = task["thresholds"]
         shards.set_task(task)
