@@ -30,7 +30,7 @@ from maxmargin.estimators.cutoffs import Aim, check_aim
 from maxmargin.estimators.descent import DirectHistory, Steps, checkpoints_of, descend, try_descents
 from maxmargin.estimators.event_samples import EventSamples, HeldOutScores, SamplesInMemory
 from maxmargin.estimators.linear_start import TunedStart, metric_of
-from maxmargin.estimators.standardizing import divided, feature_center, feature_scale
+from maxmargin.estimators.standardizing import center_and_scale, divided
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.progress import StatusLine
 from maxmargin.structures.rows import is_sparse
@@ -263,7 +263,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         d = X.shape[1]
         if not self.standardize:
             return SamplesInMemory(X, relevant, np.zeros(d), np.ones(d), folds)
-        center, scale = feature_center(X), feature_scale(X)
+        center, scale = center_and_scale(X)
         return SamplesInMemory(divided(X if is_sparse(X) else X - center, scale), relevant, center, scale, folds)
 
     def _keep_classes(self, classes: NDArray[Any], kind: str = "multiclass") -> None:
