@@ -20,7 +20,7 @@ from maxmargin.distributed.rows import Rows, with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem
-from maxmargin.structures.rows import column_peaks, is_sparse, sum_of_rows, times
+from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 from maxmargin.structures.streaming import is_streamed, rows_between
 
 # Numbers of a piece of dense rows that is standardised: some that stay in the cache.
@@ -98,7 +98,7 @@ class EventShard(RankingShard):
     """
 
     operations = RankingShard.operations | {
-        "counted", "column_sums", "column_squares", "logistic", "held_positives", "held_above", "score_sums", "score_squares",
+        "counted", "sketch", "logistic", "held_positives", "held_above", "score_sums", "score_squares",
         "pool", "pool_counts", "pool_neighbours", "pool_sample", "pool_ranks", "pool_squares", "pool_sigmoid",
     }  # fmt: skip
 
@@ -185,28 +185,13 @@ class EventShard(RankingShard):
         sizes = [np.bincount(folds[events.truth == kind], minlength=n_folds + 1) for kind in (False, True)]
         return {"sizes": np.array(sizes, dtype=np.int64), "first": int(events.truth[:1].any())}
 
-    def column_sums(self, context: Context) -> Answer:
-        """The largest size of an entry of every column, their sums, and a sketch of all; see :func:`fingerprint.sketch`."""
+    def sketch(self, context: Context) -> Answer:
+        """Sums by which data are known again; see :func:`fingerprint.sketch`."""
         events = self._events(context)
-        sums = sum_of_rows(np.ones(len(events.truth)), events.X, self.n_jobs)
-        sketch = np.zeros(6)
+        total = np.zeros(6)
         for piece, rows in self._pieces(events):
-            sketch += fingerprint.sketch(piece, events.truth[rows])
-        return {"peaks": column_peaks(events.X), "sums": sums, "sketch": sketch}
-
-    def column_squares(self, context: Context, center: Floats, peaks: Floats) -> Answer:
-        """Sums of the squares of ``(x - center) / peaks``."""
-        events = self._events(context)
-        total = np.zeros(len(center))
-        for piece, _ in self._pieces(events):
-            if is_sparse(piece):
-                at = piece.indices
-                entries = ((piece.data - center[at]) / peaks[at]) ** 2
-                filled = np.bincount(at, minlength=len(center))
-                total += np.bincount(at, entries, minlength=len(center)) + (piece.shape[0] - filled) * (center / peaks) ** 2
-            else:
-                total += (((piece - center) / peaks) ** 2).sum(axis=0)
-        return {"squares": total}
+            total += fingerprint.sketch(piece, events.truth[rows])
+        return {"sketch": total}
 
     def _pieces(self, events: Events) -> Iterator[tuple[Any, slice]]:
         """Rows in pieces of float64, and where they stand; always the same ones."""

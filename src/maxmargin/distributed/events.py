@@ -17,6 +17,7 @@ from maxmargin.distributed.engine import Engine
 from maxmargin.distributed.folds import MOST_FOLDS, stratified_folds
 from maxmargin.distributed.judging import LOSS, JudgedList, judged
 from maxmargin.distributed.logistic import Regression, Sums, fit_together
+from maxmargin.distributed.moments import column_moments
 from maxmargin.distributed.pooled import PooledScores
 from maxmargin.distributed.problem import ShardedRanking
 from maxmargin.distributed.sharded import n_columns
@@ -133,28 +134,21 @@ class ShardedEvents:
 
     def standardize(self, wanted: bool = True) -> None:
         """Find means and spreads of the columns, unless they are not ``wanted``: then data are only looked at."""
-        found = self.shards.ask("column_sums")
-        self.sketch = tree_sum([answer["sketch"] for answer in found])
-        self.sketch[1] = self.n_features
-        peaks = np.max([answer["peaks"] for answer in found], axis=0)
-        if peaks.max(initial=0.0) > LARGEST_FEATURE:
-            k = int(np.argmax(peaks))
+        moments = column_moments(self.shards).widened(self.n_features)
+        k = int(np.argmax(moments.peak))
+        if moments.peak[k] > LARGEST_FEATURE:
             raise ArgumentError(
                 "X",
-                f"column {k + 1} of X reaches {peaks[k]:.3g}, and squares of numbers beyond {LARGEST_FEATURE:g} are too large to "
-                "add up",
+                f"column {k + 1} of X reaches {moments.peak[k]:.3g}, and squares of numbers beyond {LARGEST_FEATURE:g} are too "
+                "large to add up",
                 "measure it in larger units, or leave it out",
             )
-        if not wanted:
-            return
-        peaks[peaks == 0] = 1.0
-        mean = tree_sum([answer["sums"] for answer in found]) / self.n_samples
-        squares = self.shards.ask("column_squares", lambda shard: (mean, peaks))
-        variance = tree_sum([answer["squares"] for answer in squares]) / self.n_samples
-        # Rounding gives constant columns some variance.
-        self.scale = np.asarray(peaks * np.where(variance > 1e-24, np.sqrt(variance), 1.0))
-        self.center = np.zeros(self.n_features) if self.sparse else mean
-        self.shards.set_task({**self.shards.task, "center": self.center, "scale": self.scale})
+        self.sketch = tree_sum([answer["sketch"] for answer in self.shards.ask("sketch")])
+        self.sketch[1] = self.n_features
+        if wanted:
+            self.center = np.zeros(self.n_features) if self.sparse else moments.mean
+            self.scale = moments.scale
+            self.shards.set_task({**self.shards.task, "center": self.center, "scale": self.scale})
 
     def stratify(self, n_folds: int, seed: int) -> None:
         """The folds that :class:`sklearn.model_selection.StratifiedKFold` makes of all samples with this seed, shuffled."""
@@ -228,9 +222,9 @@ class ShardedEvents:
             firsts = [np.zeros(self.n_features + 1)] * len(parts)
         return fit_together(regressions, firsts, exchange, curved=curved)
 
-    def lists(self, loss: RankingLoss, part: int = -1, *, tested: bool = False) -> StandardizedDirect:
-        """The direct loss of one list: all samples, or those that a fold is trained on, or ``tested`` by."""
-        return StandardizedDirect(ShardedDirect(_RankedEvents(self.shards, loss, part, tested)), self.scale)
+    def lists(self, loss: RankingLoss, part: int = -1, *, tested: bool = False) -> ShardedDirect:
+        """The direct loss of one list: all samples, or those that a fold is trained on, or ``tested`` by; without intercepts."""
+        return ShardedDirect(_RankedEvents(self.shards, loss, part, tested, self.scale))
 
     # ---- held-out samples -----------------------------------------------------------------------------------------------------
 
@@ -267,28 +261,12 @@ class ShardedEvents:
         return PooledScores(self.shards, pooling)
 
 
-class StandardizedDirect:
-    """The direct loss of lists over shards as a function of the weights of standardised features, without the intercept."""
-
-    def __init__(self, direct: ShardedDirect, scale: Floats) -> None:
-        self.direct, self.scale = direct, scale
-
-    def loss(self, weights: Floats) -> float:
-        """Mean loss of the rankings by score; what is taken off features moves all scores alike."""
-        return self.direct.loss(weights / self.scale)
-
-    def at(self, weights: Floats, epsilon: float, sign: int | None = None) -> Any:
-        """Everything at ``weights``; coefficients of a list add up to zero, so centres do not matter."""
-        found = self.direct.at(weights / self.scale, epsilon, sign)
-        return found._replace(gradient=found.gradient / self.scale)
-
-
 class _RankedEvents(ShardedRanking):
     """One list of samples that their shards choose by fold."""
 
-    def __init__(self, shards: Conversation, loss: RankingLoss, part: int, tested: bool) -> None:
+    def __init__(self, shards: Conversation, loss: RankingLoss, part: int, tested: bool, scale: Floats) -> None:
         self._which = {} if part < 0 else {"part": part, "tested": int(tested)}
-        super().__init__(shards.beside(shards.task), loss)
+        super().__init__(shards.beside(shards.task), loss, scale=scale)
 
     def _task(self, shards: Conversation, threshold: float | None, grades: Any) -> dict[str, Any]:
         own = {"loss": self.loss.native_name() or "", "thresholds": np.array([0.5])}
