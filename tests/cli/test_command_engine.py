@@ -72,6 +72,51 @@ def test_metrics_and_scores_are_those_of_the_whole(run):
     assert "name a folder" in run("predict", "m.model", "part-*.svm", "--engine", "local", "-o", "scores.txt", code=1).stderr
 
 
+def spread_out():
+    """The columns of the tables in units of their own, one of them far from zero."""
+    for name in ("train", "test"):
+        head, *lines = Path(f"{name}.csv").read_text().split()
+        cells = [line.split(",") for line in lines]
+        X = np.array([row[2:] for row in cells], dtype=float) * [1.0, 1e4, 1e-3, 50.0, 1.0, 1.0] + [0, 0, 0, 1.7e9, 5, 0]
+        text = [",".join([*row[:2], *map(repr, x)]) for row, x in zip(cells, X.tolist(), strict=True)]
+        Path(f"{name}.csv").write_text("\n".join([head, *text]) + "\n")
+
+
+def test_scaled_features(run):
+    spread_out()
+    scaled = ["--scale", "standard", "--tol", "1e-6", "--json"]
+    whole = answer(run("train", "train.csv", *scaled, "--model", "whole.model"))
+    head, *lines = Path("train.csv").read_text().splitlines(keepends=True)
+    for k, (begin, end) in enumerate([(0, 50), (50, 125), (125, 180)]):  # queries are cut
+        Path(f"part-{k}.csv").write_text(head + "".join(lines[begin:end]))
+    found = answer(run("train", "part-*.csv", "--engine", "local", "--shards", 3, *scaled, "--model", "m.model"))
+    assert found["samples"] == 180 and found["shards"] == 3 and found["certified"]
+    assert found["primal"] == pytest.approx(whole["primal"], rel=2e-6)
+    assert found["training"]["ap"] == pytest.approx(whole["training"]["ap"], abs=1e-3)
+    one, other = load_model("m.model"), load_model("whole.model")
+    np.testing.assert_allclose(one.feature_scale_, other.feature_scale_, rtol=1e-12)
+    np.testing.assert_allclose(one.feature_center_, other.feature_center_, rtol=1e-12)
+    np.testing.assert_allclose(one.coef_ * one.feature_scale_, other.coef_ * other.feature_scale_, rtol=1e-2, atol=1e-3)
+    # What was trained in parts scores whole files and parts, and so does what was not.
+    for model in ("m.model", "whole.model"):
+        plain = run("evaluate", model, "test.csv").stdout
+        assert run("evaluate", model, "test.csv", "--engine", "local").stdout == plain
+        run("predict", model, "test.csv", "-o", "scores.txt")
+        run("predict", model, "test.csv", "--engine", "local", "-o", "scores")
+        np.testing.assert_allclose(scores_in("scores"), np.loadtxt("scores.txt"), rtol=1e-12)
+    without = answer(run("train", "part-*.csv", "--engine", "local", "--json", "--model", "n.model", "--max-iter", 50))
+    assert without["primal"] != pytest.approx(whole["primal"], rel=1e-3)
+
+
+def test_path_of_scaled_features(run):
+    spread_out()
+    options = ["--scale", "standard", "--validation", "test.csv", "--epsilon", 0.05, "--json"]
+    expected = answer(run("path", "train.csv", *options, "--model", "m.model"))
+    found = answer(run("path", "train.csv", *options, "--engine", "local", "--model", "n.model"))
+    assert found["best"]["ap"] == pytest.approx(expected["best"]["ap"], abs=1e-6)
+    np.testing.assert_allclose(load_model("n.model").coef_, load_model("m.model").coef_, rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_packed_shards(run, dtype):
     run("pack", "train.letor", "-o", "packed", "--shards", 3, "--dtype", dtype)
@@ -247,8 +292,9 @@ def test_a_cluster_on_this_machine(run):
     write_parts()
     with time_out(400):
         options = ["part-*.svm", "--shards", 3, "--engine"]
-        expected = answer(run("train", *options, "local", "--model", "m.model", "--json"))
-        found = answer(run("train", *options, "dask", "--model", "n.model", "--json"))
+        scaled = ["--scale", "standard", "--json"]
+        expected = answer(run("train", *options, "local", "--model", "m.model", *scaled))
+        found = answer(run("train", *options, "dask", "--model", "n.model", *scaled))
         assert (found["primal"], found["dual"], found["training"]) == (expected["primal"], expected["dual"], expected["training"])
         np.testing.assert_array_equal(load_model("n.model").coef_, load_model("m.model").coef_)
         assert found["workers"] >= 1 and found["shards"] == 3 and found["engine"] == "dask"

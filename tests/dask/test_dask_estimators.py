@@ -84,16 +84,18 @@ def test_rankers_are_those_of_one_process(client, sizes, qid):
     "settings", [
         {"loss": "ndcg", "grades": "exponential"}, {"loss": "ap", "grades": True}, {"loss": "ndcg@3"}, {"loss": "ap@2"},
         {"loss": Half()}, {"loss": "auc", "relevance_threshold": 1.5}, {"loss": "ap", "bounds": (0.0, np.inf)},
+        {"loss": "ap", "scale": "standard"},
     ]
 )  # fmt: skip
 def test_settings_of_rankers(client, settings):
     grades = Y + (X[:, 0] > 1)
-    plain = RankingSVM(C=3.0, tol=1e-3, solver="one_slack", **settings).fit(X, grades, QID)
-    model = ranker(client, **settings).fit(chunked(X, 90), chunked(grades, 90), chunked(QID, 90))
+    rows = X * [1.0, 30.0, 1e-3, 1.0] + [0.0, 1e4, 0.0, 7.0] if "scale" in settings else X
+    plain = RankingSVM(C=3.0, tol=1e-3, solver="one_slack", **settings).fit(rows, grades, QID)
+    model = ranker(client, **settings).fit(chunked(rows, 90), chunked(grades, 90), chunked(QID, 90))
     assert model.primal_objective_ == pytest.approx(plain.primal_objective_, rel=2e-3)
     assert model.relevance_thresholds_.tolist() == plain.relevance_thresholds_.tolist()
-    expected = model.to_local().score(X, grades, QID)
-    assert model.score(chunked(X, 90), chunked(grades, 90), chunked(QID, 90)) == pytest.approx(expected, rel=1e-12)
+    expected = model.to_local().score(rows, grades, QID)
+    assert model.score(chunked(rows, 90), chunked(grades, 90), chunked(QID, 90)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_weights_of_queries(client):
@@ -181,7 +183,7 @@ def test_bad_parameters(client):
     rows, labels = chunked(X, 100), chunked(Y, 100)
     for settings, message in (
         ({"surrogate": "slack"}, "surrogate='slack' is not known over shards: leave it out, or use RankingSVM"),
-        ({"scale": "standard"}, "scale='standard' is not known over shards: scale the features first"),
+        ({"scale": "query"}, "scale='query' is not known over shards: use scale='standard'"),
         ({"warm_start": True}, "warm_start=True is not known over shards: name a checkpoint"),
         ({"loss": "accuracy"}, "loss='accuracy' is not known over shards: use DaskMulticlassSVM"),
         ({"shards_per_worker": 0}, "shards_per_worker=0 must be a positive integer"),

@@ -62,6 +62,26 @@ def test_cuts(n_shards, kind):
     assert_same_cuts(ShardedRanking(engine), single(X, y, qid), rng)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_scaled_features(whole):
+    X, y, qid = queries()
+    rng = np.random.default_rng(1)
+    scale = 10.0 ** rng.uniform(-3, 3, size=60)
+    engine = engine_of(split_rows(X * scale, y, 3, qid, whole=whole))
+    sharded, expected = ShardedRanking(engine, scale=scale), single(X, y, qid)
+    assert_same_cuts(sharded, expected, rng)
+    weights = rng.normal(size=60)
+    # Blocks of scattered lists come last; whatever their order, their mean is the mean cut.
+    cuts = sharded.cuts(range(sharded.n_blocks), weights)
+    mean = expected.mean_cut(weights)
+    np.testing.assert_allclose(np.mean([cut.psi for cut in cuts], axis=0), mean.psi, atol=1e-12)
+    assert np.mean([cut.loss for cut in cuts]) == pytest.approx(mean.loss, rel=1e-12)
+    found, plain = (OneSlackCuttingPlane().solve(problem, 0.01) for problem in (sharded, expected))
+    assert found.primal == pytest.approx(plain.primal, rel=1e-9)
+    other = ShardedRanking(engine, scale=2 * scale)
+    assert sharded.fingerprint() not in (None, ShardedRanking(engine).fingerprint(), other.fingerprint())
+
+
 @pytest.mark.parametrize("loss", ["ap", "ndcg", "auc", "mrr", "ndcg@3", "p@2", "rbp(p=0.9)"])
 def test_losses(loss):
     X, y, qid = queries(1)
@@ -408,6 +428,7 @@ def test_bytes_do_not_grow_with_the_rows():
         ({"relevance_threshold": 9}, r"holds only one class \(labels are from 0 to 1, and those above 9 are relevant\); mark"),
         ({"grades": "linear"}, "grades='linear' are the gains of NDCG, and AveragePrecision"),
         ({"loss": "app"}, "loss='app' is unknown"),
+        ({"scale": [1.0, 0.0]}, r"scale has shape \(2,\); give a positive, finite number for each of the"),
     ],
 )
 def test_bad_settings(parts, settings, message):

@@ -16,14 +16,14 @@ from maxmargin._validation import thread_count
 from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM
 from maxmargin.estimators.scaling import folded, standardized, standardized_within
-from maxmargin.estimators.standardizing import feature_center, feature_scale
+from maxmargin.estimators.standardizing import center_and_scale
 
 GRID = tuple(10.0**k for k in range(-4, 2))
 
 
 def logistic_weights(X: Any, relevant: NDArray[np.bool_], values: tuple[float, ...] = GRID) -> list[Floats]:
     """Weights for features as they came, of logistic regressions on standardised ones, one for every C."""
-    center, scale = feature_center(X), feature_scale(X)
+    center, scale = center_and_scale(X)
     Z, found = standardized(X, center, scale), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a model to compare with need not be exact to the last digit

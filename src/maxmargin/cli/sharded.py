@@ -37,6 +37,7 @@ from maxmargin.distributed.status import ClusterLine
 from maxmargin.estimators import RankingSVM
 from maxmargin.estimators.base import limits_of
 from maxmargin.estimators.linear_ranker import trained_metric
+from maxmargin.estimators.sharded import ranking_over
 from maxmargin.losses import ranking_loss
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane, Solver
@@ -255,12 +256,7 @@ class ShardedSVM(RankingSVM):
 
     def problem_over(self, engine: Engine) -> ShardedRanking:
         """The problem; what is known of the data becomes fitted attributes."""
-        grades: Any = self.grades
-        problem = ShardedRanking(engine, self.loss, relevance_threshold=self.relevance_threshold, grades=grades)
-        self.n_features_in_ = problem.n_features
-        self.relevance_thresholds_ = problem.thresholds
-        self.n_skipped_queries_ = problem.n_skipped
-        return problem
+        return ranking_over(self, engine)
 
     def plain(self) -> RankingSVM:
         """The same model without any engine, for files."""
@@ -312,9 +308,10 @@ def check_parameters(parameters: dict[str, Any], checkpoint: Path | None = None)
     """Complain about what cannot be trained over shards."""
     if parameters["loss"] == "accuracy":
         raise click.UsageError("--loss accuracy is not known over shards; choose a rank loss, or leave out --engine")
-    if parameters["scale"] != "none":
+    if parameters["scale"] == "query":
         raise click.UsageError(
-            f"--scale {parameters['scale']} is not known over shards; scale the features in the files, or leave out --engine"
+            "--scale query is not known over shards, where a query may lie in several; use --scale standard, scale the features "
+            "in the files, or leave out --engine"
         )
     if checkpoint is not None and parameters.get("solver", "auto") not in ("auto", "one_slack"):
         raise click.UsageError(f"--checkpoint is for --solver one_slack, and {parameters['solver']} keeps none; leave out one")

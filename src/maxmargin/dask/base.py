@@ -90,7 +90,7 @@ class DaskEstimator(Estimator):
                 bare = _bare_call(engine)
                 begin = time.monotonic()
                 weights = self._train(problem)
-                self._warn_if_small(bare, time.monotonic() - begin)
+                self._warn_if_small(bare, (time.monotonic() - begin) / max(1, self._n_passes(engine)))
                 self.cluster_ = numbers(engine, problem.shards.repeats)
             finally:
                 self._engine = None
@@ -186,8 +186,11 @@ class DaskEstimator(Estimator):
         line.engine = getattr(self, "_engine", None)
         return line
 
-    def _warn_if_small(self, bare: float, seconds: float) -> None:
-        pass_ = seconds / max(1, self.n_iter_)
+    def _n_passes(self, engine: DaskEngine) -> int:
+        """How many passes over the data training took."""
+        return self.n_iter_
+
+    def _warn_if_small(self, bare: float, pass_: float) -> None:
         if pass_ < _WORTH_IT * bare:
             warnings.warn(
                 f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to workers that asks nothing takes "
@@ -240,8 +243,8 @@ class DaskEstimator(Estimator):
             made._restore()
         return made
 
-    def _map(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
-        """A prediction for every row, lazily where X is a Dask collection."""
+    def _map(self, X: Any, method: str, dtype: Any, width: int | None = None, columns: Any = None) -> Any:
+        """A prediction for every row, or several with names, lazily where X is a Dask collection."""
         local = self._for_workers()
         if is_frame(X):
             names = list(getattr(self, "feature_names_in_", ()))
@@ -249,7 +252,7 @@ class DaskEstimator(Estimator):
                 if name not in X.columns:
                     raise ValueError(f"X has no column {name!r}, which {type(self).__name__} was trained with")
             rows = X[names] if names else X
-            return rows.map_partitions(_predicted_frame, local, method, meta=_empty_series(X, dtype))
+            return rows.map_partitions(_predicted_frame, local, method, columns, meta=_empty(X, dtype, columns))
         if not is_dask_collection(X):
             return getattr(local, method)(X)
         if X.ndim != 2:
@@ -270,16 +273,20 @@ def _predicted(X: Any, local: Any, method: str) -> Any:
     return getattr(local, method)(rows)
 
 
-def _predicted_frame(X: Any, local: Any, method: str) -> Any:
+def _predicted_frame(X: Any, local: Any, method: str, columns: Any = None) -> Any:
     import pandas as pd
 
-    return pd.Series(_predicted(X, local, method), index=X.index)
+    found = _predicted(X, local, method)
+    return pd.Series(found, index=X.index) if columns is None else pd.DataFrame(found, index=X.index, columns=columns)
 
 
-def _empty_series(X: Any, dtype: Any) -> Any:
+def _empty(X: Any, dtype: Any, columns: Any = None) -> Any:
     import pandas as pd
 
-    return pd.Series(np.empty(0, dtype=dtype), index=X._meta.index[:0])
+    index = X._meta.index[:0]
+    if columns is None:
+        return pd.Series(np.empty(0, dtype=dtype), index=index)
+    return pd.DataFrame(np.empty((0, len(columns)), dtype=dtype), index=index, columns=columns)
 
 
 def _bare_call(engine: DaskEngine) -> float:

@@ -15,6 +15,7 @@ from maxmargin.distributed import ShardedRanking, evaluate
 from maxmargin.distributed.kinds import Kind
 from maxmargin.estimators import RankingSVM
 from maxmargin.estimators.linear_ranker import trained_metric
+from maxmargin.estimators.sharded import ranking_over
 from maxmargin.losses import RankingLoss, ranking_loss
 
 
@@ -28,7 +29,9 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
     Parameters
     ----------
     loss, C, relevance_threshold, grades, bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.RankingSVM`; ``surrogate`` and ``scale`` are known with their defaults only.
+        As in :class:`maxmargin.RankingSVM`; ``surrogate`` is known with its default only.
+    scale : {"none", "standard"}, default="none"
+        As in :class:`maxmargin.RankingSVM`; the workers add up means and spreads, and rows are not copied.
     n_jobs : int, optional
         Threads for a shard; by default those of a worker over the number of its shards.
     client, checkpoint, shards_per_worker, worker_timeout, speculate
@@ -60,7 +63,6 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
     kind: ClassVar[Kind] = "ranking"
     unknown: ClassVar[dict[str, str]] = {
         "surrogate": "leave it out, or use RankingSVM",
-        "scale": "scale the features first, by X - X.mean(axis=0) and X.std(axis=0) of Dask for instance",
         "warm_start": "name a checkpoint, from which training goes on",
     }
 
@@ -100,18 +102,15 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
         super()._check_parameters()
         if isinstance(self.loss, str) and self.loss == "accuracy":
             raise ValueError("loss='accuracy' is not known over shards: use DaskMulticlassSVM, or RankingSVM")
+        if self.scale == "query":
+            raise ValueError("scale='query' is not known over shards: use scale='standard', or RankingSVM")
 
     def _own_loss(self) -> RankingLoss | None:
         loss = ranking_loss(self.loss)
         return None if loss.native_name() else loss
 
     def _problem_over(self, engine: DaskEngine) -> ShardedRanking:
-        grades: Any = self.grades
-        problem = ShardedRanking(engine, self.loss, relevance_threshold=self.relevance_threshold, grades=grades)
-        self.n_features_in_ = problem.n_features
-        self.relevance_thresholds_ = problem.thresholds
-        self.n_skipped_queries_ = problem.n_skipped
-        return problem
+        return ranking_over(self, engine)
 
     def decision_function(self, X: Any, qid: Any = None) -> Any:
         """Scores of the rows, as lazy as X is: a Dask array of shape (n,), or a series for a frame."""

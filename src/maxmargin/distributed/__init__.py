@@ -3,11 +3,13 @@
 from maxmargin.distributed.checkpoint import CheckpointFile
 from maxmargin.distributed.direct import ShardedDirect
 from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
+from maxmargin.distributed.events import ShardedEvents
 from maxmargin.distributed.kinds import ShardOf
 from maxmargin.distributed.latent import ShardedLatentRanking
 from maxmargin.distributed.local import Fault, LocalEngine
 from maxmargin.distributed.means import ShardedMean
 from maxmargin.distributed.metrics import evaluate
+from maxmargin.distributed.moments import column_moments, feature_scaling
 from maxmargin.distributed.packed import CachedRows, PackedRows, open_packed, row_sources
 from maxmargin.distributed.packing import pack
 from maxmargin.distributed.problem import ShardedRanking
@@ -18,7 +20,7 @@ from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect",
-    "ShardedLatentRanking", "ShardedMean", "ShardedRanking", "evaluate", "open_packed", "pack", "row_sources", "share_out",
-    "split_rows", "write_scores",
+    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedEvents",
+    "ShardedLatentRanking", "ShardedMean", "ShardedRanking", "column_moments", "evaluate", "feature_scaling", "open_packed",
+    "pack", "row_sources", "share_out", "split_rows", "write_scores",
 ]  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 from maxmargin.distributed.engine import Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
 from maxmargin.fingerprint import fingerprint
@@ -20,11 +22,20 @@ class _ChangedError(Exception):
     """A shard was made anew within a pass."""
 
 
+@dataclass
+class _Counts:
+    """What all conversations with the same shards have done together."""
+
+    repeats: int = 0
+    passes: int = 0
+
+
 class Conversation:
     """Asks the shards of an engine, whatever becomes of them.
 
     Every question goes out with the *task* of the shards, which they build their problems from; a shard that has it already gets
-    its key only. A shard that lacks anything says what is ``missing``, and is asked again with it.
+    its key only. A shard that lacks anything says what is ``missing``, and is asked again with it. What a shard is :meth:`given
+    <give>` besides is sent to it alone, and once for all tasks.
 
     Parameters
     ----------
@@ -36,8 +47,6 @@ class Conversation:
     ----------
     infos : list of dict
         What every shard says of itself.
-    repeats : int
-        Questions that were asked again, and passes that were begun again.
     """
 
     def __init__(self, engine: Engine, task: dict[str, Any] | None = None) -> None:
@@ -52,16 +61,16 @@ class Conversation:
                 if not is_finite(reply.values):
                     raise self._not_finite(k, "info")
         self.infos = [reply.values for reply in replies]
-        self.repeats = int(bool(bad))
+        self._counts = _Counts(repeats=int(bool(bad)))
         self._incarnations = [reply.incarnation for reply in replies]
         self._watch = LossWatch()
-        self._passes = 0
         # Shards that have answered with something that is no number, in this pass.
         self._doubted: set[int] = set()
         # Incarnations that a pass began with; None outside.
         self._pinned: list[str | None] | None = None
-        # By shard, the tasks and the roots that its present incarnation has been sent.
+        # By shard, the tasks, what it was given, and the roots that its present incarnation has been sent.
         self._tasks: list[set[str]] = [set() for _ in replies]
+        self._gifts: tuple[str, Sequence[Any]] | None = None
         self.roots: list[set[int]] = [set() for _ in replies]
         self.set_task(task or {})
 
@@ -70,14 +79,39 @@ class Conversation:
         """How many there are."""
         return self.engine.n_shards
 
+    @property
+    def repeats(self) -> int:
+        """Questions that were asked again, and passes that were begun again."""
+        return self._counts.repeats
+
+    @repeats.setter
+    def repeats(self, count: int) -> None:
+        self._counts.repeats = count
+
+    def beside(self, task: dict[str, Any]) -> Self:
+        """Another conversation with the same shards, about another task: what one learns of the shards, the other knows."""
+        other = copy.copy(self)
+        other.set_task(task)
+        return other
+
+    def give(self, gifts: Sequence[Any]) -> str:
+        """Something for every shard, each its own, which goes out with the next question; the mark by which tasks name it."""
+        mark = fingerprint(*gifts).hex()
+        self._gifts = mark, gifts
+        return mark
+
     def set_task(self, task: dict[str, Any]) -> None:
         """What shards are to build from now on."""
         self.task = task
         self.key = fingerprint(*(part for name in sorted(task) for part in (name, task[name]))).hex()
 
     def context(self, shard: int) -> dict[str, Any]:
-        """The first argument of every question: the key of the task, and the task itself for those who lack it."""
-        return {"key": self.key} if self.key in self._tasks[shard] else {"key": self.key, "task": self.task}
+        """The first argument of every question: the key of the task, and for those who lack it the task itself, and the gift."""
+        known = self._tasks[shard]
+        context: dict[str, Any] = {"key": self.key} if self.key in known else {"key": self.key, "task": self.task}
+        if self._gifts is not None and self._gifts[0] not in known:
+            context["gift"] = (self._gifts[0], self._gifts[1][shard])
+        return context
 
     def ask(
         self, operation: str, rest: Callable[[int], tuple[Any, ...]] = lambda shard: (), only: Sequence[int] | None = None
@@ -98,7 +132,7 @@ class Conversation:
             for k, reply in zip(open_, replies, strict=True):
                 if "missing" in reply.values:
                     self.roots[k].difference_update(reply.values["missing"])
-                    self._tasks[k].discard(self.key)
+                    self._tasks[k].difference_update(self._sent())
                     again.append(k)
                 elif not is_sound(reply.values):
                     # A machine that computes wrongly, or data that are wrong: another machine will tell.
@@ -110,7 +144,7 @@ class Conversation:
                     if k in fresh and self._pinned is not None:
                         self._pinned[k] = None  # nothing of the pass depends on what was said
                 else:
-                    self._tasks[k].add(self.key)
+                    self._tasks[k].update(self._sent())
                     answers[k] = reply.values
             if not again:
                 return [answers[k] for k in asked]
@@ -120,6 +154,10 @@ class Conversation:
             f"shards {open_} did not answer {operation!r} in {_MOST_REPEATS} attempts, the first of them is "
             f"{self.engine.describe(open_[0])}; look after the workers, and start again from the checkpoint"
         )
+
+    def _sent(self) -> set[str]:
+        """What a shard has that has answered."""
+        return {self.key} if self._gifts is None else {self.key, self._gifts[0]}
 
     def plain(self, operation: str, *args: Any) -> list[dict[str, Any]]:
         """Answers of all shards to a question that no task has to do with."""
@@ -139,7 +177,7 @@ class Conversation:
 
         Counts and scores of two incarnations may differ in their last bits, where machines do, and must not be mixed.
         """
-        self._passes += 1
+        self._counts.passes += 1
         self._doubted.clear()
         for _ in range(_MOST_REPEATS):
             self._pinned = [None] * self.n_shards
@@ -167,7 +205,7 @@ class Conversation:
 
     def _meet(self, k: int, incarnation: str) -> None:
         """A new incarnation has nothing of what the one before was sent, but must have the same rows."""
-        self._watch.lost(k, self._passes, self.engine.describe(k))
+        self._watch.lost(k, self._counts.passes, self.engine.describe(k))
         self._tasks[k].clear()
         self.roots[k].clear()
         self._incarnations[k] = incarnation

@@ -62,6 +62,7 @@ class ShardedDirect:
 
     def _loss(self, weights: Floats) -> float:
         problem, shards = self.problem, self.problem.shards
+        weights = problem.unscaled(weights)
         found = shards.ask("score_losses", lambda shard: (weights,))
         losses = [float(answer["loss"]) for answer in found]
         positives = {

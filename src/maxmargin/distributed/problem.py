@@ -6,10 +6,12 @@ import math
 import secrets
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import count
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut, Tangent
@@ -20,6 +22,7 @@ from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
 from maxmargin.distributed.scattered import Block, Questions, rank_all, scattered_blocks, scattered_names
 from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
 from maxmargin.distributed.sums import tree_sum
+from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import NDCG, RankingLoss, ranking_loss
 
 # As for estimators: with grades every one is a problem of its own.
@@ -34,14 +37,18 @@ class ShardedRanking(ShardedProblem):
 
     Parameters
     ----------
-    engine : Engine
-        Of shards of the kind "ranking".
+    engine : Engine or Conversation
+        Of shards of the kind "ranking"; a conversation gets the task of this problem.
     loss : str or RankingLoss
         One that has no name must have been given to the sources too.
     relevance_threshold : float, optional
         Labels above it are relevant; by default those above zero, or above the lowest of all shards if that is greater.
     grades : bool or {"linear", "exponential"}
         As in :class:`maxmargin.RankingSVM`.
+    scale : array of shape (d,), optional
+        Features are as if divided by these numbers, such as those of :func:`~maxmargin.distributed.feature_scaling`: weights and
+        sums of rows are divided here, and rows stay as they are. What one would take off a feature makes no difference to any
+        ranking.
 
     Attributes
     ----------
@@ -72,14 +79,15 @@ class ShardedRanking(ShardedProblem):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | Conversation,
         loss: str | RankingLoss = "ap",
         *,
         relevance_threshold: float | None = None,
         grades: bool | Literal["linear", "exponential"] = False,
+        scale: ArrayLike | None = None,
     ) -> None:
         self.loss = ranking_loss(loss)
-        shards = Conversation(engine)
+        shards = engine if isinstance(engine, Conversation) else Conversation(engine)
         task = self._task(shards, relevance_threshold, grades)
         self.thresholds: Floats = task["thresholds"]
         shards.set_task(task)
@@ -89,6 +97,7 @@ class ShardedRanking(ShardedProblem):
         self.scattered, n_skipped = scattered_blocks(self.loss, found, task)
         self.n_blocks += len(self.scattered)
         self.n_features = int(task["n_features"])
+        self.scale = None if scale is None else _check_scale(scale, self.n_features)
         self.n_skipped = n_skipped + sum(int(answer["n_skipped"]) for answer in found)
         self.total_weight = math.fsum(
             [*(float(answer["total_weight"]) for answer in found), *(block.weight for block in self.scattered)]
@@ -180,7 +189,10 @@ class ShardedRanking(ShardedProblem):
         """Cuts of some blocks; those of scattered lists come after all others."""
         n_whole = self.n_blocks - len(self.scattered)
         whole = [block for block in blocks if block < n_whole]
-        known = dict(zip(whole, super().cuts(whole, weights) if whole else [], strict=True))
+        found_whole = super().cuts(whole, self.unscaled(weights)) if whole else []
+        known = {
+            block: Cut(self.unscaled(cut.psi), cut.loss, cut.bound) for block, cut in zip(whole, found_whole, strict=True)
+        }
         scores = self.scores(weights)
         for block in set(blocks) - known.keys():
             found, _ = self._pass(scores, 1.0, [int(block) - n_whole])
@@ -191,6 +203,15 @@ class ShardedRanking(ShardedProblem):
     def cut(self, block: int, weights: Floats) -> Cut:
         """The cut of one block."""
         return self.cuts([block], weights)[0]
+
+    def unscaled(self, values: Any) -> Any:
+        """Divided by the scales of features, if there are any: weights for rows as they are, or sums of rows as if scaled."""
+        return values if self.scale is None else values / self.scale
+
+    def fingerprint(self) -> bytes | None:
+        """Of data and task, and of the scales."""
+        found = super().fingerprint()
+        return found if found is None or self.scale is None else fingerprint(found, self.scale)
 
     def pack_scores(self, scores: Scores) -> dict[str, Any]:
         """The recipe of scores, with the weights of its roots; for files."""
@@ -273,7 +294,7 @@ class ShardedRanking(ShardedProblem):
             if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
                 raise self._changed(k)
-        total = tree_sum([answer["psi"] for answer in found]) / self.n_blocks
+        total: Floats = self.unscaled(tree_sum([answer["psi"] for answer in found]) / self.n_blocks)
         self._note(total, found, losses)
         return total
 
@@ -293,9 +314,13 @@ class ShardedRanking(ShardedProblem):
         recipe = scores.recipe()
         weights = {root.number: root.weights for root in scores.terms}
 
+        @cache
+        def registered(number: int) -> Floats:
+            return np.asarray(self.unscaled(weights[number]))
+
         def message(shard: int) -> tuple[Any, ...]:
             held = self.shards.roots[shard]
-            new = {number: weights[number] for number in sorted(weights.keys() - held)}
+            new = {number: registered(number) for number in sorted(weights.keys() - held)}
             dead = sorted(held.difference(self._roots))
             return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
@@ -314,3 +339,10 @@ class ShardedRanking(ShardedProblem):
         root = Root(next(self._numbers), np.array(weights, dtype=np.float64))
         self._roots[root.number] = root
         return root
+
+
+def _check_scale(scale: ArrayLike, n_features: int) -> Floats:
+    values = np.asarray(scale, dtype=np.float64)
+    if values.shape != (n_features,) or not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"scale has shape {values.shape}; give a positive, finite number for each of the {n_features} features")
+    return values

@@ -95,8 +95,8 @@ class Lists:
     X : array or CSR matrix of shape (n, d)
     whole : RankingProblem, optional
         Lists that lie here alone, without features; None if there are none.
-    order : int array of shape (n,), optional
-        Rows in the order of scores; None if it is that of X.
+    order : int array of shape (n,) or fewer, optional
+        Rows in the order of scores, those that lists are about; None if it is that of X.
     parts : dict of int to _Part
         By number of the block.
     mark : int
@@ -105,13 +105,19 @@ class Lists:
 
     mark = 0
 
-    def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
-        """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
+    def __init__(
+        self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats,
+        some: Ints | None = None,
+    ) -> None:  # fmt: skip
+        """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1.
+
+        Where lists are about ``some`` rows of X only, relevance and offsets are of these.
+        """
         self.X, self.names, self.thresholds = X, names, thresholds
         self.whole: RankingProblem | None = None
         self.parts: dict[int, _Part] = {}
         self.n_whole = int(offsets[-1])
-        self.order: NDArray[np.int64] | None = None
+        self.order: NDArray[np.int64] | None = some
         if (numbers < 0).all():
             return
         rows = [np.arange(begin, end) for begin, end in pairwise(offsets)]
@@ -136,8 +142,8 @@ class Lists:
                 self.parts[level * len(names) + int(number)] = part
             done += len(own)
         joined = np.concatenate([np.zeros(0, dtype=np.int64), *order])
-        if not np.array_equal(joined, np.arange(len(joined))):
-            self.order = joined
+        if some is not None or not np.array_equal(joined, np.arange(len(joined))):
+            self.order = joined if some is None else some[joined]
 
     @property
     def is_one_part(self) -> bool:
@@ -152,7 +158,7 @@ class Lists:
     def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
         """Rows times numbers that are in the order of scores."""
         if self.order is not None:
-            ordered = np.empty_like(gradient)
+            ordered = np.zeros(self.X.shape[0])
             ordered[self.order] = gradient
             gradient = ordered
         return sum_of_rows(gradient, self.X, n_jobs)
@@ -217,8 +223,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             raise ValueError("a query has no rows; leave it out of the offsets")
         if not len(self.y):
             self.offsets, self.names, self.weights = np.zeros(1, dtype=np.int64), None, None
-        if self.y.dtype.kind not in "fiub":
-            raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
+        self._check_labels()
         # A number in one file may be text in another, next to names that are none.
         self.called = [] if self.names is None else [str(name) for name in self.names]
         if self.one_list:
@@ -235,6 +240,10 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self._spare: Floats | None = None
         # Weights that were judged last, and their scores.
         self._last: tuple[Floats, Floats] | None = None
+
+    def _check_labels(self) -> None:
+        if self.y.dtype.kind not in "fiub":
+            raise ValueError("y must be numbers: 1 for relevant samples and 0 for others, or grades; it holds text")
 
     # ---- before training ----------------------------------------------------------------------------------------------------
 
@@ -568,8 +577,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
     def _combined(self, recipe: dict[str, Any]) -> tuple[Floats, bool]:
         """Scores, and whether all of them are finite."""
         scores, self._scratch = self._scratch, None
-        if scores is None or len(scores) != self.X.shape[0]:
-            scores = np.empty(self.X.shape[0])
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
+        if scores is None or len(scores) != len(roots[0]):
+            scores = np.empty(len(roots[0]))
         finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite

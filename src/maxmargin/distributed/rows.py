@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from maxmargin._validation import MAX_SAMPLES
 from maxmargin.distributed.engine import Shard, aligned
 from maxmargin.fingerprint import fingerprint
 from maxmargin.queries import query_offsets
+from maxmargin.structures.moments import moments_of
 from maxmargin.structures.rows import bad_row, is_sparse
 
 
@@ -142,7 +143,7 @@ class RowShard(Shard):
         As in :class:`Rows`, checked.
     """
 
-    operations = Shard.operations | {"labels", "digest", "first_not_finite"}
+    operations = Shard.operations | {"labels", "digest", "first_not_finite", "moments"}
     # Whose weights there are: those of queries, or of rows.
     weighs_rows = False
 
@@ -191,6 +192,10 @@ class RowShard(Shard):
         """The distinct labels, in order; the first ``most`` of them."""
         found = np.unique(self.y)
         return {"labels": found[:most], "n_labels": len(found)}
+
+    def moments(self) -> dict[str, Any]:
+        """Means and spreads of the features, around the mean of this shard; :mod:`maxmargin.structures.moments` has the names."""
+        return asdict(moments_of(self.X))
 
     def digest(self) -> dict[str, Any]:
         """A digest of all that hinges can depend on."""

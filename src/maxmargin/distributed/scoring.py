@@ -1,4 +1,4 @@
-"""Scores of rows, written to a file where the rows are: nothing but names and numbers of rows comes back."""
+"""Scores of rows, or what is made of them, written where the rows are: nothing but names and numbers of rows comes back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Floats
+from maxmargin.calibrated import probabilities
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, Shard
 from maxmargin.distributed.rows import Rows, RowSource, with_columns
@@ -52,8 +53,10 @@ class ScoringShard(Shard):
         super().__init__()
         self.rows, self.n_jobs = rows, n_jobs
 
-    def write_scores(self, context: dict[str, Any], weights: Floats, intercept: float, file: str) -> dict[str, Any]:
-        """One score per line, in one step."""
+    def write_scores(
+        self, context: dict[str, Any], weights: Floats, intercept: float, file: str, form: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """One score per line, in one step; or what a form makes of it, see :func:`write_scores`."""
         X = Rows(*self.rows.load_rows()).X
         scores = times(with_columns(X, len(weights)), weights, self.n_jobs) + intercept
         if not np.isfinite(scores).all():
@@ -62,13 +65,22 @@ class ScoringShard(Shard):
         os.makedirs(Path(file).parent, exist_ok=True)
         with replacing(Path(file)) as stream:
             for begin in range(0, len(scores), _BLOCK):
-                stream.write("".join(f"{score:.17g}\n" for score in scores[begin : begin + _BLOCK].tolist()).encode())
+                stream.write("".join(_lines(scores[begin : begin + _BLOCK], form or {})).encode())
         return {"rows": len(scores)}
 
 
+def _lines(scores: Floats, form: dict[str, Any]) -> list[str]:
+    if "labels" in form:
+        low, high = form["labels"]
+        return [f"{high if above else low}\n" for above in (scores > 0).tolist()]
+    values = probabilities(form["calibration"], scores) if "calibration" in form else scores
+    return [f"{value:.17g}\n" for value in values.tolist()]
+
+
 def write_scores(
-    engine: Engine | Conversation, weights: Floats, folder: str | os.PathLike[str], intercept: float = 0.0
-) -> tuple[list[str], list[int]]:
+    engine: Engine | Conversation, weights: Floats, folder: str | os.PathLike[str], intercept: float = 0.0,
+    form: dict[str, Any] | None = None,
+) -> tuple[list[str], list[int]]:  # fmt: skip
     """Write the scores of every shard to a file of its own; their names, and how many scores each has.
 
     Parameters
@@ -80,6 +92,9 @@ def write_scores(
         Made if need be, on whichever machine a shard is. Files are called ``00000-of-00004.txt`` and so on, in the order of the
         rows.
     intercept : float
+    form : dict, optional
+        What to write in place of scores: ``labels``, two texts, the second one for scores above zero; or probabilities, by a
+        ``calibration`` as in :mod:`maxmargin.calibrated`.
 
     Examples
     --------
@@ -94,5 +109,6 @@ def write_scores(
     shards = engine if isinstance(engine, Conversation) else Conversation(engine)
     n = shards.n_shards
     files = [os.path.join(os.path.abspath(folder), f"{k:05d}-of-{n:05d}.txt") for k in range(n)]
-    found = shards.ask("write_scores", lambda shard: (np.asarray(weights, dtype=np.float64), float(intercept), files[shard]))
+    own, rest = np.asarray(weights, dtype=np.float64), () if form is None else (form,)
+    found = shards.ask("write_scores", lambda shard: (own, float(intercept), files[shard], *rest))
     return files, [int(answer["rows"]) for answer in found]

@@ -1,16 +1,22 @@
 """Probabilities from scores: the sigmoid of Platt, fitted as Lin, Lin and Weng (2007) do, and isotonic regression.
 
-A calibration is an array: slope and offset of a sigmoid, shape (2,); or scores and the probabilities there, with straight lines
-in between, shape (2, m).
+What a calibration is, and what it makes of scores, is in :mod:`maxmargin.calibrated`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.isotonic import IsotonicRegression
 
 from maxmargin._types import Booleans, Floats
+from maxmargin.calibrated import probabilities
+
+__all__ = [
+    "KINDS", "calibrate", "check_calibration", "fit_sigmoid", "isotonic", "probabilities", "score_of", "targets_of",
+]  # fmt: skip
 
 KINDS = ("sigmoid", "isotonic")
 
@@ -25,17 +31,13 @@ def calibrate(kind: str, scores: Floats, relevant: Booleans) -> Floats:
     >>> np.round(probabilities(sigmoid, scores), 1)
     array([0.1, 0.2, 0.4, 0.6, 0.8])
     """
-    if kind == "isotonic":
-        fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, relevant.astype(float))
-        return np.array([fitted.X_thresholds_, fitted.y_thresholds_])
-    return _sigmoid(scores, relevant)
+    return isotonic(scores, relevant.astype(float)) if kind == "isotonic" else _sigmoid(scores, relevant)
 
 
-def probabilities(calibration: Floats, scores: Floats) -> Floats:
-    """Of the positive class, shape (n,)."""
-    if calibration.ndim == 1:
-        return np.asarray(expit(calibration[0] * scores + calibration[1]))
-    return np.asarray(np.interp(scores, calibration[0], calibration[1]))
+def isotonic(scores: Floats, shares: Floats, weights: Floats | None = None) -> Floats:
+    """The calibration that never falls and is nearest to shares of positives, which have weights."""
+    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, shares, weights)
+    return np.array([fitted.X_thresholds_, fitted.y_thresholds_])
 
 
 def score_of(calibration: Floats, probability: float) -> float:
@@ -72,34 +74,55 @@ def check_calibration(calibration: Floats) -> None:
 
 
 def _sigmoid(scores: Floats, relevant: Booleans) -> Floats:
-    """Slope and offset by Newton's method; labels are drawn a little towards the middle, as if each class had a sample more."""
-    positive = int(np.count_nonzero(relevant))
-    targets = np.where(relevant, (positive + 1) / (positive + 2), 1 / (len(relevant) - positive + 2))
-    spread = float(scores.std())
-    if not spread > 0:
-        return np.array([0.0, float(np.log(positive + 1) - np.log(len(relevant) - positive + 1))])
-    center = float(scores.mean())
-    rows = np.column_stack([(scores - center) / spread, np.ones(len(scores))])
+    positive, n = int(np.count_nonzero(relevant)), len(relevant)
+    targets = np.where(relevant, *targets_of(positive, n))
+    spread, center = float(scores.std()), float(scores.mean())
+    rows = np.column_stack([(scores - center) / (spread if spread > 0 else 1.0), np.ones(n)])
 
-    def loss(at: Floats) -> float:
+    def sums(at: Floats) -> tuple[float, Floats, Floats]:
         linear = rows @ at
-        return float(-(targets * log_expit(linear) + (1 - targets) * log_expit(-linear)).sum())
+        p = expit(linear)
+        loss = float(-(targets * log_expit(linear) + (1 - targets) * log_expit(-linear)).sum())
+        return loss, rows.T @ (p - targets), (rows * (p * (1 - p))[:, None]).T @ rows
 
-    at = np.array([0.0, float(np.log(positive + 1) - np.log(len(relevant) - positive + 1))])
-    value = loss(at)
+    return fit_sigmoid(positive, n, center, spread, sums)
+
+
+def targets_of(positive: int, n: int) -> tuple[float, float]:
+    """What positives and negatives are to have: drawn a little towards the middle, as if each class had a sample more."""
+    return (positive + 1) / (positive + 2), 1 / (n - positive + 2)
+
+
+def fit_sigmoid(
+    positive: int, n: int, center: float, spread: float, sums: Callable[[Floats], tuple[float, Floats, Floats]]
+) -> Floats:
+    """Slope and offset by Newton's method.
+
+    Parameters
+    ----------
+    positive, n : int
+        Positives, and all samples.
+    center, spread : float
+        Mean and standard deviation of the scores.
+    sums : callable
+        Logistic loss of ``at[0] * (score - center) / spread + at[1]`` towards :func:`targets_of`, its gradient and its Hessian.
+    """
+    flat = np.array([0.0, float(np.log(positive + 1) - np.log(n - positive + 1))])
+    if not spread > 0:
+        return flat
+    at = flat
+    value, gradient, hessian = sums(at)
     for _ in range(100):
-        p = expit(rows @ at)
-        gradient = rows.T @ (p - targets)
-        hessian = (rows * (p * (1 - p))[:, None]).T @ rows + 1e-12 * np.eye(2)
-        direction = np.linalg.solve(hessian, gradient)
+        direction = np.linalg.solve(hessian + 1e-12 * np.eye(2), gradient)
         slope, length = float(gradient @ direction), 1.0
         if slope < 1e-10:
             break
-        while length > 1e-10 and loss(at - length * direction) > value - 1e-4 * length * slope:
+        found = sums(at - direction)
+        while length > 1e-10 and found[0] > value - 1e-4 * length * slope:
             length *= 0.5
-        at = at - length * direction
-        value = loss(at)
+            found = sums(at - length * direction)
+        at, (value, gradient, hessian) = at - length * direction, found
     if at[0] <= 0:
         # Scores that rank the wrong way round tell nothing.
-        return np.array([0.0, float(np.log(positive + 1) - np.log(len(relevant) - positive + 1))])
+        return flat
     return np.array([at[0] / spread, at[1] - at[0] * center / spread])

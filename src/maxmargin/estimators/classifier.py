@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from types import MethodType
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,15 +25,13 @@ from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, check_choice
 from maxmargin.deadline import seconds_left, time_limit
 from maxmargin.estimators.base import Estimator, Facility
-from maxmargin.estimators.calibration import KINDS, calibrate, check_calibration, probabilities, score_of
-from maxmargin.estimators.cutoffs import Aim, check_aim, choose_cutoff, outcome
+from maxmargin.estimators.calibration import KINDS, check_calibration, probabilities, score_of
+from maxmargin.estimators.cutoffs import Aim, check_aim
 from maxmargin.estimators.descent import DirectHistory, Steps, checkpoints_of, descend, try_descents
-from maxmargin.estimators.held_out import pooled_scores
-from maxmargin.estimators.linear_start import TunedStart, fit_hinge, linear_scores, metric_of, tune_logistic
-from maxmargin.estimators.standardizing import divided, feature_center, feature_scale
+from maxmargin.estimators.event_samples import EventSamples, HeldOutScores, SamplesInMemory
+from maxmargin.estimators.linear_start import TunedStart, metric_of
+from maxmargin.estimators.standardizing import center_and_scale, divided
 from maxmargin.losses import RankingLoss, ranking_loss
-from maxmargin.problems import RankingProblem
-from maxmargin.problems.direct import DirectRanking
 from maxmargin.progress import StatusLine
 from maxmargin.structures.rows import is_sparse
 
@@ -41,17 +39,7 @@ from maxmargin.structures.rows import is_sparse
 _GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
-class _Samples(NamedTuple):
-    """Standardised features, which samples are positive, and what was taken off and divided by."""
-
-    Z: Any
-    relevant: Booleans
-    center: Floats
-    scale: Floats
-    folds: list[tuple[Ints, Ints]]
-
-
-class _CalibratedMethod:
+class CalibratedMethod:
     """A method that is there only with a calibration, and otherwise says what to do, unlike ``available_if``."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -262,29 +250,33 @@ class RankingClassifier(ClassifierMixin, Estimator):
             return list(_GRID)
         return list(given) if np.iterable(given) and not isinstance(given, str) else [given]
 
-    def _prepare(self, X: Any, y: Any) -> _Samples:
+    def _prepare(self, X: Any, y: Any) -> EventSamples:
         refuse_missing(X)
         X, y = self._check_matrix(X, y, fitting=True)
         classes, which = _classes(y)
         if len(classes) > 2:
             check_classification_targets(y)
-            raise ArgumentError(
-                "y",
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y has {len(classes)} "
-                "classes",
-                "compare it with the one to be found, y == label, or wrap the classifier in OneVsRestClassifier",
-            )
-        if len(classes) < 2:
-            raise ArgumentError("y", f"y holds only one class, {classes.tolist()[0]!r}", "add samples of another one")
-        self.classes_ = classes
+        self._keep_classes(classes, type_of_target(y))
         relevant = which == self._positive()
         self.training_sketch_ = fingerprint.sketch(X, relevant)  # reports say if they are about the training data
         folds = self._folds(relevant)
         d = X.shape[1]
         if not self.standardize:
-            return _Samples(X, relevant, np.zeros(d), np.ones(d), folds)
-        center, scale = feature_center(X), feature_scale(X)
-        return _Samples(divided(X if is_sparse(X) else X - center, scale), relevant, center, scale, folds)
+            return SamplesInMemory(X, relevant, np.zeros(d), np.ones(d), folds)
+        center, scale = center_and_scale(X)
+        return SamplesInMemory(divided(X if is_sparse(X) else X - center, scale), relevant, center, scale, folds)
+
+    def _keep_classes(self, classes: NDArray[Any], kind: str = "multiclass") -> None:
+        """Note the two labels; complain about more or fewer."""
+        if len(classes) > 2:
+            raise ArgumentError(
+                "y",
+                f"Only binary classification is supported. The type of the target is {kind}: y has {len(classes)} classes",
+                "compare it with the one to be found, y == label, or wrap the classifier in OneVsRestClassifier",
+            )
+        if len(classes) < 2:
+            raise ArgumentError("y", f"y holds only one class, {classes.tolist()[0]!r}", "add samples of another one")
+        self.classes_ = classes
 
     def _positive(self) -> int:
         """Place of the class that is to be found."""
@@ -298,37 +290,38 @@ class RankingClassifier(ClassifierMixin, Estimator):
 
     def _folds(self, relevant: Booleans) -> list[tuple[Ints, Ints]]:
         if isinstance(self.cv, numbers.Integral):
-            fewest = int(min(relevant.sum(), (~relevant).sum()))
-            if fewest < 2:
-                rare = self.classes_.tolist()[self._positive() if relevant.sum() < 2 else 1 - self._positive()]
-                raise ArgumentError(
-                    "y", f"y has 1 sample of class {rare!r}, but inner folds need two of each class", "add samples of it"
-                )
-            splitter = StratifiedKFold(min(int(self.cv), fewest), shuffle=True, random_state=self.random_state or 0)
+            n_folds = self._n_folds(int((~relevant).sum()), int(relevant.sum()))
+            splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state or 0)
         else:
             splitter = check_cv(self.cv, relevant, classifier=True)
         folds = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(np.zeros(len(relevant)), relevant)]
         for k, parts in enumerate(folds):
             if any(relevant[part].all() or not relevant[part].any() for part in parts):
-                raise ArgumentError(
-                    "cv", f"fold {k + 1} of cv has samples of one class only, in training or in testing", "use stratified folds"
-                )
+                raise one_class_fold(k)
         return folds
 
-    def _train(self, samples: _Samples) -> Floats:
+    def _n_folds(self, negatives: int, positives: int) -> int:
+        """How many folds there are if cv is a number: not more than samples of either class."""
+        fewest = min(negatives, positives)
+        if fewest < 2:
+            rare = self.classes_.tolist()[self._positive() if positives < 2 else 1 - self._positive()]
+            raise ArgumentError(
+                "y", f"y has 1 sample of class {rare!r}, but inner folds need two of each class", "add samples of it"
+            )
+        return min(int(self.cv), fewest)
+
+    def _train(self, samples: EventSamples) -> Floats:
         """Weights (d + 1,) of the scores of the positive class, for features as they came, with the cut at zero."""
         began, loss = time.perf_counter(), ranking_loss(self.loss)
         with self._status_line() as line, time_limit(self.time_limit):
-            start = self._tune(samples, loss, line)
+            Cs = None if self.C is None and self.start == "hinge" else list(map(float, self._grid()))
+            start = samples.tune(self.start, Cs, loss, line.show)
             self.C_, self.Cs_, self.cv_scores_ = float(start.C), start.Cs, start.scores
             complete = start.complete and self._refine(samples, start, loss, line, began)
             if not start.complete:
                 self._keep_start()
-        by_fold = [linear_scores(samples.Z, weights) for weights in start.folds]
-        tests = [test for _, test in samples.folds]
-        metric = [metric_of(loss, samples.relevant[test], own[test]) for own, test in zip(by_fold, tests, strict=True)]
-        scores, seen = pooled_scores(by_fold, linear_scores(samples.Z, start.weights), samples.folds)
-        self._cut(scores[seen], samples.relevant[seen], len(seen))
+        metric = samples.metrics(start.folds, loss)
+        self._cut(samples.held_out(start.folds, start.weights))
         self.held_out_["score"] = float(np.mean(metric))
         self.certified_ = False
         if not complete:
@@ -341,32 +334,20 @@ class RankingClassifier(ClassifierMixin, Estimator):
         remedy = "raise time_limit, or let it go on"
         self._warn(f"ended early with C={start.C:g}, the best of {len(start.Cs)} tried; {left}; {remedy}")
 
-    def _tune(self, samples: _Samples, loss: RankingLoss, line: StatusLine) -> TunedStart:
-        data = samples.Z, samples.relevant, loss, samples.folds
-        if self.start == "hinge":
-            line.show("the path of the hinge")
-            return fit_hinge(*data, None if self.C is None else float(self._grid()[0]))
-        return tune_logistic(*data, list(map(float, self._grid())), line.show)
-
     def _keep_start(self) -> None:
         """Nothing was refined."""
         self.refined_, self.gain_, self.gain_error_, self.n_steps_ = False, 0.0, 0.0, 0
         self.checkpoints_, self.gains_ = np.zeros(0, dtype=np.int64), np.zeros((len(self.cv_scores_), 0))
         self.n_iter_, self.history_ = 1, DirectHistory()
 
-    def _refine(self, samples: _Samples, start: TunedStart, loss: RankingLoss, line: StatusLine, began: float) -> bool:
+    def _refine(self, samples: EventSamples, start: TunedStart, loss: RankingLoss, line: StatusLine, began: float) -> bool:
         """Replace the weights of the start by refined ones if held-out samples say so; False if something ended it."""
         self._keep_start()
         if self.refine is False:
             return True
-        Z, relevant = samples.Z, samples.relevant
-        ones, checkpoints = np.ones(Z.shape[1]), checkpoints_of(self.max_iter)
+        ones, checkpoints = np.ones(len(start.weights) - 1), checkpoints_of(self.max_iter)
         how = Steps(self.step, self.epsilon, self.max_iter, self.tol, seconds_left, self.callback)
-        trials = (
-            (_lists(Z[train], relevant[train], loss), _lists(Z[test], relevant[test], loss), weights[:-1])
-            for weights, (train, test) in zip(start.folds, samples.folds, strict=True)
-        )
-        tried = try_descents(trials, checkpoints, ones, how, line, began)
+        tried = try_descents(samples.trials(start.folds, loss), checkpoints, ones, how, line, began)
         if tried.ended:
             return False
         self.checkpoints_, self.gains_, self.n_steps_, self.gain_, self.gain_error_ = (
@@ -375,7 +356,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         if not tried.verdict.accepted and self.refine != "always":
             return True
         how = dataclasses.replace(how, max_iter=tried.verdict.steps)
-        run = descend(_lists(Z, relevant, loss), start.weights[:-1], ones, how, line, began)
+        run = descend(samples.lists(loss), start.weights[:-1], ones, how, line, began)
         if run.stopped or run.out_of_time:
             return False
         self.refined_, self.n_iter_, self.history_ = True, len(run.history), run.history
@@ -383,26 +364,27 @@ class RankingClassifier(ClassifierMixin, Estimator):
         start.weights = _resized(run.weights, start.weights)
         return True
 
-    def _cut(self, scores: Floats, relevant: Booleans, n: int) -> None:
-        """Threshold and calibration from held-out scores, of all n samples or some."""
-        calibration = None if self.calibration is None else calibrate(self.calibration, scores, relevant)
+    def _cut(self, scores: HeldOutScores) -> None:
+        """Threshold and calibration from held-out scores."""
+        calibration = None if self.calibration is None else scores.calibrate(self.calibration)
         if isinstance(self.threshold, numbers.Real):
             assert calibration is not None
             cut = score_of(calibration, float(self.threshold))
             if not np.isfinite(cut):
                 # All on one side.
-                cut = float(scores.max() + 1.0 + np.ptp(scores)) if cut > 0 else float(scores.min() - 1.0 - np.ptp(scores))
+                low, high = scores.ends()
+                cut = high + 1.0 + (high - low) if cut > 0 else low - 1.0 - (high - low)
         else:
-            cut, met = choose_cutoff(self.threshold, scores, relevant, self._positive(), n)
+            cut, met = scores.cutoff(self.threshold, self._positive())
             if not met:
                 warnings.warn(
-                    f"RankingClassifier: threshold={self.threshold!r} is not reached by any cut of held-out scores; the one with "
-                    "the largest precision is used",
+                    f"{type(self).__name__}: threshold={self.threshold!r} is not reached by any cut of held-out scores; the one "
+                    "with the largest precision is used",
                     UserWarning,
                     stacklevel=5,
                 )
         self.threshold_ = float(cut)
-        self.held_out_ = outcome(scores > cut, relevant)
+        self.held_out_ = scores.outcome(self.threshold_)
         if calibration is not None:
             # For scores whose cut is at zero.
             calibration = (
@@ -439,7 +421,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         which = (self.decision_function(X) > 0).astype(np.intp)
         return np.asarray(self.classes_[which])
 
-    @_CalibratedMethod
+    @CalibratedMethod
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of both classes, shape (n, 2), in the order of ``classes_``."""
         scores = self.decision_function(X)
@@ -447,7 +429,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         found = probabilities(self.calibration_, scores if positive == 1 else -scores)
         return np.column_stack([1 - found, found] if positive == 1 else [found, 1 - found])
 
-    @_CalibratedMethod
+    @CalibratedMethod
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities of both classes, shape (n, 2)."""
         return np.asarray(np.log(self.predict_proba(X)))
@@ -518,8 +500,11 @@ def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
         raise ArgumentError("y", f"y mixes labels of different kinds, {kinds}", "make them alike, say y.astype(str)") from error
 
 
-def _lists(Z: Any, relevant: Booleans, loss: RankingLoss) -> DirectRanking:
-    return DirectRanking(RankingProblem(Z, relevant, loss))
+def one_class_fold(k: int) -> ArgumentError:
+    """Nothing can be learned in a fold, or nothing judged."""
+    return ArgumentError(
+        "cv", f"fold {k + 1} of cv has samples of one class only, in training or in testing", "use stratified folds"
+    )
 
 
 def _resized(weights: Floats, old: Floats) -> Floats:

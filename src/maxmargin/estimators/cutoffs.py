@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Booleans, Floats
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting
 
 # A word, a probability, or one of these with a value.
@@ -102,10 +102,25 @@ def choose_cutoff(
     order = np.argsort(-scores, kind="stable")
     ranked, n = scores[order], len(scores)
     hits = np.concatenate([[0], np.cumsum(relevant[order])])
-    above = np.arange(n + 1)
-    n_positive = int(hits[-1])
     # Samples with equal scores are on the same side.
-    allowed = np.concatenate([[True], ranked[1:] != ranked[:-1], [True]])
+    above = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1], [True]]))
+    best, met = best_cut(aim, Cuts(above, hits[above], n, int(hits[-1])), positive, among)
+    k = int(above[best])
+    return Cutoff(between(ranked[k - 1 : k + 1] if 0 < k < n else (), float(ranked[0]), float(ranked[-1]), low=k == n), met)
+
+
+class Cuts(NamedTuple):
+    """Places to cut a list, from the top: samples ``above`` each, ``hits`` among them; all samples, and all positives."""
+
+    above: Ints
+    hits: Ints
+    n: int
+    n_positive: int
+
+
+def best_cut(aim: Aim, cuts: Cuts, positive: int = 1, among: int | None = None) -> tuple[int, bool]:
+    """The number of the cut that serves an aim best, the first of several; and whether the aim is reached."""
+    above, hits, n, n_positive = cuts
     precision = hits / np.maximum(above, 1)
     met = True
     if isinstance(aim, str):
@@ -114,11 +129,9 @@ def choose_cutoff(
         assert isinstance(aim, Mapping)
         ((kind, wanted),) = aim.items()
         if kind == "budget":
-            # Quotients of whole numbers are what a decimal fraction is read as; products are not.
-            fits = above / n <= wanted if wanted < 1 else above <= wanted * n / (among or n)
-            value = np.where(fits, above, -1.0)
+            value = np.where(within_budget(wanted, above, n, among), above, -1.0)
         elif kind == "precision":
-            fine = (precision >= wanted) & (above > 0) & allowed
+            fine = (precision >= wanted) & (above > 0)
             met = bool(fine.any())
             value = np.where(fine, above, -1.0) if met else np.where(above > 0, precision, -1.0)
         elif kind == "recall":
@@ -129,20 +142,28 @@ def choose_cutoff(
             false = above - hits
             right = costs[1, 1] * hits + costs[0, 0] * (n - n_positive - false)
             value = -(right + costs[1, 0] * (n_positive - hits) + costs[0, 1] * false)
-    best = int(np.argmax(np.where(allowed, value, -np.inf)))
-    return Cutoff(_between(ranked, best), met)
+    return int(np.argmax(value)), met
 
 
-def _between(ranked: Floats, k: int) -> float:
-    """A number below the first k of descending scores and not below the others."""
-    first, last = float(ranked[0]), float(ranked[-1])
+def within_budget(wanted: float, above: Any, n: int, among: int | None = None) -> Any:
+    """Whether so many samples out of n, or so many for each place of an array, may be above a cut."""
+    # Quotients of whole numbers are what a decimal fraction is read as; products are not.
+    return above / n <= wanted if wanted < 1 else above <= wanted * n / (among or n)
+
+
+def between(neighbours: Sequence[float] | Floats, first: float, last: float, *, low: bool) -> float:
+    """A number below the first of two neighbours in descending scores and not below the second.
+
+    Without neighbours one above all scores, which are from ``first`` down to ``last``, or below all if it is to be ``low``.
+    """
     # As far away as scores are from each other, and in any case another number.
-    if k == 0:
-        return max(first + max(1.0, first - last), float(np.nextafter(first, np.inf)))
-    if k == len(ranked):
+    if len(neighbours):
+        upper, lower = map(float, neighbours)
+        middle = 0.5 * upper + 0.5 * lower
+        return middle if middle < upper else lower
+    if low:
         return min(last - max(1.0, first - last), float(np.nextafter(last, -np.inf)))
-    middle = 0.5 * float(ranked[k - 1]) + 0.5 * float(ranked[k])
-    return middle if middle < ranked[k - 1] else float(ranked[k])
+    return max(first + max(1.0, first - last), float(np.nextafter(first, np.inf)))
 
 
 def outcome(flagged: Booleans, relevant: Booleans) -> dict[str, float]:
@@ -152,8 +173,13 @@ def outcome(flagged: Booleans, relevant: Booleans) -> dict[str, float]:
     {'flagged': 0.5, 'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
     """
     hits, marked, wanted = (int(np.count_nonzero(what)) for what in (flagged & relevant, flagged, relevant))
+    return outcome_of_counts(hits, marked, wanted, len(flagged))
+
+
+def outcome_of_counts(hits: int, marked: int, wanted: int, n: int) -> dict[str, float]:
+    """The same from counts: relevant ones among those flagged, flagged ones, relevant ones, all samples."""
     return {
-        "flagged": marked / max(len(flagged), 1),
+        "flagged": marked / max(n, 1),
         "precision": hits / max(marked, 1),
         "recall": hits / max(wanted, 1),
         "f1": 2 * hits / max(marked + wanted, 1),

@@ -5,17 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from maxmargin._types import Floats, Ints
-from maxmargin.problems.direct import DirectRanking
+from maxmargin.problems.direct import DirectPoint
 from maxmargin.progress import StatusLine
 from maxmargin.solvers.solution import Rows
 
 # Steps without progress after which they get shorter.
 _PATIENCE = 10
+
+
+class DirectLists(Protocol):
+    """Lists, in memory or over shards, with the mean loss of their rankings and the mean direct loss."""
+
+    def loss(self, weights: Floats) -> float:
+        """Mean loss of the rankings by score."""
+
+    def at(self, weights: Floats, epsilon: float, sign: int | None = None) -> DirectPoint:
+        """Everything at ``weights``."""
 
 
 @dataclass
@@ -62,7 +72,7 @@ class Steps:
 
 
 def descend(
-    problem: DirectRanking,
+    problem: DirectLists,
     first: Floats,
     scale: Floats,
     how: Steps,
@@ -74,7 +84,7 @@ def descend(
 
     Parameters
     ----------
-    problem : DirectRanking
+    problem : DirectLists
         What is descended.
     first : array of shape (d,)
         Where to begin.
@@ -191,7 +201,7 @@ class Tried(NamedTuple):
 
 
 def try_descents(
-    trials: Iterable[tuple[DirectRanking, DirectRanking, Floats]],
+    trials: Iterable[tuple[DirectLists, DirectLists, Floats]],
     checkpoints: Sequence[int],
     scale: Floats,
     how: Steps,

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -29,7 +29,7 @@ from maxmargin.structures.rows import is_sparse
 
 Folds = Sequence[tuple[Ints, Ints]]
 # Forming d x d matrices pays only while they are small and samples are many.
-_MOST_FEATURES_OF_NEWTON = 200
+MOST_FEATURES_OF_NEWTON = 200
 # Of a solver; and how many tell what a step costs, where there is a limit.
 _MOST_STEPS, _FIRST_STEPS = 1000, 5
 
@@ -56,34 +56,51 @@ def linear_scores(X: Any, weights: Floats) -> Floats:
 
 def metric_of(loss: RankingLoss, relevant: Booleans, scores: Floats) -> float:
     """Of the ranking by score: precision and recall as such, of which the loss is what is missing to the best; else 1 - loss."""
-    if type(loss) in (Precision, Recall):
-        name = str(loss.native_name())
+    name = own_metric(loss)
+    if name is not None:
         return float(metrics.evaluate(relevant, scores, metrics=[name])[name])
     return 1.0 - loss_of_ranking(loss, relevant, scores)
+
+
+def own_metric(loss: RankingLoss) -> str | None:
+    """The name of a metric that is not 1 - loss."""
+    return str(loss.native_name()) if type(loss) in (Precision, Recall) else None
+
+
+class Regressions(Protocol):
+    """Logistic regressions on the training samples of folds and on all, wherever these are; each begins where it is told."""
+
+    def fit_folds(self, C: float, firsts: list[Floats] | None) -> list[Floats]:
+        """Weights of every fold; those of some, or of other C, once time is up."""
+
+    def fit_all(self, C: float, first: Floats) -> Floats:
+        """Weights of all samples."""
+
+    def judge(self, by_fold: list[Floats]) -> list[float]:
+        """The metric of the samples that each fold holds out."""
 
 
 def tune_logistic(
     X: Any, relevant: Booleans, loss: RankingLoss, folds: Folds, Cs: Sequence[float], tell: Callable[[str], None]
 ) -> TunedStart:
-    """Logistic regression with the C whose rankings of held-out samples are best on average; of several, the smallest.
+    """Logistic regression with the C whose rankings of held-out samples are best on average; see :func:`search_grid`."""
+    return search_grid(_RegressionsInMemory(X, relevant, loss, folds), Cs, tell)
+
+
+def search_grid(regressions: Regressions, Cs: Sequence[float], tell: Callable[[str], None]) -> TunedStart:
+    """The C with the best mean metric of held-out samples; of several, the smallest.
 
     Every fold goes up the grid once, each C from the weights of the one before. If time runs out, or at Ctrl-C, C is the best of
     those that all folds have done; one is always tried. From then on a fit makes a single step.
     """
     Cs = sorted(Cs)
-    models = [_logistic(X, len(train)) for train, _ in folds]
-    whole = _logistic(X, X.shape[0])
-    parts = [(X[train], relevant[train], X[test], relevant[test]) for train, test in folds]
     scores: list[list[float]] = []
     best: tuple[float, float, list[Floats]] | None = None
+    fitted: list[Floats] | None = None
     for C in Cs:
         tell(f"C {C:g}")
-        fitted: list[Floats] = []
         try:
-            for model, part in zip(models, parts, strict=True):
-                fitted.append(_fit(model, C, *part[:2]))
-                if best is not None and seconds_left() <= 0:
-                    break
+            fitted = regressions.fit_folds(C, fitted)
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -91,7 +108,7 @@ def tune_logistic(
         # Weights of a fit that was ended are those of another C.
         if best is not None and seconds_left() <= 0:
             break
-        found = [metric_of(loss, part[3], linear_scores(part[2], w)) for w, part in zip(fitted, parts, strict=True)]
+        found = regressions.judge(fitted)
         scores.append(found)
         if best is None or np.mean(found) > best[0]:
             best = float(np.mean(found)), C, fitted
@@ -100,15 +117,42 @@ def tune_logistic(
     assert best is not None
     tell(f"all samples, C {best[1]:g}")
     # From the mean of the folds, which is nearly there.
-    whole.coef_, whole.intercept_ = (part := np.mean(best[2], axis=0))[None, :-1], part[-1:]
-    whole.classes_ = np.array([False, True])
-    tried, weights = np.array(Cs[: len(scores)]), _fit(whole, best[1], X, relevant)
+    tried, weights = np.array(Cs[: len(scores)]), regressions.fit_all(best[1], np.mean(best[2], axis=0))
     complete = len(tried) == len(Cs) and seconds_left() > 0
     return TunedStart(best[1], tried, np.array(scores).T, best[2], weights, complete)
 
 
+class _RegressionsInMemory:
+    """By scikit-learn, one fold after the other."""
+
+    def __init__(self, X: Any, relevant: Booleans, loss: RankingLoss, folds: Folds) -> None:
+        self._X, self._relevant, self._loss = X, relevant, loss
+        self._models = [_logistic(X, len(train)) for train, _ in folds]
+        self._parts = [(X[train], relevant[train], X[test], relevant[test]) for train, test in folds]
+
+    def fit_folds(self, C: float, firsts: list[Floats] | None) -> list[Floats]:
+        """Weights of every fold; models go on from their last ones."""
+        fitted: list[Floats] = []
+        for model, part in zip(self._models, self._parts, strict=True):
+            fitted.append(_fit(model, C, *part[:2]))
+            if firsts is not None and seconds_left() <= 0:
+                break
+        return fitted
+
+    def fit_all(self, C: float, first: Floats) -> Floats:
+        """Weights of all samples."""
+        whole = _logistic(self._X, self._X.shape[0])
+        whole.coef_, whole.intercept_, whole.classes_ = first[None, :-1], first[-1:], np.array([False, True])
+        return _fit(whole, C, self._X, self._relevant)
+
+    def judge(self, by_fold: list[Floats]) -> list[float]:
+        """The metric of the samples that each fold holds out."""
+        pairs = zip(by_fold, self._parts, strict=True)
+        return [metric_of(self._loss, part[3], linear_scores(part[2], weights)) for weights, part in pairs]
+
+
 def _logistic(X: Any, n: int) -> LogisticRegression:
-    newton = not is_sparse(X) and X.shape[1] <= _MOST_FEATURES_OF_NEWTON and n >= 5 * X.shape[1]
+    newton = not is_sparse(X) and X.shape[1] <= MOST_FEATURES_OF_NEWTON and n >= 5 * X.shape[1]
     return LogisticRegression(solver="newton-cholesky" if newton else "lbfgs", warm_start=True)
 
 

@@ -16,7 +16,7 @@ from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility, check_convex
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker, flat_at_zero
 from maxmargin.estimators.scaling import SCALES, Scale, folded, standardized, standardized_within
-from maxmargin.estimators.standardizing import feature_center, feature_scale
+from maxmargin.estimators.standardizing import center_and_scale
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import BinaryProblem, RankingProblem, StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
@@ -146,15 +146,19 @@ class RankingSVM(LinearRanker):
 
     def _scaled(self, X: Any, qid: ArrayLike | None) -> Any:
         """Samples to train on; what is needed to undo it becomes fitted attributes."""
-        for name in ("feature_center_", "feature_scale_"):
-            if name in vars(self):
-                delattr(self, name)
+        self._forget_scales()
         if self.scale == "query":
             return standardized_within(X, qid)
         if self.scale == "standard":
-            self.feature_center_, self.feature_scale_ = feature_center(X), feature_scale(X)
+            self.feature_center_, self.feature_scale_ = center_and_scale(X)
             return standardized(X, self.feature_center_, self.feature_scale_)
         return X
+
+    def _forget_scales(self) -> None:
+        """Those of an earlier fit."""
+        for name in ("feature_center_", "feature_scale_"):
+            if name in vars(self):
+                delattr(self, name)
 
     def _keep(self, weights: Floats) -> None:
         super()._keep(weights)
