@@ -108,11 +108,12 @@ def train(
         reasons = {
             "method": "leave it out; only RankingSVM is trained in parts",
             "aim": "it is for --method classifier, which needs all data",
-            "refine": "held-out folds need all data; refine with a sample",
         }
         refuse_with_engine({**reasons, **_NOT_IN_PARTS})
         settings = {**parameters, "C": 1.0 if C is None else C}
-        return sharded_train.run(data_file, sharding, reading, settings, model_file, checkpoint, printing)
+        return sharded_train.run(
+            data_file, sharding, reading, settings, model_file, checkpoint, printing, refining=bool(refine)
+        )
     from maxmargin.cli import rare
     from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run
