@@ -8,7 +8,7 @@ from reference_averages import averages
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin.cuts import Problem
+from maxmargin.cuts import Problem, compiled_blocks
 from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import BCFW, FrankWolfe, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.structures import ChainWeights, Structure
@@ -100,10 +100,7 @@ class Averaging(Hidden):
 def engine_of(problem, settings, lam=0.1, bounds=None, start=None, transport=False):
     """The engine itself, without a solver around it; problems without a compiled form are asked in Python."""
     lower, upper = (None, None) if bounds is None else (np.full(problem.n_features, float(b)) for b in bounds)
-    data = problem.block_data
-    if data is None:
-        data = _core.PythonOracle(problem, problem.n_blocks, problem.n_features)
-    return _core.BlockEngine(data, lam, lower, upper, settings, start, transport)
+    return _core.BlockEngine(compiled_blocks(problem), lam, lower, upper, settings, start, transport)
 
 
 def chain(lengths, n_labels=3, n_inputs=2, seed=0, scale=1.0):

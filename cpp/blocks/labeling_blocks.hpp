@@ -57,8 +57,10 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
             add_change(i, 1);
         }
         weights_.project();
-        for (std::size_t p = 0; p < data_.n_labels * data_.n_labels; ++p) decoder_.table_moved(table(), p);
+        weights_replaced();
     }
+    void mark() override { point_.mark(); }
+    void keep(double part) override { point_.keep(part); }
 
     void shrink(double part) override {
         for (Active& active : active_) {
@@ -139,6 +141,9 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
   protected:
     friend SteppingBlocks<LabelingBlocks>;
     void import(const double* user, double* own) const override { at_.exchange(user, own, false); }
+    void weights_replaced() override {
+        for (std::size_t p = 0; p < data_.n_labels * data_.n_labels; ++p) decoder_.table_moved(table(), p);
+    }
     void take_noted_target(std::size_t i) {
         slot_ = kNone;
         std::copy_n(targets_.begin() + static_cast<std::ptrdiff_t>(data_.first(i)), data_.length(i), target_.begin());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "blocks/blocks.hpp"
+#include "blocks/marks.hpp"
 #include "blocks/outputs.hpp"
 #include "blocks/parts.hpp"
 
@@ -148,6 +149,20 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         weights_.project();
     }
 
+    void mark() override {
+        marks_.mark(n_, [&](std::size_t i) { return outputs_[i].size(); },
+                    [&](std::size_t i, std::size_t c) { return outputs_[i].only_truth() ? 1 : outputs_[i][c].alpha; });
+    }
+    void keep(double part) override {
+        marks_.keep(part, [&](std::size_t i) { return outputs_[i].only_truth() ? 0 : outputs_[i].size(); },
+                    [&](std::size_t i, std::size_t c) -> double& { return outputs_[i][c].alpha; });
+        for (Outputs& known : outputs_) {
+            if (known.only_truth()) continue;
+            hinges_.assign(known.size(), 0.0);
+            make_room(known);
+        }
+    }
+
     void shrink(double part) override {
         if (interior_) return oracle_->shrink(part);
         for (Outputs& known : outputs_) {
@@ -231,7 +246,7 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     }
 
     std::size_t n_bytes() const override {
-        std::size_t bytes = 0;
+        std::size_t bytes = marks_.n_bytes();
         for (const Outputs& known : outputs_) bytes += known.n_bytes();
         return bytes;
     }
@@ -349,10 +364,15 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     void add_target(std::size_t i) {
         Outputs& known = outputs_[i];
         if (target_ < known.size()) return;
-        if (!keep_idle_) drop(known, [&](std::size_t c) { return c > 0 && known[c].alpha == 0; });
-        if (!active_sets_ && known.size() > most_separate()) fold(known);
+        if (!marks_.set()) make_room(known);
         target_ = known.add(0, answer_.loss, answer_.psi(), false, scratch_.data());
         hinges_.push_back(target_hinge_);
+    }
+
+    // Forget outputs that are not in use and, where only their average matters, that which outputs they are.
+    void make_room(Outputs& known) {
+        if (!keep_idle_) drop(known, [&](std::size_t c) { return c > 0 && known[c].alpha == 0; });
+        if (!active_sets_ && known.size() > most_separate()) fold(known);
     }
 
     // Forget outputs, and their hinges.
@@ -418,6 +438,7 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     bool active_sets_ = false, folded_ = false, interior_ = false;
     bool keep_idle_ = false;  // a memory is in use: only it decides what is forgotten
     std::vector<Outputs> outputs_;
+    Marks marks_;
     // The present target: a known output, or the number of known outputs if the answer is new; and what was computed for it.
     std::size_t target_ = 0, worst_ = 0;
     double target_hinge_ = 0, mean_ = 0;

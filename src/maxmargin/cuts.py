@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin import _core
 from maxmargin._types import Floats
 
 Bounds = tuple[Floats, Floats]
@@ -194,6 +195,12 @@ class Problem(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # Compiled forms belong to the process; they are made anew.
         return {name: value for name, value in vars(self).items() if name not in ("block_data", "_data")}
+
+
+def compiled_blocks(problem: Problem) -> _core.BlockData:
+    """What the compiled block engine works on: the problem in its form or, without one, the questions that it will ask."""
+    data: _core.BlockData | None = problem.block_data
+    return _core.PythonOracle(problem, problem.n_blocks, problem.n_features) if data is None else data
 
 
 def average_of(problem: Problem | CheckedProblem, weights: Floats) -> Cut:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_epochs import ReferenceEpochs, order_of
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
+from solver_cases import Hidden
 
-from maxmargin.cuts import CheckedProblem
-from maxmargin.distributed import Fault, LocalEngine, ShardedMean, ShardOf, split_rows
-from maxmargin.distributed.epochs import Epochs
+from maxmargin.distributed import Fault, LocalEngine, ProblemSource, ShardedMean, ShardOf, split_rows
 from maxmargin.problems import ChainProblem, MulticlassProblem
 from maxmargin.solvers import OneSlackCuttingPlane, PartedBCFW
 from maxmargin.solvers.base import Run
@@ -26,6 +26,10 @@ def digits(n=120):
 def sharded(n_shards, n=120, **faults):
     X, y = digits(n)
     return ShardedMean.classes(LocalEngine([ShardOf(part, "classes") for part in split_rows(X, y, n_shards)], **faults))
+
+
+def _weighted(X, y):
+    return MulticlassProblem(X, y, 10, sample_weight=np.linspace(0, 2, len(y)))
 
 
 def dual_of(gains, changes, weights, lam, factors):
@@ -105,20 +109,81 @@ def test_chains_and_empty_shards():
     assert found.certified and found.converged and expected.dual <= found.primal and found.dual <= expected.primal
 
 
-def test_one_shard_is_the_plain_method():
+@pytest.mark.parametrize("n_epochs", [1, 3])
+def test_one_shard_is_the_plain_method(n_epochs):
+    """All of the steps of one shard are taken: those of block-coordinate Frank-Wolfe, the blocks in random order."""
     X, y = digits(40)
-    problem = CheckedProblem(MulticlassProblem(X, y, 10))
-    epochs = Epochs(problem, 0.05, 40)
-    step = epochs.run(np.zeros(640), 1, 1.0, np.random.default_rng([0, 0, 0]))
-    # The points of all blocks are what was changed.
-    total, loss = sum(w for w, _ in epochs._points.values()), sum(value for _, value in epochs._points.values())
-    assert np.allclose(total, step["change"], atol=1e-15) and loss == pytest.approx(step["gain"])
-    epochs.mix(0.25)
-    assert np.allclose(sum(w for w, _ in epochs._points.values()), 0.25 * step["change"], atol=1e-15)
-    # An epoch that nobody has heard of does not count.
-    first = epochs.run(0.25 * step["change"], 1, 1.0, np.random.default_rng(1))
-    again = epochs.run(0.25 * step["change"], 1, 1.0, np.random.default_rng(1))
-    assert np.allclose(first["change"], again["change"], atol=1e-15)
+    plain = ReferenceEpochs(MulticlassProblem(X, y, 10), 0.05, 40)
+    state = _Parts(Run(PartedBCFW(), sharded(1, 40), 0.05, None))
+    asked = {"run": "x", "lam": 0.05, "n_epochs": n_epochs, "seed": 7}
+    for number in range(3):
+        state.round("average", {**asked, "round": number})
+        seed = np.random.SeedSequence([7, 0, number]).generate_state(1, np.uint64)
+        plain.run(plain.part()[0], order_of(40, n_epochs, int(seed[0])), 1.0)
+        plain.keep(1.0)
+    weights, linear = plain.part()
+    np.testing.assert_allclose(state.weights, weights, atol=1e-13)
+    assert state.dual == pytest.approx(linear - 0.025 * weights @ weights)
+
+
+@pytest.mark.parametrize("n_shards", [2, 5])
+def test_the_best_factors_gain_most_in_every_round(n_shards):
+    """Of the same steps; a round of averages is one of those that the program may choose."""
+    problem, lam = sharded(n_shards), 0.02
+    weights, linear = np.zeros(problem.n_features), 0.0
+    asked = {"run": "x", "lam": lam, "n_epochs": 2, "seed": 0, "curvature": 1.0}
+    for number in range(8):
+        steps = problem.epoch(weights, {**asked, "round": number})
+        changes, gains = np.array([step.change for step in steps]), np.array([step.gain for step in steps])
+        gained = {
+            name: dual_of(gains, changes, weights, lam, best_factors(changes, gains, weights, lam, name)) for name in AGGREGATES
+        }
+        nothing = dual_of(gains, changes, weights, lam, np.zeros(n_shards))
+        assert gained["qp"] >= gained["line"] - 1e-14 >= gained["average"] - 2e-14 and gained["average"] > nothing
+        factors = best_factors(changes, gains, weights, lam)
+        problem.mix(factors.tolist(), {**asked, "round": number})
+        weights, linear = weights + factors @ changes, linear + factors @ gains
+    parts = [shard._epochs.part() for shard in problem.engine._shards]
+    np.testing.assert_allclose(sum(part for part, _ in parts), weights, atol=1e-13)
+    assert sum(loss for _, loss in parts) == pytest.approx(linear, rel=1e-13)
+
+
+def test_an_answer_that_is_lost_is_given_again():
+    """To the last bit, and no step is made twice; what is lost of a mix is not mixed again."""
+    problem = sharded(2)
+    twin = sharded(2)
+    asked = {"run": "x", "lam": 0.02, "n_epochs": 1, "seed": 0, "curvature": 1.0}
+    weights = np.zeros(problem.n_features)
+    for number in range(3):
+        now = {**asked, "round": number}
+        first, again, other = problem.epoch(weights, now), problem.epoch(weights, now), twin.epoch(weights, now)
+        for one, two, three in zip(first, again, other, strict=True):
+            assert np.array_equal(one.change, two.change) and np.array_equal(one.change, three.change)
+            assert one.gain == two.gain == three.gain
+        assert problem.mix([0.5, 0.25], now) == problem.mix([0.5, 0.25], now) == twin.mix([0.5, 0.25], now) == [True, True]
+        weights = weights + 0.5 * first[0].change + 0.25 * first[1].change
+    # Another run begins at the truth.
+    found = problem.epoch(np.zeros(len(weights)), {**asked, "run": "y", "round": 0})
+    fresh = sharded(2).epoch(np.zeros(len(weights)), {**asked, "run": "y", "round": 0})
+    assert all(np.array_equal(one.change, two.change) for one, two in zip(found, fresh, strict=True))
+
+
+def test_the_same_bits_for_the_same_shards():
+    solver = PartedBCFW(tol=1e-2, max_passes=30, random_state=3)
+    one, two = solver.solve(sharded(3), 0.02), solver.solve(sharded(3, n_jobs=3), 0.02)
+    assert np.array_equal(one.weights, two.weights) and one.dual == two.dual
+    other = PartedBCFW(tol=1e-2, max_passes=30, random_state=4).solve(sharded(3), 0.02)
+    assert not np.array_equal(one.weights, other.weights)
+
+
+@pytest.mark.parametrize("make", [lambda X, y: Hidden(MulticlassProblem(X, y, 10)), _weighted], ids=["python", "weighted"])
+def test_any_problem(make):
+    X, y = digits(60)
+    sources = [ProblemSource(make, (X[k::3], y[k::3])) for k in range(3)]
+    found = PartedBCFW(tol=5e-2, max_passes=300).solve(ShardedMean(LocalEngine(sources)), 0.5)
+    expected = OneSlackCuttingPlane(tol=1e-4).solve(ShardedMean(LocalEngine(sources)), 0.5)
+    assert found.certified and found.converged
+    assert expected.dual <= found.primal + 1e-12 and found.dual <= expected.primal + 1e-12
 
 
 @pytest.mark.parametrize("kind", ["lost before", "lost after", "nan", "delay"])
@@ -143,8 +208,8 @@ def test_the_dual_without_a_shard():
     assert state.dual == pytest.approx(linear[0] + linear[2] - 0.025 * weights @ weights)
     # Points on the shards are what the client thinks they are.
     for k, shard in enumerate(problem.engine._shards):
-        own = sum(w for w, _ in shard._epochs._points.values())
-        assert np.allclose(own, parts[k], atol=1e-13)
+        own, loss = shard._epochs.part()
+        assert np.allclose(own, parts[k], atol=1e-13) and loss == pytest.approx(linear[k])
 
 
 def test_what_cannot_be():

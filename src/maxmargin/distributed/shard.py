@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_memory, with_constant
-from maxmargin.cuts import Audit, CheckedProblem, Problem
+from maxmargin.cuts import Audit, CheckedProblem, Problem, compiled_blocks
 from maxmargin.distributed.engine import Shard, aligned
-from maxmargin.distributed.epochs import Epochs
 from maxmargin.distributed.rows import RowShard, with_columns
 from maxmargin.problems import ChainProblem, MulticlassProblem
 from maxmargin.structures.rows import row_norms
@@ -72,9 +72,10 @@ class TaskShard(Shard, Generic[Built]):
 class ProblemOperations(TaskShard[CheckedProblem | None]):
     """Operations on a problem that has some of the blocks; None stands for one without any."""
 
-    # Points of the blocks, and to which run and round they belong.
-    _epochs: Epochs | None = None
+    # Points of the blocks, to which run and round they belong, and what the answer to that round was.
+    _epochs: _core.BlockEpochs | None = None
     _epochs_of: tuple[str, int] | None = None
+    _answer: Answer | None = None
 
     operations = Shard.operations | {
         "prepare", "mean_cut", "cuts", "audit", "epoch", "mix", "first_not_finite", "digest",
@@ -127,23 +128,36 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
         return {} if found is None else {"n_blocks": found.n_blocks, "n_wrong": found.n_wrong, "excess": float(found.excess)}
 
     def epoch(self, context: Context, asked: dict[str, Any], weights: Floats) -> Answer:
-        """Steps on all blocks; see :class:`Epochs`. ``forgotten`` if this shard does not have the points the client thinks of.
+        """Frank-Wolfe steps of all blocks, in random order, from the weights of all shards.
 
-        ``asked`` has ``run`` (which run of a solver), ``round``, ``lam``, ``n_blocks``, ``n_epochs``, ``curvature`` and ``seed``.
+        Every block has a point of its own: a convex combination of its cuts. Those of a shard add up to its part of the weights
+        and of the dual's linear term, and the answer is how these have changed: ``change``, shape (d,), and ``gain``; or
+        ``forgotten`` if this shard does not have the points the client thinks of.
+
+        ``asked`` has ``run`` (which run of a solver), ``round``, ``lam``, ``n_blocks`` (of all shards), ``n_epochs``,
+        ``curvature`` and ``seed``. With a curvature of K the steps are so short that those of K shards may be added up.
         """
         checked = self._find(context)
         if checked is None:
             return {"change": np.zeros(len(weights)), "gain": 0.0, "worse": 0}
+        if self._answer is not None and self._epochs_of == (asked["run"], asked["round"]):
+            return self._answer  # it was lost on its way
+        self._answer = None
         forgotten = asked["round"] > 0 and self._epochs_of != (asked["run"], asked["round"])
         if forgotten or asked["round"] == 0:
-            check_memory(16 * checked.n_blocks * checked.n_features, f"the dual variables of {checked.n_blocks:,} blocks")
-            self._epochs = Epochs(checked, float(asked["lam"]), int(asked["n_blocks"]))
+            data = compiled_blocks(checked.problem)
+            # Points are kept twice, as they are and as they were.
+            check_memory(2 * data.n_bytes(False), f"the dual variables of {checked.n_blocks:,} blocks")
+            self._epochs = _core.BlockEpochs(data, float(asked["lam"]), int(asked["n_blocks"]))
             self._epochs_of = (asked["run"], asked["round"])
         if forgotten:
             return {"forgotten": True}
         assert self._epochs is not None
-        rng = np.random.default_rng([int(asked["seed"]), int(asked["shard"]), int(asked["round"])])
-        return self._epochs.run(weights, int(asked["n_epochs"]), float(asked["curvature"]), rng)
+        worse = self._epochs.worse_than_truth
+        seed = np.random.SeedSequence([int(asked[name]) for name in ("seed", "shard", "round")]).generate_state(1, np.uint64)
+        change, gain = self._epochs.run(weights, int(asked["n_epochs"]), float(asked["curvature"]), int(seed[0]))
+        self._answer = {"change": change, "gain": gain, "worse": self._epochs.worse_than_truth - worse}
+        return self._answer
 
     def mix(self, context: Context, asked: dict[str, Any], part: float) -> Answer:
         """Take a part of what the last epoch has changed; ``forgotten`` if that is not known here."""
@@ -153,8 +167,8 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
             return {}  # done already, but the answer was lost on its way
         if self._epochs is None or self._epochs_of != (asked["run"], asked["round"]):
             return {"forgotten": True}
-        self._epochs.mix(part)
-        self._epochs_of = (asked["run"], asked["round"] + 1)
+        self._epochs.keep(part)
+        self._epochs_of, self._answer = (asked["run"], asked["round"] + 1), None
         return {}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from maxmargin import _core
 from maxmargin._validation import check_memory
+from maxmargin.cuts import compiled_blocks
 from maxmargin.solvers.base import Run
 from maxmargin.solvers.solution import Solution
 
@@ -39,9 +40,7 @@ class EngineRun:
         self, run: Run, settings: Any, start: Solution | None, *, kind: str = "outputs", data: _core.BlockData | None = None
     ) -> None:
         problem = run.problem.problem
-        data = problem.block_data if data is None else data
-        if data is None:
-            data = _core.PythonOracle(problem, problem.n_blocks, problem.n_features)
+        data = compiled_blocks(problem) if data is None else data
         check_memory(data.n_bytes(kind == "interior"), f"the dual variables of {run.n:,} blocks")
         lower, upper = run.bounds if run.bounds is not None else (None, None)
         state = start.state if start is not None else None
