@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def test_an_exception_of_a_thread_is_the_callers_and_leaves_no_trace():
 
 def run(program):
     """In a process of its own, which must end by itself."""
-    setup = "import sys; sys.path.insert(0, sys.argv[1])\nfrom test_threads import *\n"
+    setup = "import sys, threading; sys.path.insert(0, sys.argv[1])\nfrom test_threads import *\n"
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", setup + program, str(Path(__file__).parent)]
     # Threads of others are no matter of ours.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
