@@ -65,6 +65,19 @@ Output<T> zeros(std::initializer_list<std::size_t> shape) {
     return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, shape, owner)};
 }
 
+// Memory whose owner fills it. `cleared` says whether it holds zeros: so it does where they cost nothing, because it comes straight
+// from the system.
+template <class T>
+Output<T> to_be_filled(std::size_t size, bool& cleared) {
+    constexpr std::size_t recycled = std::size_t{1} << 25;
+    cleared = size * sizeof(T) > recycled;
+    if (cleared) return zeros<T>({size});
+    void* memory = std::malloc(std::max(size, std::size_t{1}) * sizeof(T));
+    if (!memory) throw std::bad_alloc();
+    nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
+    return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, {size}, owner)};
+}
+
 template <class T>
 nb::ndarray<nb::numpy, T> array_of(std::vector<T> values) {
     auto* kept = new std::vector<T>(std::move(values));

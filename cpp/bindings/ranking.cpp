@@ -23,7 +23,8 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
     const Method how = method_by_name(method);
     std::optional<BuiltIn> built_in;
     if (nb::isinstance<nb::str>(loss)) built_in.emplace(nb::cast<std::string>(loss), n);
-    const auto gradient = zeros<T>({scores.size()});
+    bool cleared;
+    const auto gradient = to_be_filled<T>(scores.size(), cleared);
     ListSolver<T> solver;
     Summary summary;
     {
@@ -32,7 +33,7 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
             if (built_in) return (*built_in)(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
         };
-        summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data, 0, n_threads);
+        summary = solver.solve(scores.data(), relevant.data(), n, make, how, loss_scale, gradient.data, cleared, 0, n_threads);
     }
     return nb::make_tuple(summary.loss, summary.hinge, gradient.array, array_of(solver.positives()), array_of(solver.negatives_above()),
                           summary.searches);
@@ -42,11 +43,12 @@ template <class T>
 nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, InputVector<std::int64_t> offsets, const std::string& loss_name, double loss_scale, int n_threads) {
     const BuiltIn make(loss_name, static_cast<std::int64_t>(scores.size()));
     const std::size_t n_lists = offsets.size() - 1;
-    const auto gradient = zeros<T>({scores.size()});
+    bool cleared;
+    const auto gradient = to_be_filled<T>(scores.size(), cleared);
     const auto loss = zeros<double>({n_lists}), hinge = zeros<double>({n_lists});
     {
         nb::gil_scoped_release unlocked;
-        solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), make, loss_scale, n_threads, gradient.data, loss.data,
+        solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), make, loss_scale, n_threads, gradient.data, cleared, loss.data,
                     hinge.data);
     }
     return nb::make_tuple(loss.array, hinge.array, gradient.array);

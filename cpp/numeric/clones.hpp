@@ -19,6 +19,18 @@ namespace maxmargin {
 using Pair = double __attribute__((vector_size(16)));
 using Quad = double __attribute__((vector_size(32)));
 
+// Four neighbouring numbers.
+MAXMARGIN_INLINE Quad quad_at(const double* from) {
+    Quad v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return v;
+}
+MAXMARGIN_INLINE Quad quad_at(const float* from) {
+    float __attribute__((vector_size(16))) v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return __builtin_convertvector(v, Quad);
+}
+
 // W neighbouring numbers in registers: quads, and a pair and a single one for the rest. No wider than needed: one that reaches
 // into the next would wait for what was just written there.
 template <int W>

@@ -15,18 +15,6 @@ namespace {
 // Numbers below which a second thread costs more than it brings.
 constexpr std::size_t kShared = std::size_t{1} << 19;
 
-MAXMARGIN_INLINE Quad quad_at(const double* from) {
-    Quad v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-}
-
-MAXMARGIN_INLINE Quad quad_at(const float* from) {
-    float __attribute__((vector_size(16))) v;
-    std::memcpy(&v, from, sizeof v);
-    return __builtin_convertvector(v, Quad);
-}
-
 // In eight lanes, whatever the machine has.
 template <class T>
 MAXMARGIN_INLINE double dot(const T* x, const double* y, std::size_t n) {

@@ -22,7 +22,7 @@ class Buckets {
   public:
     Buckets(double top, double bottom, std::int32_t count) : Buckets(top, bottom, count, 0, 0) {}
     Buckets(double top, double bottom, std::int32_t count, double centre, double spread)
-        : made_of_{top, bottom, static_cast<double>(count), centre, spread}, count_(count), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
+        : made_of_{top, bottom, static_cast<double>(count), centre, spread}, count_(count), last_(count - 1), centre_(spread > 0 ? centre : top), per_spread_(spread > 0 ? 1 / spread : 0),
           rounding_(8 * std::numeric_limits<double>::epsilon() * (std::fabs(top) + std::fabs(bottom))) {
         start_ = place(top);
         scale_ = (count - 2) / (place(bottom) - start_);
@@ -43,7 +43,7 @@ class Buckets {
         double t = (Curved ? bend(score) : centre_ - score) - start_;
         t = t * scale_ + 1.0;
         t = t > 0 ? t : 0;  // NaN goes to bucket 0; the pass that counts also reports that it met one
-        t = t < count_ - 1 ? t : count_ - 1;
+        t = t < last_ ? t : last_;
         return static_cast<std::int32_t>(t);
     }
     std::int32_t of(double score) const { return curved() ? of<true>(score) : of<false>(score); }
@@ -68,7 +68,7 @@ class Buckets {
 
     std::array<double, 5> made_of_;
     std::int32_t count_;
-    double centre_, per_spread_, rounding_, start_, scale_, width_;
+    double last_, centre_, per_spread_, rounding_, start_, scale_, width_;
 };
 
 // Memory that is not cleared: most of it is written exactly once.
@@ -94,9 +94,9 @@ class Buffer {
     std::int64_t capacity_ = 0;
 };
 
-// The sum of such terms is finite only if every score is finite and small enough (some 2^940) that sums of many cannot
-// overflow: one accumulator watches for both.
-inline double guard(double score) { return score * 0x1p64; }
+// Scores that are finite, and so small that sums of many of them are.
+inline constexpr double kLargestScore = 0x1p900;
+inline bool fit(double score) { return std::fabs(score) <= kLargestScore; }
 
 // Bit k says whether s[k] > threshold, for 64 scores.
 template <class T>
@@ -116,6 +116,29 @@ std::uint64_t above_threshold(const T* s, T threshold) {
     for (int k = 0; k < 64; ++k) bits |= static_cast<std::uint64_t>(s[k] > threshold) << k;
 #endif
     return bits;
+}
+
+// The numbers first + k of all marks[k] whose sign bit is set, in their order; how many these are. There is room for four more.
+inline std::int32_t put_marked(const float* marks, std::int32_t size, std::int32_t first, std::int32_t* numbers) {
+    std::int32_t* next = numbers;
+    std::int32_t k = 0;
+#ifdef __SSE2__
+    // Which of four neighbours are marked: all four places are written, and the next ones begin behind those that are.
+    alignas(16) static constexpr std::int32_t kPlaces[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {2, 0, 0, 0}, {0, 2, 0, 0},
+                                                                {1, 2, 0, 0}, {0, 1, 2, 0}, {3, 0, 0, 0}, {0, 3, 0, 0}, {1, 3, 0, 0}, {0, 1, 3, 0},
+                                                                {2, 3, 0, 0}, {0, 2, 3, 0}, {1, 2, 3, 0}, {0, 1, 2, 3}};
+    for (; k + 4 <= size; k += 4) {
+        const int marked = _mm_movemask_ps(_mm_loadu_ps(marks + k));
+        const __m128i places = _mm_load_si128(reinterpret_cast<const __m128i*>(kPlaces[marked]));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(next), _mm_add_epi32(places, _mm_set1_epi32(first + k)));
+        next += __builtin_popcount(static_cast<unsigned>(marked));
+    }
+#endif
+    for (; k < size; ++k) {
+        *next = first + k;
+        next += std::signbit(marks[k]);
+    }
+    return static_cast<std::int32_t>(next - numbers);
 }
 
 }  // namespace maxmargin::ranking

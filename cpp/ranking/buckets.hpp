@@ -27,11 +27,12 @@ template <class T>
 class BucketMethod {
   public:
     BucketMethod(const Search& search, const T* scores, const std::uint8_t* relevant, std::int64_t n,
-                 const std::vector<std::int32_t>& positives, Placement<T>& placement, int n_threads)
-        : search_(search), merge_(search), shard_(scores, n, positives, n_threads), scores_(scores), relevant_(relevant), n_(n), placement_(placement),
+                 const std::vector<std::int32_t>& positives, Placement<T>& placement, bool cleared, int n_threads)
+        : search_(search), merge_(search), shard_(scores, n, positives, n_threads), scores_(scores), relevant_(relevant), n_(n), placement_(placement), cleared_(cleared),
           settler_(search, placement), n_neg_(search.n_neg()), last_(merge_.last()) {}
 
-    // False if a score is not finite or too large to add up, the gradient is then unfinished, or if scores are `inseparable`.
+    // Writes the gradient of all negatives; `cleared` says whether it comes in as zeros. False if a score is not finite or too large to
+    // add up, the gradient is then unfinished, or if scores are `inseparable`.
     bool run() {
         if (n_neg_ <= kNoSample) {
             if (!keep_all()) return false;
@@ -74,10 +75,15 @@ class BucketMethod {
         return true;
     }
 
+    void clear() {
+        if (!cleared_) shard_.clear(placement_.gradient());
+    }
+
     // All negatives equal (at w = 0, say): ranks are free inside a tie, so they are dealt out in input order. False if the score is
     // not finite or too large.
     bool constant_list(double score) {
-        if (!std::isfinite(guard(score))) return false;
+        if (!fit(score)) return false;
+        clear();
         std::vector<std::int64_t> ends = merge_.deal_ties(score, 0, n_neg_, 1, last_);
         for (std::int32_t r = 1; r <= last_; ++r) {
             std::int64_t& end = ends[static_cast<std::size_t>(r) - 1];
@@ -92,7 +98,7 @@ class BucketMethod {
             while (begin < end) {
                 while (ends[static_cast<std::size_t>(rank) - 1] <= j) ++rank;
                 const std::int64_t stop = std::min(end, begin + ends[static_cast<std::size_t>(rank) - 1] - j);
-                // The gradient starts out as zeros.
+                // The others are zero already.
                 if (rank < last_) std::fill(gradient + begin, gradient + stop, static_cast<T>(placement_.slope(rank)));
                 j += stop - begin;
                 begin = stop;
@@ -117,6 +123,7 @@ class BucketMethod {
         finite = shard_.keep_above(static_cast<T>(floor), aside_);
         if (!finite) return false;
         if (aside_.count < n_neg_ && search_.rank(aside_.count + 1, floor, 1, last_) != last_) return false;
+        clear();
         placement_.add_count(last_, n_neg_ - aside_.count);
         std::swap(settler_.waiting.score, aside_.score);
         std::swap(settler_.waiting.index, aside_.index);
@@ -128,17 +135,17 @@ class BucketMethod {
     bool keep_all() {
         settler_.waiting.score.grow(n_neg_, 0);
         settler_.waiting.index.grow(n_neg_, 0);
-        double unfit = 0;
+        bool all_fit = true;
         std::int64_t kept = 0;
         shard_.for_negatives([&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {
-                unfit += guard(static_cast<double>(scores_[i]));
+                all_fit &= fit(static_cast<double>(scores_[i]));
                 settler_.waiting.score[kept] = static_cast<double>(scores_[i]);
                 settler_.waiting.index[kept++] = static_cast<std::int32_t>(i);
             }
         });
         settler_.waiting.groups.assign(1, {0, n_neg_, 0, 1, last_});
-        return std::isfinite(unfit);
+        return all_fit;
     }
 
     bool bucket_pass(const Buckets& buckets) {
@@ -226,6 +233,7 @@ class BucketMethod {
     const std::uint8_t* relevant_;
     std::int64_t n_;
     Placement<T>& placement_;
+    bool cleared_;
     Settler<T> settler_;
     std::int64_t n_neg_;
     std::int32_t last_;

@@ -38,23 +38,24 @@ inline constexpr std::int64_t kManyPositives = std::int64_t{1} << 24;
 template <class T>
 class ListSolver {
   public:
-    // `relevant` holds 0 and 1; `gradient` comes in as zeros. Indices of the positives, best first, and the negatives
+    // `relevant` holds 0 and 1; `cleared` says whether `gradient` comes in as zeros. Indices of the positives, best first, and the negatives
     // above each are left in `positives()` and `negatives_above()`. Messages number the samples from `first` on.
     template <class MakeSearch>
     Summary solve(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
-                  std::int64_t first = 0, int n_threads = 1) {
+                  bool cleared, std::int64_t first = 0, int n_threads = 1) {
         n_threads_ = n_threads;
         find_positives(relevant, n);
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
         if (n_pos == 0 || n_neg == 0) {
             // Nothing to rank; whoever asks for the positives sees it.
+            if (!cleared) std::fill(gradient, gradient + n, T{0});
             ordered_ = positives_;
             above_.assign(positives_.size(), 0);
             return {};
         }
         Summary summary;
-        if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, 1, summary)) {
+        if (!attempt(scores, relevant, n, make, method, loss_scale, gradient, cleared, 1, summary)) {
             for (std::int64_t i = 0; i < n; ++i)
                 if (!std::isfinite(scores[i]))
                     throw std::invalid_argument("scores must be finite, but scores[" + std::to_string(first + i) +
@@ -63,8 +64,7 @@ class ListSolver {
             constexpr double factor = 0x1p-128;
             std::vector<T> shrunk(scores, scores + n);
             for (T& score : shrunk) score = static_cast<T>(static_cast<double>(score) * factor);
-            std::fill(gradient, gradient + n, T{0});
-            attempt(shrunk.data(), relevant, n, make, method, loss_scale * factor, gradient, factor, summary);
+            attempt(shrunk.data(), relevant, n, make, method, loss_scale * factor, gradient, false, factor, summary);
         }
         return summary;
     }
@@ -88,16 +88,16 @@ class ListSolver {
 
     template <class MakeSearch>
     bool attempt(const T* scores, const std::uint8_t* relevant, std::int64_t n, const MakeSearch& make, Method method, double loss_scale, T* gradient,
-                 double factor, Summary& summary) {
+                 bool cleared, double factor, Summary& summary) {
         const auto n_pos = static_cast<std::int64_t>(positives_.size());
         const std::int64_t n_neg = n - n_pos;
-        double unfit = 0;
+        bool all_fit = true;
         sorted_.clear();
         for (const std::int32_t at : positives_) {
-            unfit += guard(static_cast<double>(scores[at]));
+            all_fit &= fit(static_cast<double>(scores[at]));
             sorted_.push_back({static_cast<double>(scores[at]), at});
         }
-        if (!std::isfinite(unfit)) return false;
+        if (!all_fit) return false;
         sort_descending(sorted_.data(), n_pos, spare_);
         positive_scores_.clear();
         ordered_.clear();
@@ -118,13 +118,14 @@ class ListSolver {
         }
         if (method == Method::automatic) method = n_neg < kShortList || n_pos > kManyPositives ? Method::sort : Method::buckets;
         if (method == Method::buckets) {
-            BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement, n_threads_);
+            BucketMethod<T> buckets(*search, scores, relevant, n, positives_, placement, cleared, n_threads_);
             if (!buckets.run()) {
                 if (!buckets.inseparable()) return false;
                 method = Method::sort;
             }
         }
         if (method != Method::buckets) {
+            if (!cleared) std::fill(gradient, gradient + n, T{0});
             negatives_.clear();
             std::size_t next = 0;
             for (std::int64_t i = 0; i < n; ++i) {
@@ -132,10 +133,10 @@ class ListSolver {
                     ++next;
                     continue;
                 }
-                unfit += guard(static_cast<double>(scores[i]));
+                all_fit &= fit(static_cast<double>(scores[i]));
                 negatives_.push_back({static_cast<double>(scores[i]), static_cast<std::int32_t>(i)});
             }
-            if (!std::isfinite(unfit)) return false;
+            if (!all_fit) return false;
             if (method == Method::table) summary.loss = by_table(*search, negatives_, placement, n_threads_);
             else if (method == Method::sort) by_sort(*search, negatives_, placement, ranks_, spare_);
             else if (method == Method::quicksort) summary.searches = by_quicksort(*search, negatives_, placement);
@@ -144,9 +145,9 @@ class ListSolver {
         above_ = placement.negatives_above();
         CompensatedSum& total = placement.total();
         for (std::size_t i = 0; i < above_.size(); ++i) {
-            if (above_[i] == 0) continue;
-            const double g = -placement.unit() * static_cast<double>(above_[i]);
+            const double g = above_[i] == 0 ? 0.0 : -placement.unit() * static_cast<double>(above_[i]);
             gradient[ordered_[i]] = static_cast<T>(g);
+            if (above_[i] == 0) continue;
             total.add(g * (positive_scores_[i] - placement.origin()));
         }
         if (method != Method::table) summary.loss = search->loss(above_.data());
@@ -165,7 +166,7 @@ class ListSolver {
 // Many lists, lists[q] = offsets[q] .. offsets[q+1], shared out among threads; one list has all threads to itself.
 template <class T>
 void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64_t* offsets, std::int64_t n_lists, const BuiltIn& make,
-                 double loss_scale, int n_threads, T* gradient, double* loss, double* hinge) {
+                 double loss_scale, int n_threads, T* gradient, bool cleared, double* loss, double* hinge) {
     const std::int64_t chunk = std::max<std::int64_t>(1, n_lists / (8 * n_threads));
     const int threads_per_list = n_lists == 1 ? n_threads : 1;
     share_out(n_threads, static_cast<std::size_t>((n_lists + chunk - 1) / chunk), [&](std::size_t k) {
@@ -174,7 +175,7 @@ void solve_lists(const T* scores, const std::uint8_t* relevant, const std::int64
         for (std::int64_t q = first; q < std::min(n_lists, first + chunk); ++q) {
             const std::int64_t begin = offsets[q];
             const Summary summary = solver.solve(scores + begin, relevant + begin, offsets[q + 1] - begin, make, Method::automatic,
-                                                 loss_scale, gradient + begin, begin, threads_per_list);
+                                                 loss_scale, gradient + begin, cleared, begin, threads_per_list);
             loss[q] = summary.loss;
             hinge[q] = summary.hinge;
         }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -22,6 +23,7 @@
 #include "numeric/threads.hpp"
 #include "placement.hpp"
 #include "search.hpp"
+#include "score_blocks.hpp"
 #include "shard.hpp"
 
 namespace maxmargin::ranking {
@@ -475,7 +477,7 @@ inline int threads_for(std::int64_t n, int n_threads) { return static_cast<int>(
 inline bool combine(const std::vector<double>& coefficients, const std::vector<const double*>& arrays, std::int64_t n, int n_threads, double* out) {
     constexpr std::int64_t section = 1 << 14;
     const std::int64_t count = (n + section - 1) / section;
-    std::vector<double> unfit(static_cast<std::size_t>(count));
+    std::atomic<bool> is_fit{true};
     share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
         const std::int64_t first = static_cast<std::int64_t>(part) * section, size = std::min(section, n - first);
         double* to = out + first;
@@ -488,17 +490,9 @@ inline bool combine(const std::vector<double>& coefficients, const std::vector<c
             else
                 for (std::int64_t k = 0; k < size; ++k) to[k] += c * from[k];
         }
-        // Four sums, so that an addition need not wait for the one before.
-        double lanes[4] = {};
-        std::int64_t k = 0;
-        for (; k + 4 <= size; k += 4)
-            for (int lane = 0; lane < 4; ++lane) lanes[lane] += guard(to[k + lane]);
-        for (; k < size; ++k) lanes[0] += guard(to[k]);
-        unfit[part] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+        if (!all_fit(to, size)) is_fit = false;
     });
-    double all = 0;
-    for (const double part : unfit) all += part;
-    return std::isfinite(all);
+    return is_fit;
 }
 
 // Products of a vector with arrays, each in blocks of 256 terms that are added up with compensation. A section of the vector is

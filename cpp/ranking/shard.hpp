@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "merge.hpp"
 #include "numeric/compensated_sum.hpp"
 #include "numeric/threads.hpp"
+#include "score_blocks.hpp"
 
 namespace maxmargin::ranking {
 
@@ -73,35 +75,87 @@ class Shard {
 
     // counts[b]: negatives in bucket b. False if a score is not finite or too large to be added up.
     bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const {
-        return buckets.curved() ? count_pass<true>(buckets, counts) : count_pass<false>(buckets, counts);
+        const auto count = static_cast<std::size_t>(buckets.count());
+        std::vector<std::vector<std::int32_t>> tallies(static_cast<std::size_t>(n_tasks_));
+        std::atomic<bool> all_fit{true};
+        for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
+            if (tallies[task].empty()) tallies[task].assign(2 * count, 0);
+            std::int32_t* tally = tallies[task].data();
+            bool is_fit = true;
+            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
+                std::int32_t bucket[kBlock];
+                for (std::int64_t at = begin; at < end; at += kBlock) {
+                    const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
+                    is_fit &= number(buckets, scores_ + at, size, bucket);
+                    // Two tables, so that equal neighbours do not wait for each other.
+                    std::int32_t k = 0;
+                    for (; k + 2 <= size; k += 2) {
+                        ++tally[bucket[k]];
+                        ++tally[count + static_cast<std::size_t>(bucket[k + 1])];
+                    }
+                    if (k < size) ++tally[bucket[k]];
+                }
+            });
+            if (!is_fit) all_fit = false;
+        });
+        counts.assign(count, 0);
+        for (const auto& tally : tallies)
+            if (!tally.empty())
+                for (std::size_t b = 0; b < count; ++b) counts[b] += tally[b] + tally[count + b];
+        return all_fit;
     }
 
     // One pass: write `factor * below[bucket]` for every negative, add up that times (score - origin), put the members of buckets
     // with below = -0.0 aside. Besides, where `counts` are asked for, count every bucket and check the scores, as `count` does.
     bool write(const Buckets& buckets, const std::vector<float>& below, double factor, double origin, T* out, CompensatedSum& total, Members& open,
                std::vector<std::int64_t>* counts) const {
-        if (buckets.curved()) return counts ? write_pass<true, true>(buckets, below, factor, origin, out, total, open, counts)
-                                            : write_pass<true, false>(buckets, below, factor, origin, out, total, open, counts);
-        return counts ? write_pass<false, true>(buckets, below, factor, origin, out, total, open, counts)
-                      : write_pass<false, false>(buckets, below, factor, origin, out, total, open, counts);
+        const std::size_t count = below.size();
+        std::vector<std::vector<Cell>> cells(static_cast<std::size_t>(n_tasks_));
+        std::vector<Members> parts(cells.size());
+        std::atomic<bool> all_fit{true};
+        std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections_));
+        for_sections([&](std::int64_t section, std::int64_t first, std::int64_t last, std::size_t task) {
+            std::vector<Cell>& own = cells[task];
+            if (own.empty()) {
+                own.resize(count);
+                parts[task].reserve((last - first) / 2);
+                std::transform(below.begin(), below.end(), own.begin(), cell_of);
+            }
+            CompensatedSum sum;
+            bool is_fit = true;
+            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
+                if (counts) is_fit &= write_run<true>(begin, end, buckets, own.data(), factor, origin, out, sum, parts[task]);
+                else is_fit &= write_run<false>(begin, end, buckets, own.data(), factor, origin, out, sum, parts[task]);
+            });
+            sums[static_cast<std::size_t>(section)] = sum;
+            if (!is_fit) all_fit = false;
+        });
+        for (const CompensatedSum& sum : sums) total.add(sum);
+        join(parts, open);
+        if (!counts) return true;
+        counts->assign(count, 0);
+        for (const auto& own : cells)
+            for (std::size_t b = 0; b < own.size(); ++b) (*counts)[b] += static_cast<std::int64_t>(own[b] >> 32);
+        return all_fit;
     }
 
     // Write what is decided of members put aside, and keep the others, with the number of their side as group; `side_of` a group,
     // which is its own side if there is no such table.
     std::vector<Standing> decide(Members& members, const std::vector<Side>& sides, const std::int32_t* side_of, double factor, double origin, T* out,
                                  CompensatedSum& total) const {
-        const std::int64_t n_sections = (members.count + kSection - 1) / kSection;
-        const std::int64_t n_tasks = tasks_for(members.count);
+        const std::int64_t n_sections = (members.count + kMembers - 1) / kMembers;
+        const std::int64_t n_tasks = n_threads_ == 1 ? 1 : std::clamp<std::int64_t>(n_sections / 2, 1, 4 * n_threads_);
         std::vector<std::vector<Standing>> standing(static_cast<std::size_t>(n_tasks), std::vector<Standing>(sides.size()));
+        const std::vector<Verdict> verdict = verdicts(sides, factor);
         std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections));
         std::vector<std::int64_t> begins(standing.size()), ends(standing.size());
         share_out(static_cast<int>(n_threads_), standing.size(), [&](std::size_t t) {
             const auto which = static_cast<std::int64_t>(t);
             const std::int64_t first = which * n_sections / n_tasks;
-            std::int64_t kept = begins[t] = first * kSection;
+            std::int64_t kept = begins[t] = first * kMembers;
             for (std::int64_t k = first; k < (which + 1) * n_sections / n_tasks; ++k)
                 sums[static_cast<std::size_t>(k)] =
-                    decide_section(members, k * kSection, std::min(members.count, (k + 1) * kSection), sides, side_of, factor, origin, out, standing[t], kept);
+                    decide_section(members, k * kMembers, std::min(members.count, (k + 1) * kMembers), verdict, side_of, origin, out, standing[t], kept);
             ends[t] = kept;
         });
         for (const CompensatedSum& sum : sums) total.add(sum);
@@ -121,14 +175,19 @@ class Shard {
     // Put the negatives above a threshold aside. False if a score is not finite or too large to be added up.
     bool keep_above(T threshold, Members& kept) const {
         std::vector<Members> parts(static_cast<std::size_t>(n_tasks_));
-        std::vector<double> unfit(parts.size(), 0.0);
+        std::atomic<bool> all_fit{true};
         for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
-            double bad = 0;
-            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(begin, end, threshold, parts[task], bad); });
-            unfit[task] += bad;
+            bool is_fit = true;
+            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(begin, end, threshold, parts[task], is_fit); });
+            if (!is_fit) all_fit = false;
         });
         join(parts, kept);
-        return fit(unfit);
+        return all_fit;
+    }
+
+    // Zeros for all rows.
+    void clear(T* out) const {
+        for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t) { std::fill(out + first, out + last, T{0}); });
     }
 
     // Are all negatives equal to this score?
@@ -149,34 +208,43 @@ class Shard {
     bool draw(std::int64_t size, const std::uint8_t* relevant, std::vector<double>& sample) const {
         constexpr std::int64_t chunk = 4;
         if (n_ < chunk) {
-            double unfit = 0;
-            for_negatives([&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t at = begin; at < end; ++at) unfit += guard(static_cast<double>(scores_[at])), sample.push_back(static_cast<double>(scores_[at]));
-            });
-            return std::isfinite(unfit);
+            for_negatives([&](std::int64_t begin, std::int64_t end) { sample.insert(sample.end(), scores_ + begin, scores_ + end); });
+            return std::all_of(sample.begin(), sample.end(), fit);
         }
-        const std::int64_t places = std::max<std::int64_t>(1, size / chunk);
-        const double stride = static_cast<double>(n_ - chunk) / static_cast<double>(places);
+        const std::int64_t n_places = std::max<std::int64_t>(1, size / chunk);
+        const double stride = static_cast<double>(n_ - chunk) / static_cast<double>(n_places);
+        std::vector<std::int64_t> places(static_cast<std::size_t>(n_places));
         std::uint64_t state = 0x9E3779B97F4A7C15u;
-        sample.reserve(sample.size() + static_cast<std::size_t>(places * chunk));
-        double unfit = 0;
-        for (std::int64_t k = 0; k < places; ++k) {
+        for (std::int64_t k = 0; k < n_places; ++k) {
             state = state * 6364136223846793005u + 1442695040888963407u;
             const double jitter = static_cast<double>(state >> 40) * 0x1p-24;
-            const auto from = static_cast<std::int64_t>((static_cast<double>(k) + jitter) * stride);
-            for (std::int64_t at = from; at < from + chunk; ++at) {
-                if (relevant && relevant[at]) continue;
+            places[static_cast<std::size_t>(k)] = static_cast<std::int64_t>((static_cast<double>(k) + jitter) * stride);
+        }
+        std::size_t drawn = sample.size();
+        sample.resize(drawn + static_cast<std::size_t>(n_places * chunk));
+        bool all_fit = true;
+        for (std::size_t k = 0; k < places.size(); ++k) {
+            // Every place is a miss; several are waited for at once.
+            const std::int64_t ahead = places[std::min(k + 16, places.size() - 1)];
+            __builtin_prefetch(scores_ + ahead);
+            if (relevant) __builtin_prefetch(relevant + ahead);
+            for (std::int64_t at = places[k]; at < places[k] + chunk; ++at) {
+                const bool wanted = !(relevant && relevant[at]);
                 const double score = static_cast<double>(scores_[at]);
-                unfit += guard(score);
-                sample.push_back(score);
+                all_fit &= fit(score) || !wanted;
+                sample[drawn] = score;
+                drawn += wanted;
             }
         }
-        return std::isfinite(unfit);
+        sample.resize(drawn);
+        return all_fit;
     }
 
   private:
     static constexpr std::int64_t kBlock = 256;
     static constexpr std::int64_t kSection = 1 << 15;
+    // A section of members put aside, each of which takes longer.
+    static constexpr std::int64_t kMembers = 1 << 12;
     // Below that it costs more to share rows out than it brings.
     static constexpr std::int64_t kRowsPerTask = 1 << 16;
 
@@ -195,39 +263,51 @@ class Shard {
         });
     }
 
+    // Limits, and what is written for scores above `high`, at or below `low`, and for now for those between.
+    struct Verdict {
+        double low, high, slope[3];
+    };
+    static std::vector<Verdict> verdicts(const std::vector<Side>& sides, double factor) {
+        std::vector<Verdict> found;
+        found.reserve(sides.size());
+        for (const Side& side : sides)
+            found.push_back({side.limits.low, side.limits.high, {factor * static_cast<double>(side.high_below), factor * static_cast<double>(side.low_below), 0}});
+        return found;
+    }
+
     // One by one, those kept moved up to `kept`.
-    static CompensatedSum decide_section(Members& members, std::int64_t begin, std::int64_t end, const std::vector<Side>& sides, const std::int32_t* side_of,
-                                         double factor, double origin, T* out, std::vector<Standing>& standing, std::int64_t& kept) {
+    static CompensatedSum decide_section(Members& members, std::int64_t begin, std::int64_t end, const std::vector<Verdict>& verdicts, const std::int32_t* side_of,
+                                         double origin, T* out, std::vector<Standing>& standing, std::int64_t& kept) {
         CompensatedSum total;
         double part = 0;
+        const std::int64_t first = kept;
+        std::int32_t *indices = members.index.data(), *groups = members.group.data();
+        double* scores = members.score.data();
         for (std::int64_t k = begin; k < end; ++k) {
-            const std::int32_t index = members.index[k], group = side_of ? side_of[members.group[k]] : members.group[k];
-            const double score = members.score[k];
-            const Side& side = sides[static_cast<std::size_t>(group)];
-            Standing& own = standing[static_cast<std::size_t>(group)];
-            // No branches but for the few undecided: which side it is cannot be predicted.
-            const int high = score > side.limits.high, low = score <= side.limits.low, undecided = 1 - high - low;
-            const float below[2] = {side.low_below, side.high_below};
-            const double slope = factor * static_cast<double>(below[high]);
+            // Rows are far apart: processors do not guess the next one.
+            if (k + 24 < end) __builtin_prefetch(out + indices[k + 24], 1);
+            const std::int32_t index = indices[k], group = side_of ? side_of[groups[k]] : groups[k];
+            const double score = scores[k];
+            const Verdict& verdict = verdicts[static_cast<std::size_t>(group)];
+            // No branches: neither which side it is nor whether it is undecided can be predicted.
+            const int high = score > verdict.high, which = 2 - 2 * high - (score <= verdict.low);
+            const double slope = verdict.slope[which];
             out[index] = static_cast<T>(slope);
-            part += (1 - undecided) * slope * (score - origin);
+            part += slope * (score - origin);
             if (k % kBlock == 0) total.add(part), part = 0;
-            own.above += high;
-            if (!undecided) continue;
+            standing[static_cast<std::size_t>(group)].above += high;
+            indices[kept] = index, scores[kept] = score, groups[kept] = group;
+            kept += which >> 1;
+        }
+        for (std::int64_t k = first; k < kept; ++k) {
+            const double score = members.score[k];
+            Standing& own = standing[static_cast<std::size_t>(members.group[k])];
             ++own.undecided;
             own.lowest = score < own.lowest ? score : own.lowest;
             own.highest = score > own.highest ? score : own.highest;
-            members.index[kept] = index, members.score[kept] = score, members.group[kept] = group;
-            ++kept;
         }
         total.add(part);
         return total;
-    }
-
-    static bool fit(const std::vector<double>& unfit) {
-        double all = 0;
-        for (const double part : unfit) all += part;
-        return std::isfinite(all);
     }
 
     static void join(std::vector<Members>& parts, Members& all) {
@@ -249,147 +329,82 @@ class Shard {
         }
     }
 
-    // The bucket numbers of a block; they are computed apart from their use so that the compiler can vectorise this.
-    template <bool Curved>
-    static void number(const Buckets& buckets, const T* s, std::int32_t size, std::int32_t* bucket) {
-        for (std::int32_t k = 0; k < size; ++k) bucket[k] = buckets.of<Curved>(static_cast<double>(s[k]));
+    // Of a bucket: how many members it has, and, in the lower half, the bits of a float: the positives below its members; -0.0 marks
+    // an open bucket: it adds nothing and shows by its sign.
+    using Cell = std::uint64_t;
+    static Cell cell_of(float below) {
+        std::uint32_t bits;
+        std::memcpy(&bits, &below, sizeof bits);
+        return bits;
+    }
+    template <bool Count>
+    static std::uint64_t look_up(Cell& cell) {
+        const Cell found = cell;
+        if (Count) cell = found + (Cell{1} << 32);
+        return found & 0xFFFFFFFFu;
     }
 
-    template <bool Curved>
-    bool count_pass(const Buckets& buckets, std::vector<std::int64_t>& counts) const {
-        const auto count = static_cast<std::size_t>(buckets.count());
-        std::vector<std::vector<std::int32_t>> tallies(static_cast<std::size_t>(n_tasks_));
-        for (auto& tally : tallies) tally.assign(2 * count, 0);
-        std::vector<double> unfit(tallies.size(), 0.0);
-        for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
-            std::int32_t* tally = tallies[task].data();
-            double bad = 0;
-            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
-                std::int32_t bucket[kBlock];
-                for (std::int64_t at = begin; at < end; at += kBlock) {
-                    const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
-                    const T* s = scores_ + at;
-                    number<Curved>(buckets, s, size, bucket);
-                    double lanes[4] = {};
-                    std::int32_t k = 0;
-                    for (; k + 4 <= size; k += 4)
-                        for (int lane = 0; lane < 4; ++lane) lanes[lane] += guard(static_cast<double>(s[k + lane]));
-                    for (; k < size; ++k) lanes[0] += guard(static_cast<double>(s[k]));
-                    bad += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
-                    // Two tables, so that equal neighbours do not wait for each other.
-                    for (k = 0; k + 2 <= size; k += 2) {
-                        ++tally[bucket[k]];
-                        ++tally[count + static_cast<std::size_t>(bucket[k + 1])];
-                    }
-                    if (k < size) ++tally[bucket[k]];
-                }
-            });
-            unfit[task] += bad;
-        });
-        counts.assign(count, 0);
-        for (const auto& tally : tallies)
-            for (std::size_t b = 0; b < count; ++b) counts[b] += tally[b] + tally[count + b];
-        return fit(unfit);
-    }
-
-    struct Cell {
-        float below;  // positives below its members; -0.0 marks an open bucket: it adds nothing and shows by its sign
-        std::int32_t members;
-    };
-
-    template <bool Curved, bool Count>
-    bool write_pass(const Buckets& buckets, const std::vector<float>& below, double factor, double origin, T* out, CompensatedSum& total, Members& open,
-                    std::vector<std::int64_t>* counts) const {
-        const auto count = static_cast<std::size_t>(buckets.count());
-        std::vector<Cell> fresh(count);
-        for (std::size_t b = 0; b < count; ++b) fresh[b] = {below[b], 0};
-        std::vector<std::vector<Cell>> cells(static_cast<std::size_t>(n_tasks_), fresh);
-        std::vector<Members> parts(cells.size());
-        std::vector<double> unfit(cells.size(), 0.0);
-        std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections_));
-        for_sections([&](std::int64_t section, std::int64_t first, std::int64_t last, std::size_t task) {
-            CompensatedSum sum;
-            double bad = 0;
-            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
-                write_run<Curved, Count>(begin, end, buckets, cells[task].data(), factor, origin, out, sum, parts[task], bad);
-            });
-            sums[static_cast<std::size_t>(section)] = sum;
-            unfit[task] += bad;
-        });
-        for (const CompensatedSum& sum : sums) total.add(sum);
-        join(parts, open);
-        if (!Count) return true;
-        counts->assign(count, 0);
-        for (const auto& own : cells)
-            for (std::size_t b = 0; b < count; ++b) (*counts)[b] += own[b].members;
-        return fit(unfit);
-    }
-
-    template <bool Curved, bool Count>
-    void write_run(std::int64_t begin, std::int64_t end, const Buckets& buckets, Cell* cells, double factor, double origin, T* out, CompensatedSum& total,
-                   Members& aside, double& unfit) const {
+    // Whether all scores are fit.
+    template <bool Count>
+    bool write_run(std::int64_t begin, std::int64_t end, const Buckets& buckets, Cell* cells, double factor, double origin, T* out, CompensatedSum& total,
+                   Members& aside) const {
         std::int32_t bucket[kBlock];
+        float below[kBlock];
+        bool is_fit = true;
         for (std::int64_t at = begin; at < end; at += kBlock) {
             const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
             const T* s = scores_ + at;
-            T* g = out + at;
-            number<Curved>(buckets, s, size, bucket);
-            aside.reserve(kBlock);
-            std::int32_t* open = aside.index.data() + aside.count;
-            double sum[2] = {}, bad[2] = {};
-            const auto handle = [&](std::int32_t k, int lane) {
-                Cell& cell = cells[bucket[k]];
-                if (Count) ++cell.members;
-                const float below = cell.below;
-                const double slope = factor * static_cast<double>(below), score = static_cast<double>(s[k]);
-                g[k] = static_cast<T>(slope);
-                sum[lane] += slope * (score - origin);
-                if (Count) bad[lane] += guard(score);
-                *open = static_cast<std::int32_t>(at) + k;
-                std::uint32_t bits;
-                std::memcpy(&bits, &below, sizeof bits);
-                open += bits >> 31;
-            };
+            is_fit &= number(buckets, s, size, bucket);
+            aside.reserve(kBlock + 4);
+            // Stores are what takes time here: of a cell all at once, and of two numbers together.
             std::int32_t k = 0;
-            for (; k + 2 <= size; k += 2) handle(k, 0), handle(k + 1, 1);
-            if (k < size) handle(k, 0);
+            for (; k + 2 <= size; k += 2) {
+                if (k % 8 == 0) {
+                    __builtin_prefetch(s + kBlock + k, 0);
+                    __builtin_prefetch(out + at + kBlock + k, 1);
+                }
+                const std::uint64_t pair = look_up<Count>(cells[bucket[k]]) | look_up<Count>(cells[bucket[k + 1]]) << 32;
+                std::memcpy(below + k, &pair, sizeof pair);
+            }
+            if (k < size) {
+                const auto one = static_cast<std::uint32_t>(look_up<Count>(cells[bucket[k]]));
+                std::memcpy(below + k, &one, sizeof one);
+            }
+            total.add(write_slopes(s, below, size, factor, origin, out + at));
+            const std::int64_t open = aside.count + put_marked(below, size, static_cast<std::int32_t>(at), aside.index.data() + aside.count);
             // Their scores are still in the cache now; later each would cost a miss.
-            for (; aside.index.data() + aside.count < open; ++aside.count) {
+            for (; aside.count < open; ++aside.count) {
                 const std::int64_t inside = aside.index[aside.count] - at;
                 aside.score[aside.count] = static_cast<double>(s[inside]);
                 aside.group[aside.count] = bucket[inside];
             }
-            total.add(sum[0] + sum[1]);
-            unfit += bad[0] + bad[1];
         }
+        return is_fit;
     }
 
-    // Survivors are rare: 64 comparisons make a word, and only its set bits are visited.
-    void keep_run(std::int64_t begin, std::int64_t end, T threshold, Members& kept, double& unfit) const {
-        constexpr int word = 64;
-        double lanes[4] = {};
+    // Survivors are rare: few words of 64 scores have one, 64 comparisons make a word of bits, and only its set bits are visited.
+    void keep_run(std::int64_t begin, std::int64_t end, T threshold, Members& kept, bool& is_fit) const {
+        constexpr std::int64_t word = 64;
         std::int64_t i = begin;
-        for (; i + word <= end; i += word) {
-            const T* s = scores_ + i;
-            for (int k = 0; k < word; k += 4)
-                for (int lane = 0; lane < 4; ++lane) lanes[lane] += guard(static_cast<double>(s[k + lane]));
-            std::uint64_t bits = above_threshold(s, threshold);
-            if (!bits) continue;
-            kept.reserve(word);
-            for (; bits; bits &= bits - 1) {
-                const int k = __builtin_ctzll(bits);
-                kept.score[kept.count] = static_cast<double>(s[k]);
-                kept.index[kept.count++] = static_cast<std::int32_t>(i + k);
+        for (std::int64_t words; (words = std::min(word, (end - i) / word)) > 0; i += words * word) {
+            std::uint64_t some = words_above(scores_ + i, static_cast<std::int32_t>(words), threshold, is_fit);
+            for (; some; some &= some - 1) {
+                const std::int64_t from = i + word * __builtin_ctzll(some);
+                kept.reserve(word);
+                for (std::uint64_t bits = above_threshold(scores_ + from, threshold); bits; bits &= bits - 1) {
+                    const std::int64_t at = from + __builtin_ctzll(bits);
+                    kept.score[kept.count] = static_cast<double>(scores_[at]);
+                    kept.index[kept.count++] = static_cast<std::int32_t>(at);
+                }
             }
         }
         kept.reserve(word);
         for (; i < end; ++i) {
-            unfit += guard(static_cast<double>(scores_[i]));
+            is_fit &= fit(static_cast<double>(scores_[i]));
             kept.score[kept.count] = static_cast<double>(scores_[i]);
             kept.index[kept.count] = static_cast<std::int32_t>(i);
             kept.count += scores_[i] > threshold;
         }
-        unfit += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
     }
 
     const T* scores_;

@@ -122,8 +122,9 @@ class RankingProblem(ArrayProblem):
             losses, hinges, slopes = solve_lists(scores, relevant, self.offsets, self.checked, 1.0, thread_count(self.n_jobs))
             loss += float(factors @ losses)
             hinge += float(factors @ hinges)
-            # In place: long lists should not be copied again and again.
-            slopes *= factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))
+            # In place, and where it changes anything: long lists should not be copied, or read, again and again.
+            if len(factors) > 1 or factors[0] != 1.0:
+                slopes *= factors[0] if len(factors) == 1 else np.repeat(factors, np.diff(self.offsets))
             gradient = np.asarray(slopes if gradient is None else gradient + slopes)
         assert gradient is not None
         return Tangent(hinge, loss, gradient)

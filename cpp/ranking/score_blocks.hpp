@@ -1,0 +1,28 @@
+// What is done to every score of a block of neighbours by itself: processors with wide registers do several at once. Results are
+// the same bits on all of them.
+#pragma once
+
+#include <cstdint>
+
+#include "bucket_map.hpp"
+
+namespace maxmargin::ranking {
+
+// The bucket of each score; whether all of them are `fit`.
+template <class T>
+bool number(const Buckets& buckets, const T* scores, std::int32_t size, std::int32_t* bucket);
+
+// out[k] = factor * below[k]; the sum of that times (score - origin).
+template <class T>
+double write_slopes(const T* scores, const float* below, std::int32_t size, double factor, double origin, T* out);
+
+// Are all scores `fit`?
+template <class T>
+bool all_fit(const T* scores, std::int64_t size);
+
+// Bit w says whether one of the scores[64 w] .. scores[64 w + 63] is above a threshold, for up to 64 words. Clears `is_fit` if one of
+// them is not `fit`.
+template <class T>
+std::uint64_t words_above(const T* scores, std::int32_t words, T threshold, bool& is_fit);
+
+}  // namespace maxmargin::ranking
