@@ -258,9 +258,9 @@ def is_sound(value: Any) -> bool:
     (True, False, False)
     """
     if isinstance(value, dict):
-        return all([_is_range(inner) if key == "range" else is_sound(inner) for key, inner in value.items()])
+        return all(_is_range(inner) if key == "range" else is_sound(inner) for key, inner in value.items())
     if isinstance(value, tuple | list):
-        return all([is_sound(inner) for inner in value])
+        return all(map(is_sound, value))
     return _is_finite(value)
 
 
