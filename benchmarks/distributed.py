@@ -209,8 +209,10 @@ def one_slack(problem, lam=1e-3, **settings):
 
 
 def one_list(X, y, loss="ap"):
-    """The same list on one machine."""
-    return RankingProblem(X, (y > 0)[None], ranking_loss(loss), np.array([0, len(y)]))
+    """The same list on one core."""
+    problem = RankingProblem(X, (y > 0)[None], ranking_loss(loss), np.array([0, len(y)]))
+    problem.n_jobs = 1
+    return problem
 
 
 def local_training(repeats):
