@@ -88,6 +88,9 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.boosting
 	$(BIN)/python -m benchmarks.tagging
 	$(BIN)/python -m benchmarks.defaults
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributed_peers
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.out_of_core
 
 # Kernels, engine and readers with address and undefined-behaviour sanitizers; a fault ends the run. The extension of this build
 # lies in a copy of the package, so that nothing else uses it.

@@ -1,7 +1,7 @@
 """One list on all cores, over shards and over workers. ``python -m benchmarks.distributed``.
 
-Parts that use Dask start a LocalCluster; those against xgboost need ``xgboost``. MQ2008 is read from ``--data``. Wall-clock times
-are those of a machine that may be used by others too, so processor times stand beside them; compare ratios.
+Parts that use Dask start a LocalCluster. Wall-clock times are those of a machine that may be used by others too, so processor
+times stand beside them; compare ratios. Other distributed rankers are in ``benchmarks.distributed_peers``.
 """
 
 from __future__ import annotations
@@ -209,8 +209,10 @@ def one_slack(problem, lam=1e-3, **settings):
 
 
 def one_list(X, y, loss="ap"):
-    """The same list on one machine."""
-    return RankingProblem(X, (y > 0)[None], ranking_loss(loss), np.array([0, len(y)]))
+    """The same list on one core."""
+    problem = RankingProblem(X, (y > 0)[None], ranking_loss(loss), np.array([0, len(y)]))
+    problem.n_jobs = 1
+    return problem
 
 
 def local_training(repeats):
@@ -377,108 +379,6 @@ def dask_training(n, d, repeats):
     return "\n\n".join(
         [section(f"Training over workers, {n:,} x {d}", text, header, rows), "\n".join(f"- {note}" for note in notes)]
     )
-
-
-# ---- against xgboost ----------------------------------------------------------------------------------------------------------
-
-
-def graded_queries(n_queries, seed):
-    """Queries of 40 documents with 40 features and grades 0 to 2: a score that is linear but for one product of two features."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((40 * n_queries, 40))
-    weights = np.random.default_rng(7).normal(size=40)
-    scores = X @ weights / 4 + X[:, 0] * X[:, 1] + rng.normal(size=len(X))
-    return X, np.digitize(scores, [1.5, 3.0]).astype(float), np.repeat(np.arange(n_queries), 40)
-
-
-def mq2008(folder):
-    """The first fold: three parts to train, the fifth to test."""
-    from maxmargin.data import load_svmlight
-
-    parts = [load_svmlight(folder / "ltr_mq2008" / f"S{k}.txt.gz") for k in (1, 2, 3, 5)]
-    dense = [(part.X.toarray() if hasattr(part.X, "toarray") else part.X, part.y, np.asarray(part.qid)) for part in parts]
-    return tuple(np.concatenate(some) for some in zip(*dense[:3], strict=True)), dense[3]
-
-
-def quality(scores, y, qid):
-    """Mean AP of relevance and mean NDCG over the queries that have both."""
-    from maxmargin import metrics
-
-    return metrics.average_precision(y > 0, scores, qid=qid), metrics.ndcg(y, scores, qid=qid)
-
-
-def peers(folder, repeats):
-    """The same queries and workers, by xgboost.dask and by ours."""
-    import dask.array as da
-    import xgboost.dask as xgb
-
-    from maxmargin.dask import DaskEngine
-
-    sets = {"synthetic, 600 queries of 40": (graded_queries(600, 0), graded_queries(300, 1))}
-    if (folder / "ltr_mq2008").exists():
-        sets = {"MQ2008, fold 1": mq2008(folder), **sets}
-    rows = []
-    made, client = cluster(2)
-    try:
-        for name, ((X, y, qid), test) in sets.items():
-            order = np.argsort(np.unique(qid, return_inverse=True)[1], kind="stable")
-            X, y, codes = X[order], y[order], np.unique(qid, return_inverse=True)[1][order]
-            middle = int(np.searchsorted(codes, codes[len(codes) // 2]))
-            chunks = ((middle, len(y) - middle),)
-            for objective in ("rank:map", "rank:ndcg"):
-                labels = (y > 0).astype(float) if objective == "rank:map" else y
-                data = da.from_array(X, chunks=(chunks[0], X.shape[1])), da.from_array(labels, chunks=chunks)
-                groups = da.from_array(codes, chunks=chunks)
-
-                def fit(objective=objective, data=data, groups=groups):
-                    ranker = xgb.DaskXGBRanker(
-                        objective=objective,
-                        n_estimators=100,
-                        max_depth=6,
-                        learning_rate=0.1,
-                        tree_method="hist",
-                        allow_group_split=True,
-                    )
-                    ranker.client = client
-                    with client.as_current():
-                        return ranker.fit(*data, qid=groups)
-
-                wall, _, ranker = measured(fit, repeats)
-                scores = ranker.get_booster().inplace_predict(test[0])
-                rows.append(
-                    [
-                        name,
-                        f"xgboost {objective}, 100 trees",
-                        f"{wall:.2f}",
-                        *(f"{value:.4f}" for value in quality(scores, *test[1:])),
-                    ]
-                )
-                print(rows[-1], flush=True)
-            for loss in ("ap", "ndcg"):
-                parts = split_rows(X, y, 2, codes)
-                with DaskEngine([ShardOf(part, "ranking", n_jobs=1) for part in parts], client) as engine:
-                    problem = ShardedRanking(engine, loss, grades=loss == "ndcg" and "exponential")
-                    wall, _, found = measured(lambda problem=problem: one_slack(problem, 1e-4), repeats)
-                name_of_ours = f"ours {loss}, linear" + (", certified" if found.certified else "")
-                rows.append(
-                    [
-                        name,
-                        name_of_ours,
-                        f"{wall:.2f}",
-                        *(f"{value:.4f}" for value in quality(test[0] @ found.weights, *test[1:])),
-                    ]
-                )
-                print(rows[-1], flush=True)
-    finally:
-        client.close()
-        made.close()
-    text = (
-        "Two workers of one thread, whole queries on one of them. xgboost with a learning rate of 0.1 and depth 6; ours with "
-        "lambda = 1e-4 to a gap of 1e-3, NDCG with exponential gains. Nobody was tuned. Trees can fit what a linear score cannot "
-        "(the synthetic scores have a product of two features); ours is for lists that are too large for a worker, which xgboost "
-        "cannot rank exactly, and for a certificate."
-    )
-    return section("Against xgboost.dask", text, ["queries", "method", "fit, s", "test MAP", "test NDCG"], rows)
 
 
 # ---- out of core --------------------------------------------------------------------------------------------------------------
@@ -677,7 +577,6 @@ def simulation():
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=2, help="timings per entry; the best counts")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of ltr_mq2008")
     parser.add_argument("--scratch", type=Path, help="directory for files of 2 GB; that of temporary files by default")
     parts = {
         "threads": lambda o: threads(o.repeats),
@@ -686,7 +585,6 @@ def main() -> None:
         "training": lambda o: local_training(o.repeats),
         "dask": lambda o: dask_training(1_000_000, 200, o.repeats),
         "small": lambda o: dask_training(400_000, 100, o.repeats),
-        "peers": lambda o: peers(o.data, o.repeats),
         "memory": lambda o: out_of_core(o.scratch),
         "simulation": lambda o: simulation(),
     }

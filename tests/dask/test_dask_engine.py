@@ -16,8 +16,8 @@ from dask_cases import class_sources, lists, ranking_sources, threads, time_out
 import maxmargin.dask.cluster
 from maxmargin.dask import DaskEngine
 from maxmargin.dask.cluster import connect
-from maxmargin.dask.seat import Seat, portable
-from maxmargin.distributed import ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
+from maxmargin.dask.seat import Seat, packed, portable, unpacked
+from maxmargin.distributed import PROTOCOL, ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
 from maxmargin.solvers import OneSlackCuttingPlane
 
 
@@ -123,7 +123,7 @@ def test_workers_of_another_protocol_are_refused(client, monkeypatch):
     monkeypatch.setattr(maxmargin.dask.cluster, "PROTOCOL", 99)
     with (
         DaskEngine(ranking_sources(), client) as engine,
-        pytest.raises(ShardError, match=r"worker .* with protocol 1, but the client is .* with protocol 99; install the"),
+        pytest.raises(ShardError, match=rf"worker .* with protocol {PROTOCOL}, but the client is .* with protocol 99; inst"),
     ):
         engine.call("info")
 
@@ -168,11 +168,11 @@ def test_nothing_of_dask_is_loaded_by_the_package():
 def test_an_answer_that_gets_lost_is_asked_for_again(client, monkeypatch):
     whole, lost = Seat.answer, []
 
-    async def answer(self, number, operation, args):
-        if operation == "labels" and not lost:
+    async def answer(self, number, question):
+        if unpacked(question)[0] == "labels" and not lost:
             lost.append(number)
             await asyncio.Event().wait()  # Dask never answers what it did not expect
-        return await whole(self, number, operation, args)
+        return await whole(self, number, question)
 
     monkeypatch.setattr(Seat, "answer", answer)
     with DaskEngine(ranking_sources(), client, beat=0.1, patience=0.3) as engine:
@@ -180,14 +180,31 @@ def test_an_answer_that_gets_lost_is_asked_for_again(client, monkeypatch):
         assert lost and engine.moves == 0
 
 
+def test_messages_travel_as_one_piece(client, monkeypatch):
+    sent, whole = [], Seat._do
+
+    def do(self, question):
+        sent.append((question, whole(self, question)))
+        return sent[-1][1]
+
+    monkeypatch.setattr(Seat, "_do", do)
+    with DaskEngine(ranking_sources(1), client) as engine:
+        found = ShardedRanking(engine).mean_cut(np.ones(4))
+    assert all(isinstance(part, bytes) for pair in sent for part in pair)
+    assert (found.psi == ShardedRanking(LocalEngine(ranking_sources(1))).mean_cut(np.ones(4)).psi).all()
+    operation, (first, second) = unpacked(packed(("look", (np.zeros(3, dtype=np.float32), {"roots": np.arange(2)[::-1]}))))
+    assert operation == "look" and first.dtype == np.float32 and second["roots"].tolist() == [1, 0]
+    assert first.flags.aligned and second["roots"].flags.aligned
+
+
 def test_an_answer_that_takes_long_is_waited_for(client, monkeypatch):
     whole, asked = Seat._do, []
 
-    def slow(self, operation, args):
-        if operation == "labels":
-            asked.append(operation)
+    def slow(self, question):
+        if unpacked(question)[0] == "labels":
+            asked.append(question)
             time.sleep(1.0)
-        return whole(self, operation, args)
+        return whole(self, question)
 
     monkeypatch.setattr(Seat, "_do", slow)
     with DaskEngine(ranking_sources(1), client, beat=0.05, patience=0.1) as engine:

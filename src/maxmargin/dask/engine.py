@@ -21,14 +21,13 @@ from typing import Any, Self
 from distributed import Client, Future, KilledWorker, wait
 
 from maxmargin.dask.cluster import Cluster, find_client
-from maxmargin.dask.seat import Seat, megabytes
+from maxmargin.dask.seat import Seat, megabytes, packed, unpacked
 from maxmargin.distributed.engine import (
     Arguments,
     LossWatch,
     Reply,
     ShardError,
     ShardSource,
-    aligned,
     arguments_for,
     check_shards,
     size_of,
@@ -214,14 +213,15 @@ class DaskEngine:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    async def _answer(self, k: int, operation: str, question: tuple[Any, ...]) -> Reply:
+    async def _answer(self, k: int, operation: str, args: tuple[Any, ...]) -> Reply:
         """The answer of a shard, however often it is lost meanwhile."""
+        question = packed((operation, args))
         # One question at a time, also after an interruption.
         async with self._locks.setdefault(k, asyncio.Lock()):
             while True:
                 try:
                     place = await self._seated(k)
-                    told = await self._ask(place, operation, question)
+                    told = unpacked(await self._ask(place, operation, question))
                 except _LostError:
                     await self._lose(k)
                     continue
@@ -229,14 +229,14 @@ class DaskEngine:
                     error: Exception = told["error"]
                     error.add_note(f"in shard {k} on worker {place.address}: {self.describe(k)}")
                     raise error
-                return Reply.of(aligned(told["answer"]))
+                return Reply.of(told["answer"])
 
-    async def _ask(self, place: _Place, operation: str, question: tuple[Any, ...]) -> dict[str, Any]:
+    async def _ask(self, place: _Place, operation: str, question: bytes) -> bytes:
         first, attempts = time.monotonic(), 0
         while True:
             begin, number = time.monotonic(), next(self._numbers)
             try:
-                asked = asyncio.ensure_future(_awaited(place.actor.answer(number, operation, question)))
+                asked = asyncio.ensure_future(_awaited(place.actor.answer(number, question)))
             except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
                 raise _LostError from error
             try:
@@ -253,8 +253,8 @@ class DaskEngine:
             await asyncio.sleep(min(self.beat, 0.1 * 2**attempts))
 
     async def _wait(
-        self, place: _Place, operation: str, number: int, begin: float, asked: asyncio.Future[dict[str, Any]], silence: float
-    ) -> dict[str, Any] | None:
+        self, place: _Place, operation: str, number: int, begin: float, asked: asyncio.Future[bytes], silence: float
+    ) -> bytes | None:
         """What is told; None if question or answer got lost though the worker lives, which ``silence`` seconds tell."""
         spare: asyncio.Future[_Place] | None = None
         heard, slow = begin, False

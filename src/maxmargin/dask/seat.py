@@ -2,6 +2,9 @@
 
 Answers are made by threads of their own, as many at a time as the worker has; so the worker hears all questions at once, and can
 say which it is busy with.
+
+Questions and answers travel as one string of bytes each: Dask looks at every array of a dict by itself, which takes longer than
+most of what is asked.
 """
 
 from __future__ import annotations
@@ -46,12 +49,15 @@ class Seat:
         self._thread = ThreadPoolExecutor(1, "maxmargin-shard")
         self._open: set[int] = set()
 
-    async def answer(self, number: int, operation: str, args: tuple[Any, ...]) -> dict[str, Any]:
-        """The ``answer`` of the shard, or the ``error`` that it raised; whatever else comes out of a call is the network's."""
+    async def answer(self, number: int, question: bytes) -> bytes:
+        """The ``answer`` of the shard, or the ``error`` that it raised, packed; whatever else comes out is the network's.
+
+        The question is an operation and its arguments, packed too.
+        """
         self._open.add(number)
         try:
             async with _slot():
-                return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, operation, args)
+                return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, question)
         finally:
             self._open.discard(number)
 
@@ -59,11 +65,12 @@ class Seat:
         """Whether a question has come and is not answered yet."""
         return number in self._open
 
-    def _do(self, operation: str, args: tuple[Any, ...]) -> dict[str, Any]:
+    def _do(self, question: bytes) -> bytes:
         try:
-            return {"answer": self._shard.answer(operation, *aligned(args))}
+            operation, args = unpacked(question)
+            return packed({"answer": self._shard.answer(operation, *args)})
         except Exception as error:
-            return {"error": portable(error)}
+            return packed({"error": portable(error)})
 
     def __getstate__(self) -> Any:
         raise TypeError("an actor stays where it is; send the source of its shard")
@@ -72,6 +79,20 @@ class Seat:
 def about() -> dict[str, Any]:
     """What this worker is: versions, the process, the limit of its memory."""
     return {"version": __version__, "protocol": PROTOCOL, "pid": os.getpid(), "threads": threading.active_count()}
+
+
+def packed(message: Any) -> bytes:
+    """A message as it travels."""
+    return pickle.dumps(message, protocol=5)
+
+
+def unpacked(message: bytes) -> Any:
+    """The way back.
+
+    >>> unpacked(packed(("look", ({"drop": [3]}, 1.0))))
+    ('look', ({'drop': [3]}, 1.0))
+    """
+    return aligned(pickle.loads(message))
 
 
 def portable(error: Exception) -> Exception:

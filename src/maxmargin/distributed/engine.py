@@ -7,6 +7,7 @@ lists and dicts of these; no class of ours crosses, so that client and workers n
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,10 @@ import numpy as np
 from maxmargin import __version__
 
 # Of what operations mean; raised whenever a worker of the version before would misunderstand.
-PROTOCOL = 1
+PROTOCOL = 2
+
+# Arrays of no more numbers are looked at as they are.
+_FEW = 4096
 
 # One tuple for all shards, or a list with one for each that is asked.
 Arguments = tuple[Any, ...] | list[tuple[Any, ...]]
@@ -180,13 +184,14 @@ def size_of(value: Any) -> int:
     >>> size_of(({"counts": np.zeros(4, dtype=np.uint32), "loss": 0.5}, "ap"))
     26
     """
-    return sum(_size(leaf) for leaf in leaves(value))
-
-
-def _size(leaf: Any) -> int:
-    if isinstance(leaf, np.ndarray):
-        return leaf.nbytes
-    return len(leaf) if isinstance(leaf, str | bytes) else 8
+    # One function, without a generator for every level: this is done for every message, and most are small.
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, dict):
+        return sum([size_of(inner) + (0 if isinstance(key, str) else size_of(key)) for key, inner in value.items()])
+    if isinstance(value, tuple | list):
+        return sum([size_of(inner) for inner in value])
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -230,13 +235,20 @@ def is_finite(value: Any) -> bool:
     >>> is_finite({"psi": np.zeros(2), "name": "x"}), is_finite([{"loss": float("nan")}])
     (True, False)
     """
-    for leaf in leaves(value):
-        if isinstance(leaf, float | np.floating) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"):
-            # A sum of finite numbers may overflow, but only then are they looked at one by one.
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not np.isfinite(np.sum(leaf)) and not np.isfinite(leaf).all():
-                    return False
-    return True
+    return all(map(_is_finite, leaves(value)))
+
+
+def _is_finite(leaf: Any) -> bool:
+    if isinstance(leaf, float | np.floating):
+        return math.isfinite(leaf)
+    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind != "f":
+        return True
+    if leaf.size > _FEW:
+        # A sum needs no memory. That of finite numbers may overflow, but only then are they looked at one by one.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(leaf.sum()):
+                return True
+    return bool(np.isfinite(leaf).all())
 
 
 def is_sound(value: Any) -> bool:
@@ -246,13 +258,14 @@ def is_sound(value: Any) -> bool:
     (True, False, False)
     """
     if isinstance(value, dict):
-        ranges = value.get("range", ())
-        return not any(np.isnan(leaf).any() for leaf in leaves(ranges)) and all(
-            is_sound(inner) for key, inner in value.items() if key != "range"
-        )
+        return all(_is_range(inner) if key == "range" else is_sound(inner) for key, inner in value.items())
     if isinstance(value, tuple | list):
         return all(map(is_sound, value))
-    return is_finite(value)
+    return _is_finite(value)
+
+
+def _is_range(value: Any) -> bool:
+    return not any(np.isnan(leaf).any() for leaf in leaves(value))
 
 
 class LossWatch:

@@ -313,6 +313,7 @@ class ShardedRanking(ShardedProblem):
         """An operation at some scores, which every shard gets what it lacks for."""
         recipe = scores.recipe()
         weights = {root.number: root.weights for root in scores.terms}
+        alive = set(self._roots)
 
         @cache
         def registered(number: int) -> Floats:
@@ -321,7 +322,7 @@ class ShardedRanking(ShardedProblem):
         def message(shard: int) -> tuple[Any, ...]:
             held = self.shards.roots[shard]
             new = {number: registered(number) for number in sorted(weights.keys() - held)}
-            dead = sorted(held.difference(self._roots))
+            dead = sorted(held - alive)
             return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
         found = self.shards.ask(operation, message, only)
@@ -331,7 +332,7 @@ class ShardedRanking(ShardedProblem):
                 raise self._changed(shard)
         for shard in asked:
             held = self.shards.roots[shard]
-            held.intersection_update(self._roots)
+            held &= alive
             held.update(weights)
         return found
 
