@@ -528,7 +528,7 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/client.py",
-        "self._watch.lost(k, self._passes, self.engine.describe(k))",
+        "self._watch.lost(k, self._counts.passes, self.engine.describe(k))",
         "pass",
         "test_sharded_ranking.py -k again_and_again",
     ),

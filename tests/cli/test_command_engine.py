@@ -176,6 +176,52 @@ def test_tables_and_one_list_over_all_parts(run):
     assert run("evaluate", "m.model", "test.csv", "--engine", "local").stdout == run("evaluate", "m.model", "test.csv").stdout
 
 
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_the_classifier_in_parts(run, threshold):
+    """The model of all data at once, and what is made of it."""
+    lines = Path("train.csv").read_text().splitlines(keepends=True)
+    for k in range(2):
+        Path(f"part-{k}.csv").write_text("".join([lines[0], *lines[1 + 90 * k : 91 + 90 * k]]))
+    options = ["--method", "classifier", "--drop", "qid", "--threshold", threshold, "--C", 0.1, "--max-iter", 16]
+    options += ["--aim", "budget=0.2"]
+    parts = ["part-*.csv", *options, *LOCAL, "--shards", 2, "--model", "n.model"]
+    whole = answer(run("train", "train.csv", *options, "--model", "m.model", "--json"))
+    found = answer(run("train", *parts, "--json"))
+    assert (found["samples"], found["queries"], found["shards"], found["engine"]) == (180, None, 2, "local")
+    for name in ("C", "refined", "held_out", "gain", "gain_error", "threshold", "training"):
+        assert found[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-3), name
+    assert found["summary"] == whole["summary"] and not found["certified"]
+    model, other = load_model("n.model"), load_model("m.model")
+    assert type(model).__name__ == "RankingClassifier" and list(model.feature_names_in_) == list("abcdef")
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-3, atol=1e-3)
+    said = run("train", *parts).stdout
+    assert "180 samples, one list, 6 features\n2 shards in this process, 0 moves" in said and "--aim budget=0.2: flags" in said
+    for wanted in ("scores", "labels", "probabilities"):
+        run("predict", "n.model", "test.csv", "--as", wanted, "-o", "values.txt")
+        said = run("predict", "n.model", "test.csv", *LOCAL, "--as", wanted, "-o", wanted).stdout
+        assert f"180 {wanted} in 1 files" in said
+        np.testing.assert_allclose(scores_in(wanted), np.loadtxt("values.txt"), rtol=1e-12)
+    assert set(scores_in("labels")) == {0, 1}
+    expected = answer(run("evaluate", "n.model", "test.csv", "--json"))
+    assert answer(run("evaluate", "n.model", "test.csv", *LOCAL, "--json"))["metrics"] == pytest.approx(expected["metrics"])
+
+
+def test_labels_and_warnings_of_the_classifier_in_parts(run):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = np.where(X[:, 0] + rng.normal(size=80) > 0.5, 7, -1)
+    X[0], y[0] = (9, 0), -1  # the first of every ranking
+    Path("two.svm").write_text("".join(f"{label} 1:{a!r} 2:{b!r}\n" for label, (a, b) in zip(y, X.tolist(), strict=True)))
+    rare = ["--method", "classifier", "--no-refine", *LOCAL, "--shards", 3, "--model", "m.model"]
+    warned = run("train", "two.svm", *rare, "--aim", "precision=1")
+    assert f"{'find:':15}7, not -1" in warned.stdout and "refinement:    not asked for" in warned.stdout
+    assert "Warning: --aim precision=1 is not reached by any cut of held-out scores" in warned.stderr
+    run("predict", "m.model", "two.svm", *LOCAL, "--as", "labels", "-o", "labels")
+    assert set(scores_in("labels")) <= {-1, 7}
+    ended = run("train", "two.svm", *rare, "--time-limit", 1e-9).stderr
+    assert "Warning: training ended early with C=0.0001, the best of 1 tried; refinement was not tried; raise" in ended
+
+
 @pytest.mark.parametrize("kind", ["letor", "csv"])
 def test_path(run, kind):
     options = ["--validation", f"test.{kind}", "--epsilon", 0.05, "-m", "ndcg@5", "--json"]
@@ -225,6 +271,7 @@ def test_interrupted_and_gone_on(run, monkeypatch):
 
 
 LOCAL = ["--engine", "local"]
+EVENTS = ["train.csv", "--method", "classifier", "--drop", "qid"]
 
 
 @pytest.mark.parametrize(
@@ -240,8 +287,14 @@ LOCAL = ["--engine", "local"]
         (["train.letor", "--scheduler", "tcp://a:1", *LOCAL], 2, "add --engine dask"),
         (["train.letor", "--loss", "accuracy", *LOCAL], 2, "--loss accuracy is not known over shards"),
         (["train.letor", "--scale", "query", *LOCAL], 2, "--scale query is not known over shards"),
-        (["train.letor", "--method", "classifier", *LOCAL], 2, "--method does not go with --engine"),
         (["train.letor", "--refine", "--scale", "query", *LOCAL], 2, "--scale query is not known over shards"),
+        (["train.letor", "--method", "classifier", *LOCAL], 1, "train.letor: has queries, and --method classifier is for one"),
+        (["train.csv", "--method", "classifier", "--checkpoint", "a", *LOCAL], 2, "--checkpoint is for --method svm"),
+        (["train.csv", "--method", "classifier", "--solver", "fw", *LOCAL], 2, "--solver is for --method svm"),
+        (["train.csv", "--method", "classifier", "--drop", "qid", *LOCAL], 1, "train.csv: has 3 different labels (0, 1, 2), and"),
+        ([*EVENTS, "--threshold", 9, *LOCAL], 1, "train.csv: has 0 samples with a label above 9 (labels are from 0 to 2)"),
+        ([*EVENTS, "--threshold", 0, "--aim", "budget=500", *LOCAL], 1, "has 180 samples, fewer than --aim budget=500"),
+        (["train.letor", "--aim", "f1", *LOCAL], 2, "--aim is for --method classifier"),
         (["train.csv", "--categorical", "a", *LOCAL], 2, "--categorical does not go with --engine"),
         (["train.letor", "--checkpoint", "a", "--solver", "bcfw", *LOCAL], 2, "--checkpoint is for --solver one_slack"),
         (["train.letor", "--threshold", "9", *LOCAL], 1, "train.letor: y must contain relevant and irrelevant samples"),
@@ -261,7 +314,6 @@ def test_bad_training(run, arguments, code, problem):
     [
         (["predict", "m.model", "train.letor"], "name a folder for them with --output"),
         (["predict", "m.model", "train.letor", "-o", "s", "--format", "trec"], "--format does not go with --engine"),
-        (["predict", "m.model", "train.letor", "-o", "s", "--as", "labels"], "--as does not go with --engine"),
         (["evaluate", "m.model"], "a model and data are needed"),
         (["evaluate", "m.model", "train.letor", "--per-query"], "--per-query does not go with --engine"),
         (["evaluate", "nothing", "train.letor"], "'nothing' does not exist"),
@@ -275,10 +327,9 @@ def test_bad_judging(run, arguments, problem):
 def test_models_that_do_not_score_parts(run):
     run("train", "train.letor", "--scale", "query", "--model", "m.model")
     assert "--scale query, which is not known in parts" in run("evaluate", "m.model", "train.letor", *LOCAL, code=1).stderr
-    rare = ["--method", "classifier", "--drop", "qid", "--threshold", 0, "--C", 1, "--no-refine"]
-    run("train", "train.csv", *rare, "--model", "c.model")
-    assert "does not score data in parts" in run("predict", "c.model", "train.csv", "-o", "s", *LOCAL, code=1).stderr
     run("train", "train.letor", "--model", "m.model")
+    said = run("predict", "m.model", "train.letor", "--as", "labels", "-o", "s", *LOCAL, code=1).stderr
+    assert "holds a RankingSVM, which has scores and no labels; train with --method classifier" in said
     Path("wide.svm").write_text("1 qid:1 9:1\n0 qid:1 1:1\n")
     assert "9" in run("predict", "m.model", "wide.svm", "-o", "s", *LOCAL, code=1).stderr
 

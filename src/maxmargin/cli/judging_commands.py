@@ -85,12 +85,11 @@ def predict(
 
         refuse_with_engine({
             "form": "names of documents are not read in parts; leave it out",
-            "wanted": "only scores are computed in parts; leave it out",
             "tag": "it is for runs; leave it out",
         })
         if output is None:
             raise click.UsageError("--engine writes one file per shard; name a folder for them with --output")
-        sharded_judging.predict(model_file, data_file, sharding, reading, output, as_json)
+        sharded_judging.predict(model_file, data_file, sharding, reading, wanted, output, as_json)
         return
     from maxmargin.cli.predict import run
 

@@ -88,7 +88,8 @@ def train(
 
     --engine trains on parts of DATA, which may then be many files, globs in quotes, URLs for fsspec, or a folder of pack: local
     in this process (packed shards are mapped, and need not fit into memory), dask on a cluster, which reads the files itself.
-    The objective and its certificate are the same. A worker that is lost costs a reload, and changes no bit of the model.
+    The objective and its certificate are the same, and so are the folds, the cut and the probabilities of --method classifier. A
+    worker that is lost costs a reload, and changes no bit of the model.
 
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
     same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
@@ -103,14 +104,17 @@ def train(
     """
     sharding.check(checkpoint)
     if sharding.engine is not None:
-        from maxmargin.cli import sharded_train
+        from maxmargin.cli import sharded_rare, sharded_train
 
-        reasons = {
-            "method": "leave it out; only RankingSVM is trained in parts",
-            "aim": "it is for --method classifier, which needs all data",
-        }
-        refuse_with_engine({**reasons, **_NOT_IN_PARTS})
         settings = {**parameters, "C": 1.0 if C is None else C}
+        refuse_with_engine(_NOT_IN_PARTS)
+        if method == "classifier":
+            if checkpoint is not None:
+                raise click.UsageError("--checkpoint is for --method svm, and the classifier keeps none; leave it out")
+            named = given_options()
+            return sharded_rare.run(data_file, sharding, reading, settings, named, refine, aim, model_file, printing)
+        if aim is not None:
+            raise _no_labels()
         return sharded_train.run(
             data_file, sharding, reading, settings, model_file, checkpoint, printing, refining=bool(refine)
         )
@@ -124,8 +128,12 @@ def train(
         if method == "classifier":
             return rare.run(data_file, reading, settings, given_options(), refine, aim, model_file, printing)
         if aim is not None:
-            raise click.UsageError("--aim is for --method classifier: other models give scores and no labels; leave it out")
+            raise _no_labels()
         return run(data_file, reading, settings, model_file, printing, refining=bool(refine))
+
+
+def _no_labels() -> click.UsageError:
+    return click.UsageError("--aim is for --method classifier: other models give scores and no labels; leave it out")
 
 
 @click.command()

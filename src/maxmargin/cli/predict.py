@@ -26,7 +26,7 @@ def run(
     if output is not None:
         check_writable(output)
     model = load_ranker(model_file)
-    _check_wanted(model, model_file, wanted)
+    check_wanted(model, model_file, wanted)
     data = data_for(model, model_file, data_file, reading, labels=False, comments=form == "trec")
     with speaking_of(data_file):
         values = _values(model, data, wanted)
@@ -49,7 +49,7 @@ def run(
         click.echo("".join(lines), nl=False)
 
 
-def _check_wanted(model: SavedModel, model_file: Path, wanted: str) -> None:
+def check_wanted(model: SavedModel, model_file: Path, wanted: str) -> None:
     """Complain about labels and probabilities of models that have none."""
     if wanted == "scores":
         return
@@ -77,11 +77,14 @@ def _values(model: SavedModel, data: RankingData, wanted: str) -> list[Any]:
             found: list[Any] = model.estimator.predict_proba(data.X)[:, place_of_positive(model.estimator)].tolist()
             return found
         labels = model.estimator.predict(data.X)
-    # The command trains with 0 and 1, whatever two numbers the file has.
+    names = label_names(model)
+    return [names[int(label == model.estimator.classes_[1])] for label in labels]
+
+
+def label_names(model: SavedModel) -> list[Any]:
+    """The two labels of a classifier: the command trains with 0 and 1, whatever two numbers the file has."""
     names = notes_about_data(model).get("labels")
-    if isinstance(names, list) and len(names) == 2:
-        return [names[int(label == model.estimator.classes_[1])] for label in labels]
-    return list(labels.tolist())
+    return names if isinstance(names, list) and len(names) == 2 else list(model.estimator.classes_.tolist())
 
 
 def _written(value: Any) -> str:

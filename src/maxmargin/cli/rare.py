@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from maxmargin._types import Floats
 from maxmargin.cli.options import DataOptions, Printing, aim_words, speaking_of, translated
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.signals import exit_code, noting_signals
@@ -34,45 +35,17 @@ def run(
     printing: Printing,
 ) -> int:
     """Train, save, report; the exit code. ``given`` are the parameters that were set by the user."""
-    for name, option in _UNKNOWN.items():
-        if name in given:
-            raise click.UsageError(f"{option} is for --method svm; leave it out")
-    if parameters["loss"] == "accuracy":
-        raise click.UsageError("--method classifier is judged by rankings, and --loss accuracy is no rank loss; choose another")
-    if parameters["scale"] == "query":
-        raise click.UsageError("--method classifier is for one list, which knows no --scale query; leave it out")
+    check_usage(parameters, given)
     check_writable(model_file)
     data = training_data(data_file, reading)
     if data.qid is not None:
-        raise DataError(f"{data_file}: has queries, and --method classifier is for one list; use --method svm")
-    threshold, labels = parameters["relevance_threshold"], np.unique(data.y)
-    if threshold is None and len(labels) > 2:
-        few = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
-        raise DataError(
-            f"{data_file}: has {len(labels)} different labels ({few}), and --method classifier finds one class of two; say which "
-            f"ones are to be found, those above --threshold {max(0.0, float(labels[0])):g} for example, or use --method svm"
-        )
-    threshold = max(0.0, float(labels[0])) if threshold is None else float(threshold)
+        raise has_queries(data_file)
+    labels = np.unique(data.y)
+    threshold = chosen_threshold(data_file, labels, parameters["relevance_threshold"])
     relevant = (data.y > threshold).astype(np.int64)
-    for n, which in ((int(relevant.sum()), "above"), (int((1 - relevant).sum()), "not above")):
-        if n < 2:
-            raise DataError(
-                f"{data_file}: has {n} samples with a label {which} {threshold:g} (labels are from {labels[0]:g} to "
-                f"{labels[-1]:g}), and at least two of each kind are needed; add some, or set another --threshold"
-            )
-    budget = aim.get("budget", 0) if isinstance(aim, dict) else 0
-    if budget > len(data):
-        asked = f"--aim budget={budget:g}"
-        raise DataError(f"{data_file}: has {len(data)} samples, fewer than {asked}; name fewer, or a share below 1")
-    own = {name: parameters[name] for name in ("loss", "time_limit", "random_state")}
-    own |= {name: parameters[name] for name in ("C", "tol", "max_iter") if name in given}
-    model = RankingClassifier(
-        **own,
-        standardize="scale" not in given or parameters["scale"] == "standard",
-        refine=refine is not False,
-        threshold="f1" if aim is None else aim,
-        verbose=int(printing.progress and sys.stderr.isatty()),
-    )
+    check_counts(data_file, int((1 - relevant).sum()), int(relevant.sum()), threshold, labels)
+    check_budget(data_file, aim, len(data))
+    model = RankingClassifier(**settings(parameters, given, refine, aim, printing))
     began = time.perf_counter()
     with noting_signals() as signals, warnings.catch_warnings(record=True) as caught, speaking_of(data_file):
         warnings.simplefilter("always", UserWarning)
@@ -82,12 +55,93 @@ def run(
     if data.feature_names is not None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
     about = origin(data_file, data)
-    about["data"]["threshold"] = threshold
-    if len(labels) == 2:
-        about["data"]["labels"] = [int(label) if label.is_integer() else label for label in labels.tolist()]
+    about["data"] |= notes_of_labels(labels, threshold)
     save_model(model, model_file, about=about)
     answer = {
         **describe(data, data_file),
+        **outcome(model, about["data"].get("labels"), seconds, interrupted=bool(signals)),
+        "training": {metric_name(model.loss): score},
+        "model": str(model_file),
+    }
+    printing.tell(answer, lambda answer: "\n".join([data_line(answer), words(answer)]))
+    warn(model, caught, interrupted=bool(signals))
+    return exit_code(signals)
+
+
+# ---- what is said before training, of data in one piece or in parts -----------------------------------------------------------
+
+
+def check_usage(parameters: dict[str, Any], given: set[str]) -> None:
+    """Complain about options that mean nothing here."""
+    for name, option in _UNKNOWN.items():
+        if name in given:
+            raise click.UsageError(f"{option} is for --method svm; leave it out")
+    if parameters["loss"] == "accuracy":
+        raise click.UsageError("--method classifier is judged by rankings, and --loss accuracy is no rank loss; choose another")
+    if parameters["scale"] == "query":
+        raise click.UsageError("--method classifier is for one list, which knows no --scale query; leave it out")
+
+
+def has_queries(data: Any) -> DataError:
+    """Of data with several lists."""
+    return DataError(f"{data}: has queries, and --method classifier is for one list; use --method svm")
+
+
+def chosen_threshold(data: Any, labels: Floats, threshold: float | None) -> float:
+    """The label above which samples are to be found; complains if there are more than two and nobody has said which."""
+    if threshold is None and len(labels) > 2:
+        few = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+        raise DataError(
+            f"{data}: has {len(labels)} different labels ({few}), and --method classifier finds one class of two; say which "
+            f"ones are to be found, those above --threshold {max(0.0, float(labels[0])):g} for example, or use --method svm"
+        )
+    return max(0.0, float(labels[0])) if threshold is None else float(threshold)
+
+
+def check_counts(data: Any, negatives: int, positives: int, threshold: float, labels: Floats) -> None:
+    """Complain about too few samples of a class."""
+    for n, which in ((positives, "above"), (negatives, "not above")):
+        if n < 2:
+            raise DataError(
+                f"{data}: has {n} samples with a label {which} {threshold:g} (labels are from {labels[0]:g} to "
+                f"{labels[-1]:g}), and at least two of each kind are needed; add some, or set another --threshold"
+            )
+
+
+def check_budget(data: Any, aim: Any, n: int) -> None:
+    """Complain about more samples to flag than there are."""
+    budget = aim.get("budget", 0) if isinstance(aim, dict) else 0
+    if budget > n:
+        raise DataError(f"{data}: has {n} samples, fewer than --aim budget={budget:g}; name fewer, or a share below 1")
+
+
+def settings(parameters: dict[str, Any], given: set[str], refine: bool | None, aim: Any, printing: Printing) -> dict[str, Any]:
+    """Parameters of the classifier."""
+    own = {name: parameters[name] for name in ("loss", "time_limit", "random_state")}
+    own |= {name: parameters[name] for name in ("C", "tol", "max_iter") if name in given}
+    return {
+        **own,
+        "standardize": "scale" not in given or parameters["scale"] == "standard",
+        "refine": refine is not False,
+        "threshold": "f1" if aim is None else aim,
+        "verbose": int(printing.progress and sys.stderr.isatty()),
+    }
+
+
+# ---- and after it -------------------------------------------------------------------------------------------------------------
+
+
+def notes_of_labels(labels: Floats, threshold: float) -> dict[str, Any]:
+    """What the model remembers of labels: it is trained with 0 and 1."""
+    notes: dict[str, Any] = {"threshold": threshold}
+    if len(labels) == 2:
+        notes["labels"] = [int(label) if float(label).is_integer() else label for label in labels.tolist()]
+    return notes
+
+
+def outcome(model: RankingClassifier, labels: list[float] | None, seconds: float, *, interrupted: bool) -> dict[str, Any]:
+    """What training has come to."""
+    return {
         "method": "classifier",
         "loss": model.loss,
         "C": model.C_,
@@ -96,20 +150,21 @@ def run(
         "gain_error": model.gain_error_,
         "held_out": {name: float(value) for name, value in model.held_out_.items()},
         "certified": False,
-        "interrupted": bool(signals),
+        "interrupted": interrupted,
         "seconds": seconds,
-        "training": {metric_name(model.loss): score},
-        "model": str(model_file),
         "aim": aim_words(model.threshold),
         "threshold": model.threshold_,
-        "summary": _translated(model.summary(), model, about["data"].get("labels")).splitlines(),
+        "summary": _translated(model.summary(), model, labels).splitlines(),
     }
-    printing.tell(answer, _words)
-    for warning in () if signals else caught:
-        click.echo(f"Warning: {_translated(str(warning.message), model)}", err=True)
-    if signals:
+
+
+def warn(model: RankingClassifier, caught: list[warnings.WarningMessage], *, interrupted: bool) -> None:
+    """Say on standard error what was not reached."""
+    if interrupted:
         click.echo("Warning: interrupted; the model is the best one so far", err=True)
-    return exit_code(signals)
+        return
+    for warning in caught:
+        click.echo(f"Warning: {_translated(str(warning.message), model)}", err=True)
 
 
 def _translated(text: str, model: RankingClassifier, labels: list[float] | None = None) -> str:
@@ -117,17 +172,15 @@ def _translated(text: str, model: RankingClassifier, labels: list[float] | None 
     if labels is not None:
         text = text.replace(f"{'find:':15}1, not 0", f"{'find:':15}{labels[1]}, not {labels[0]}")
     aim = f"--aim {aim_words(model.threshold)}"
-    for theirs, ours in (
-        (f"threshold={model.threshold!r}", aim),
-        (f"threshold {model.threshold!r}", aim),
-        ("RankingClassifier: ", ""),
-        ("RankingClassifier ended", "training ended"),
-    ):
+    replaced = [(f"threshold={model.threshold!r}", aim), (f"threshold {model.threshold!r}", aim)]
+    for name in ("RankingClassifier", "ShardedClassifier"):
+        replaced += [(f"{name}: ", ""), (f"{name} ended", "training ended")]
+    for theirs, ours in replaced:
         text = text.replace(theirs, ours)
     return translated(text)
 
 
-def _words(answer: dict[str, Any]) -> str:
-    metric, value = next(iter(answer["training"].items()))
-    last = f"{metric.upper()} on the training data {value:.4f}, {answer['seconds']:.2f} s, model: {answer['model']}"
-    return "\n".join([data_line(answer), *answer["summary"], last])
+def words(answer: dict[str, Any]) -> str:
+    """The summary, for people."""
+    found = "".join(f"{metric.upper()} on the training data {value:.4f}, " for metric, value in answer["training"].items())
+    return "\n".join([*answer["summary"], f"{found}{answer['seconds']:.2f} s, model: {answer['model']}"])

@@ -216,6 +216,11 @@ def ranking_shard(rows: RowSource, n_jobs: int | None) -> ShardSource:
     return ShardOf(rows, "ranking", n_jobs=n_jobs)
 
 
+def event_shard(rows: RowSource, n_jobs: int | None) -> ShardSource:
+    """What classifiers of rare events are trained on."""
+    return ShardOf(rows, "events", n_jobs=n_jobs)
+
+
 def sizes(files: Files, shards: Conversation) -> dict[str, Any]:
     """How many samples, queries and features there are."""
     filled = [info for info in shards.infos if info["rows"]]

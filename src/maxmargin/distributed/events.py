@@ -25,8 +25,8 @@ from maxmargin.distributed.sums import tree_sum
 from maxmargin.losses import RankingLoss
 from maxmargin.structures.rows import LARGEST_FEATURE
 
-# Labels that are named where there are more than two.
-_MOST_LABELS = 1000
+# Labels that a shard tells; more than that are numbers that somebody took for labels.
+_MOST_LABELS = 100_000
 # Scores that differ by less than this, relative to their size, differ by rounding.
 _ROUNDING = 1e-12
 # Newton's method gains digits so fast that the last ones cost little; L-BFGS ends where scikit-learn's does.
@@ -57,7 +57,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(shards: Conversation) -> Any:
-    """All different labels, in order, of which there may be a thousand."""
+    """All different labels, in order, where no shard has more than a hundred thousand."""
     found = [answer["labels"] for answer in shards.plain("labels", _MOST_LABELS) if len(answer["labels"])]
     if not found:
         raise ValueError(f"the {shards.n_shards} shards hold no data; at least one needs a sample")
