@@ -20,9 +20,6 @@ from maxmargin import __version__
 # Of what operations mean; raised whenever a worker of the version before would misunderstand.
 PROTOCOL = 2
 
-# Arrays of no more numbers are looked at as they are.
-_FEW = 4096
-
 # One tuple for all shards, or a list with one for each that is asked.
 Arguments = tuple[Any, ...] | list[tuple[Any, ...]]
 
@@ -184,14 +181,28 @@ def size_of(value: Any) -> int:
     >>> size_of(({"counts": np.zeros(4, dtype=np.uint32), "loss": 0.5}, "ap"))
     26
     """
-    # One function, without a generator for every level: this is done for every message, and most are small.
+    return _size(value, {})
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Of a part of a message; what questions to many shards have in common is looked at once."""
     if isinstance(value, np.ndarray):
         return value.nbytes
-    if isinstance(value, dict):
-        return sum([size_of(inner) + (0 if isinstance(key, str) else size_of(key)) for key, inner in value.items()])
-    if isinstance(value, tuple | list):
-        return sum([size_of(inner) for inner in value])
-    return len(value) if isinstance(value, str | bytes) else 8
+    if isinstance(value, str | bytes):
+        return len(value)
+    if not isinstance(value, dict | tuple | list):
+        return 8
+    found = known.get(id(value))
+    if found is None:
+        found = 0
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                found += _size(inner, known) if isinstance(key, str) else _size(inner, known) + _size(key, known)
+        else:
+            for inner in value:
+                found += _size(inner, known)
+        known[id(value)] = found
+    return found
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -235,20 +246,9 @@ def is_finite(value: Any) -> bool:
     >>> is_finite({"psi": np.zeros(2), "name": "x"}), is_finite([{"loss": float("nan")}])
     (True, False)
     """
-    return all(map(_is_finite, leaves(value)))
-
-
-def _is_finite(leaf: Any) -> bool:
-    if isinstance(leaf, float | np.floating):
-        return math.isfinite(leaf)
-    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind != "f":
-        return True
-    if leaf.size > _FEW:
-        # A sum needs no memory. That of finite numbers may overflow, but only then are they looked at one by one.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(leaf.sum()):
-                return True
-    return bool(np.isfinite(leaf).all())
+    # A sum of finite numbers may overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _is_sound(value, ranges=False)
 
 
 def is_sound(value: Any) -> bool:
@@ -257,15 +257,25 @@ def is_sound(value: Any) -> bool:
     >>> is_sound({"range": (np.array([np.inf]), np.array([-np.inf]))}), is_sound({"range": np.nan}), is_sound([{"loss": np.inf}])
     (True, False, False)
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _is_sound(value, ranges=True)
+
+
+def _is_sound(value: Any, ranges: bool) -> bool:
+    if isinstance(value, np.ndarray):
+        # Only where a sum is none are numbers looked at one by one.
+        return value.dtype.kind != "f" or math.isfinite(np.add.reduce(value, axis=None)) or bool(np.isfinite(value).all())
     if isinstance(value, dict):
-        return all(_is_range(inner) if key == "range" else is_sound(inner) for key, inner in value.items())
+        for key, inner in value.items():
+            if ranges and key == "range":
+                if any(np.isnan(leaf).any() for leaf in leaves(inner)):
+                    return False
+            elif not _is_sound(inner, ranges):
+                return False
+        return True
     if isinstance(value, tuple | list):
-        return all(map(is_sound, value))
-    return _is_finite(value)
-
-
-def _is_range(value: Any) -> bool:
-    return not any(np.isnan(leaf).any() for leaf in leaves(value))
+        return all(_is_sound(inner, ranges) for inner in value)
+    return not isinstance(value, float | np.floating) or math.isfinite(value)
 
 
 class LossWatch:
