@@ -61,5 +61,5 @@ class _Noting(Hidden):
 def order_of(n_blocks, n_epochs, seed):
     """In which order the engine visits blocks."""
     problem = _Noting(EnumeratedProblem([np.arange(2.0)[:, None]] * n_blocks, [np.arange(2.0)] * n_blocks))
-    _core.BlockEpochs(compiled_blocks(problem), 1.0, n_blocks).run(np.zeros(1), n_epochs, 1.0, seed)
+    _core.BlockEpochs(compiled_blocks(problem), 1.0, n_blocks).run(np.zeros(1), n_epochs, "fw", 1.0, seed)
     return problem.visited

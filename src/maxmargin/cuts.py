@@ -319,6 +319,9 @@ class PartedProblem(Protocol):
     def mix(self, parts: Sequence[float], asked: dict[str, Any]) -> list[bool]:
         """Keep only so much of these steps; False where points were lost."""
 
+    def hinge(self, weights: Floats, asked: dict[str, Any]) -> tuple[float, float]:
+        """The mean hinge, or an upper bound, at any weights; and what that exceeds the outputs found by."""
+
 
 class CheckedProblem:
     """Counts oracle calls and watches for an oracle that returns something worse than the truth.
@@ -348,11 +351,15 @@ class CheckedProblem:
             return average_of(self, weights)
         self.calls += self.n_blocks
         cut = self.problem.mean_cut(weights)
+        self.notice()
+        return self._check(cut, weights)
+
+    def notice(self) -> None:
+        """What the problem has found out about its oracle."""
         if self.problem.worse_than_truth > self._noticed:
             self.exact = False
             self.worse_than_truth += self.problem.worse_than_truth - self._noticed
             self._noticed = self.problem.worse_than_truth
-        return self._check(cut, weights)
 
     @property
     def scored(self) -> bool:

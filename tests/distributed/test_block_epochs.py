@@ -74,7 +74,7 @@ EXACT = (
     "multiclass", "sparse", "costs", "binary", "chain", "python", "python, many outputs", "classes that count", "classes, slack",
     "tree", "long chain", "hierarchy", "separate labels",
 )  # fmt: skip
-# Searches that begin with what they have found before.
+# Searches that begin with what they have found before; so do the exact steps of all label sets with pairs.
 REMEMBERING = ("tree, slack", "tree, log", "closed sets", "label sets, F1")
 ALL = (*EXACT, "tree, slack", "tree, log", "closed sets", "label sets", "label sets, F1")
 
@@ -92,7 +92,7 @@ def test_the_steps_of_the_formulas(name, curvature):
     compiled, plain = epochs_of(problem, n_all), ReferenceEpochs(problem, LAM, n_all)
     own = np.zeros(problem.n_features)
     for number, part in enumerate((1.0, 0.3, 0.0, 0.7, 0.5)):
-        change, gain = compiled.run(outside + own, 2, curvature, number)
+        change, gain = compiled.run(outside + own, 2, "fw", curvature, number)
         order = order_of(problem.n_blocks, 2, number)
         expected = plain.run(outside + own, order, curvature)
         size = np.abs(expected[0]).max()
@@ -110,8 +110,9 @@ def test_every_block_comes_once():
     assert order_of(7, 1, 5) == order[:7] and order_of(7, 1, 6) != order[:7]
 
 
+@pytest.mark.parametrize("steps", ["fw", "exact"])
 @pytest.mark.parametrize("name", ALL)
-def test_points_stay_convex_combinations(name):
+def test_points_stay_convex_combinations(name, steps):
     """Whatever part is kept: sums of what was kept are what the points say, and no hinge lies below the dual's cut anywhere."""
     problem = made(name)
     rng = np.random.default_rng(1)
@@ -121,7 +122,7 @@ def test_points_stay_convex_combinations(name):
     own, linear, duals = np.zeros(problem.n_features), 0.0, [-LAM / 2 * outside @ outside]
     checked = CheckedProblem(problem)
     for number in range(12):
-        change, gain = epochs.run(outside + own, int(rng.integers(1, 4)), 1.0, number)
+        change, gain = epochs.run(outside + own, int(rng.integers(1, 4)), steps, 1.0, number)
         part = float(rng.choice([0.0, 1.0, rng.random()]))
         epochs.keep(part)
         own, linear = own + part * change, linear + part * gain
@@ -139,24 +140,25 @@ def test_points_stay_convex_combinations(name):
         assert loss - LAM * u @ weights <= share * cut.upper(u) + 1e-9 * (1 + abs(LAM * u @ weights))
 
 
+@pytest.mark.parametrize("steps", ["fw", "exact"])
 @pytest.mark.parametrize("name", ALL)
-def test_what_is_taken_back_never_was(name):
+def test_what_is_taken_back_never_was(name, steps):
     problem = made(name)
     w = np.full(problem.n_features, 0.01)
     epochs, other = epochs_of(problem), epochs_of(problem)
     for one in (epochs, other):
-        first, _ = one.run(np.zeros(problem.n_features), 1, 1.0, 0)
+        first, _ = one.run(np.zeros(problem.n_features), 1, steps, 1.0, 0)
         one.keep(0.6)
     before = epochs.part()
     other.part()
-    change, gain = epochs.run(w, 2, 1.0, 1)
-    expected, expected_gain = other.run(w, 2, 1.0, 1)
+    change, gain = epochs.run(w, 2, steps, 1.0, 1)
+    expected, expected_gain = other.run(w, 2, steps, 1.0, 1)
     scale = np.abs(first).max()
     np.testing.assert_array_equal(change, expected)
     assert gain == expected_gain
     # Nobody has taken any of it: the next one begins where it did.
-    again, _ = epochs.run(w, 2, 1.0, 1)
-    if name not in REMEMBERING:
+    again, _ = epochs.run(w, 2, steps, 1.0, 1)
+    if name not in REMEMBERING and (name, steps) != ("label sets", "exact"):
         np.testing.assert_allclose(again, change, atol=1e-12 * scale)
     epochs.keep(0.0)
     np.testing.assert_allclose(epochs.part()[0], before[0], atol=1e-14 * scale)
@@ -165,13 +167,20 @@ def test_what_is_taken_back_never_was(name):
     np.testing.assert_allclose(epochs.part()[0], before[0], atol=1e-14 * scale)
 
 
-@pytest.mark.parametrize("name", ["multiclass", "chain", "python", "hierarchy", "separate labels"])
-def test_one_place_makes_the_steps_of_the_engine(name):
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        *((name, "fw") for name in ("multiclass", "chain", "python", "hierarchy", "separate labels")),
+        *((name, "exact") for name in ("multiclass", "costs", "separate labels")),
+    ],
+)
+def test_one_place_makes_the_steps_of_the_engine(name, steps):
     problem = made(name)
-    engine = _core.BlockEngine(compiled_blocks(problem), LAM, None, None, frank_wolfe(sampling="permutation", seed=9), None)
+    settings = frank_wolfe(steps, sampling="permutation", seed=9)
+    engine = _core.BlockEngine(compiled_blocks(problem), LAM, None, None, settings, None)
     engine.run(3 * problem.n_blocks, NEVER, NEVER, 0.0, 0.0)
     epochs = epochs_of(problem)
-    change, gain = epochs.run(np.zeros(problem.n_features), 3, 1.0, 9)
+    change, gain = epochs.run(np.zeros(problem.n_features), 3, steps, 1.0, 9)
     if "python" in name:
         # Outputs are put together later, which is other rounding.
         np.testing.assert_allclose(change, engine.weights(), atol=1e-13)
@@ -180,13 +189,30 @@ def test_one_place_makes_the_steps_of_the_engine(name):
     assert gain - LAM / 2 * change @ change == pytest.approx(engine.dual, rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_look_is_a_share_of_the_mean_hinge(name):
+    """At any weights, in the middle of an epoch too; at those of the points the rest of the dual is the gap."""
+    problem = made(name)
+    rng = np.random.default_rng(5)
+    epochs, share = epochs_of(problem, 4 * problem.n_blocks), 0.25
+    change, _ = epochs.run(np.zeros(problem.n_features), 1, "fw", 1.0, 0)
+    for scale in (0.0, 0.1, 1.0):
+        u = scale * rng.normal(size=problem.n_features)
+        hinge, missed = epochs.look(u)
+        cut = CheckedProblem(problem).mean_cut(u)
+        assert hinge == pytest.approx(share * cut.upper(u), rel=1e-9, abs=1e-12)
+        assert 0 <= missed <= hinge + 1e-12 and (missed < 1e-12 or cut.bound is not None)
+    epochs.keep(0.5)
+    np.testing.assert_allclose(epochs.part()[0], 0.5 * change, atol=1e-12 * np.abs(change).max())
+
+
 def test_steps_of_a_larger_curvature_may_be_added_up():
     rng = np.random.default_rng(0)
     X, y, w = rng.normal(size=(30, 4)), rng.integers(0, 3, 30), np.zeros(12)
     parts = [epochs_of(MulticlassProblem(X[k::3], y[k::3], 3), 30) for k in range(3)]
     linear = dual = 0.0
     for number in range(5):
-        steps = [part.run(w, 1, 3.0, number) for part in parts]
+        steps = [part.run(w, 1, "fw", 3.0, number) for part in parts]
         w, linear = w + sum(change for change, _ in steps), linear + sum(gain for _, gain in steps)
         for part in parts:
             part.keep(1.0)
@@ -204,7 +230,7 @@ def test_memory_of_the_points():
     oracle = epochs_of(_Sparse(MulticlassProblem(X, y, K)))
     for number in range(4):
         for epochs, d in ((classes, p * K), (chains, p * K + 2 * K + K * K), (oracle, p * K)):
-            epochs.run(np.zeros(d), 2, 1.0, number)
+            epochs.run(np.zeros(d), 2, "fw", 1.0, number)
             epochs.keep(0.5)
     assert classes.n_bytes <= 8 * n * (2 * K + 1)
     assert chains.n_bytes <= 8 * n * 2 * K + n // 5 * (16 * K * K + 8 * K * K + 15 * 8 + 32)
@@ -243,17 +269,17 @@ def test_oracles_that_fail():
     problem = _Broken(make_model("multiclass"))
     epochs = epochs_of(problem)
     w = np.full(9, 0.1)
-    first, _ = epochs.run(w, 1, 1.0, 0)
+    first, _ = epochs.run(w, 1, "fw", 1.0, 0)
     epochs.keep(0.5)
     before = epochs.part()[0]
     problem.wrong = "raises"
     with pytest.raises(RuntimeError, match="out of order"):
-        epochs.run(w, 1, 1.0, 1)
+        epochs.run(w, 1, "fw", 1.0, 1)
     problem.wrong = "NaN"
     with pytest.raises(ValueError, match="not finite"):
-        epochs.run(w, 1, 1.0, 1)
+        epochs.run(w, 1, "fw", 1.0, 1)
     problem.wrong = "worse"
-    epochs.run(w, 1, 1.0, 1)
+    epochs.run(w, 1, "fw", 1.0, 1)
     assert epochs.worse_than_truth == problem.n_blocks
     epochs.keep(0.0)
     np.testing.assert_allclose(epochs.part()[0], before, atol=1e-14)
@@ -265,6 +291,6 @@ def test_what_cannot_be():
     with pytest.raises(ValueError, match="n_all must be at least the number of blocks"):
         epochs_of(problem, problem.n_blocks - 1)
     with pytest.raises(ValueError, match="weights must have one entry per weight"):
-        epochs_of(problem).run(np.zeros(3), 1, 1.0, 0)
+        epochs_of(problem).run(np.zeros(3), 1, "fw", 1.0, 0)
     with pytest.raises(ValueError, match="scores or losses are NaN"):
-        epochs_of(problem).run(np.full(problem.n_features, np.nan), 1, 1.0, 0)
+        epochs_of(problem).run(np.full(problem.n_features, np.nan), 1, "fw", 1.0, 0)

@@ -70,7 +70,7 @@ def rounds(aggregate, n_shards, n_rounds=4):
     """Duals after some rounds."""
     problem = sharded(n_shards)
     state = _Parts(Run(PartedBCFW(), problem, 0.02, None))
-    asked = {"run": "x", "lam": 0.02, "n_epochs": 1, "seed": 0, "curvature": 1.0}
+    asked = {"run": "x", "lam": 0.02, "n_epochs": 1, "steps": "fw", "seed": 0, "curvature": 1.0}
     duals = []
     for number in range(n_rounds):
         state.round(aggregate, {**asked, "round": number})
@@ -115,7 +115,7 @@ def test_one_shard_is_the_plain_method(n_epochs):
     X, y = digits(40)
     plain = ReferenceEpochs(MulticlassProblem(X, y, 10), 0.05, 40)
     state = _Parts(Run(PartedBCFW(), sharded(1, 40), 0.05, None))
-    asked = {"run": "x", "lam": 0.05, "n_epochs": n_epochs, "seed": 7}
+    asked = {"run": "x", "lam": 0.05, "n_epochs": n_epochs, "steps": "fw", "seed": 7}
     for number in range(3):
         state.round("average", {**asked, "round": number})
         seed = np.random.SeedSequence([7, 0, number]).generate_state(1, np.uint64)
@@ -131,7 +131,7 @@ def test_the_best_factors_gain_most_in_every_round(n_shards):
     """Of the same steps; a round of averages is one of those that the program may choose."""
     problem, lam = sharded(n_shards), 0.02
     weights, linear = np.zeros(problem.n_features), 0.0
-    asked = {"run": "x", "lam": lam, "n_epochs": 2, "seed": 0, "curvature": 1.0}
+    asked = {"run": "x", "lam": lam, "n_epochs": 2, "steps": "exact", "seed": 0, "curvature": 1.0}
     for number in range(8):
         steps = problem.epoch(weights, {**asked, "round": number})
         changes, gains = np.array([step.change for step in steps]), np.array([step.gain for step in steps])
@@ -152,7 +152,7 @@ def test_an_answer_that_is_lost_is_given_again():
     """To the last bit, and no step is made twice; what is lost of a mix is not mixed again."""
     problem = sharded(2)
     twin = sharded(2)
-    asked = {"run": "x", "lam": 0.02, "n_epochs": 1, "seed": 0, "curvature": 1.0}
+    asked = {"run": "x", "lam": 0.02, "n_epochs": 1, "steps": "fw", "seed": 0, "curvature": 1.0}
     weights = np.zeros(problem.n_features)
     for number in range(3):
         now = {**asked, "round": number}
@@ -199,7 +199,7 @@ def test_a_lost_shard_forgets_and_nothing_else_is_lost(kind):
 def test_the_dual_without_a_shard():
     problem = sharded(3)
     state = _Parts(Run(PartedBCFW(), problem, 0.05, None))
-    asked = {"run": "x", "lam": 0.05, "n_epochs": 1, "seed": 0}
+    asked = {"run": "x", "lam": 0.05, "n_epochs": 1, "steps": "fw", "seed": 0}
     for number in range(3):
         state.round("qp", {**asked, "round": number})
     parts, linear = list(state.parts), list(state.linear)
@@ -218,6 +218,10 @@ def test_what_cannot_be():
         PartedBCFW().solve(MulticlassProblem(X, y, 10), 0.1)
     with pytest.raises(ValueError, match="bounds are not known to PartedBCFW"):
         PartedBCFW().solve(sharded(2), 0.1, bounds=(0, 1))
-    for settings_, message in (({"aggregate": "sum"}, "aggregate='sum' is unknown"), ({"epochs": 0}, "epochs=0 must be a whole")):
+    for settings_, message in (
+        ({"aggregate": "sum"}, "aggregate='sum' is unknown"),
+        ({"epochs": 0}, "epochs=0 must be a whole"),
+        ({"steps": "away"}, "steps='away' is unknown"),
+    ):
         with pytest.raises(ValueError, match=message):
             PartedBCFW(**settings_)

@@ -127,7 +127,7 @@ class ShardedMean(ShardedProblem):
 
         ``asked`` as in :meth:`~maxmargin.distributed.shard.ProblemOperations.epoch`, but for ``shard`` and ``n_blocks``.
         """
-        found = self.shards.ask("epoch", lambda shard: ({**asked, "n_blocks": self.n_blocks, "shard": shard}, weights))
+        found = self.shards.ask("epoch", lambda shard: (self._asked(asked, shard), weights))
         self.worse_than_truth += sum(int(answer.get("worse", 0)) for answer in found)
         return [None if "forgotten" in answer else PartStep(answer["change"], float(answer["gain"])) for answer in found]
 
@@ -135,6 +135,15 @@ class ShardedMean(ShardedProblem):
         """Take parts of the last steps of all shards; whether each has done so, and not forgotten them."""
         found = self.shards.ask("mix", lambda shard: (asked, float(parts[shard])))
         return ["forgotten" not in answer for answer in found]
+
+    def hinge(self, weights: Floats, asked: dict[str, Any]) -> tuple[float, float]:
+        """The mean hinge, or an upper bound of it, and what that exceeds the outputs found by, in one round without features."""
+        found = self.shards.ask("hinge", lambda shard: (self._asked(asked, shard), weights))
+        self.worse_than_truth += sum(int(answer["worse"]) for answer in found)
+        return math.fsum(answer["hinge"] for answer in found), math.fsum(answer["missed"] for answer in found)
+
+    def _asked(self, asked: dict[str, Any], shard: int) -> dict[str, Any]:
+        return {**asked, "n_blocks": self.n_blocks, "shard": shard}
 
     def audit(self, weights: Floats) -> Audit | None:
         """Of all shards together; None if one of them cannot tell."""

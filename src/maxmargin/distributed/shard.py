@@ -78,7 +78,7 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
     _answer: Answer | None = None
 
     operations = Shard.operations | {
-        "prepare", "mean_cut", "cuts", "audit", "epoch", "mix", "first_not_finite", "digest",
+        "prepare", "mean_cut", "cuts", "audit", "epoch", "mix", "hinge", "first_not_finite", "digest",
     }  # fmt: skip
 
     def prepare(self, context: Context) -> Answer:
@@ -128,34 +128,31 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
         return {} if found is None else {"n_blocks": found.n_blocks, "n_wrong": found.n_wrong, "excess": float(found.excess)}
 
     def epoch(self, context: Context, asked: dict[str, Any], weights: Floats) -> Answer:
-        """Frank-Wolfe steps of all blocks, in random order, from the weights of all shards.
+        """Steps of all blocks, in random order, from the weights of all shards.
 
         Every block has a point of its own: a convex combination of its cuts. Those of a shard add up to its part of the weights
         and of the dual's linear term, and the answer is how these have changed: ``change``, shape (d,), and ``gain``; or
         ``forgotten`` if this shard does not have the points the client thinks of.
 
-        ``asked`` has ``run`` (which run of a solver), ``round``, ``lam``, ``n_blocks`` (of all shards), ``n_epochs``,
-        ``curvature`` and ``seed``. With a curvature of K the steps are so short that those of K shards may be added up.
+        ``asked`` has ``run`` (which run of a solver), ``round``, ``lam``, ``n_blocks`` (of all shards), ``n_epochs``, ``steps``
+        ("fw", or "exact": to the best point of a block, where blocks know it), ``curvature``, ``seed`` and ``shard``. With a
+        curvature of K the steps are so short that those of K shards may be added up.
         """
         checked = self._find(context)
         if checked is None:
             return {"change": np.zeros(len(weights)), "gain": 0.0, "worse": 0}
         if self._answer is not None and self._epochs_of == (asked["run"], asked["round"]):
             return self._answer  # it was lost on its way
-        self._answer = None
         forgotten = asked["round"] > 0 and self._epochs_of != (asked["run"], asked["round"])
         if forgotten or asked["round"] == 0:
-            data = compiled_blocks(checked.problem)
-            # Points are kept twice, as they are and as they were.
-            check_memory(2 * data.n_bytes(False), f"the dual variables of {checked.n_blocks:,} blocks")
-            self._epochs = _core.BlockEpochs(data, float(asked["lam"]), int(asked["n_blocks"]))
+            self._start(checked, asked)
             self._epochs_of = (asked["run"], asked["round"])
         if forgotten:
             return {"forgotten": True}
         assert self._epochs is not None
         worse = self._epochs.worse_than_truth
         seed = np.random.SeedSequence([int(asked[name]) for name in ("seed", "shard", "round")]).generate_state(1, np.uint64)
-        change, gain = self._epochs.run(weights, int(asked["n_epochs"]), float(asked["curvature"]), int(seed[0]))
+        change, gain = self._epochs.run(weights, int(asked["n_epochs"]), asked["steps"], float(asked["curvature"]), int(seed[0]))
         self._answer = {"change": change, "gain": gain, "worse": self._epochs.worse_than_truth - worse}
         return self._answer
 
@@ -170,6 +167,29 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
         self._epochs.keep(part)
         self._epochs_of, self._answer = (asked["run"], asked["round"] + 1), None
         return {}
+
+    def hinge(self, context: Context, asked: dict[str, Any], weights: Floats) -> Answer:
+        """The sum of all hinges over the number of blocks of all shards, or an upper bound, at any weights.
+
+        ``missed`` is what that exceeds the outputs found by.
+        """
+        checked = self._find(context)
+        if checked is None:
+            return {"hinge": 0.0, "missed": 0.0, "worse": 0}
+        if self._epochs is None or self._epochs_of is None or self._epochs_of[0] != asked["run"]:
+            self._start(checked, asked)
+        assert self._epochs is not None
+        worse = self._epochs.worse_than_truth
+        hinge, missed = self._epochs.look(weights)
+        return {"hinge": hinge, "missed": missed, "worse": self._epochs.worse_than_truth - worse}
+
+    def _start(self, checked: CheckedProblem, asked: dict[str, Any]) -> None:
+        """All points at the truth; of which round they are is not said yet."""
+        data = compiled_blocks(checked.problem)
+        # Points are kept twice, as they are and as they were.
+        check_memory(2 * data.n_bytes(False), f"the dual variables of {checked.n_blocks:,} blocks")
+        self._epochs = _core.BlockEpochs(data, float(asked["lam"]), int(asked["n_blocks"]))
+        self._epochs_of = self._answer = None
 
 
 class ProblemShard(ProblemOperations):

@@ -22,14 +22,15 @@ from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.solution import Solution
 
 Aggregate = Literal["qp", "line", "add", "average"]
+BlockSteps = Literal["best", "fw"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartedBCFW(Solver):
     """Block steps in all shards at once; the choice where the small problem of cutting planes is dear, with very many features.
 
-    More local work does not replace rounds: for few features :class:`OneSlackCuttingPlane` needs fewer passes. Without bounds on
-    the weights.
+    More local work does not replace rounds: for few features :class:`OneSlackCuttingPlane` needs fewer passes. Steps are made by
+    the compiled engine, which keeps the features of a shard in memory. Without bounds on the weights.
 
     Parameters
     ----------
@@ -38,6 +39,9 @@ class PartedBCFW(Solver):
         shorter that they may be added up (CoCoA+); one over their number (CoCoA).
     epochs : int
         Steps of every block in a round.
+    steps : {"best", "fw"}
+        To the best point of the whole block, where blocks know it (classes, sets of labels), and toward the oracle's output
+        elsewhere; or always toward the oracle's output.
     check_every : int
         Rounds between exact checks of the gap, which cost a pass each; one at the weights, and one at their average.
 
@@ -54,10 +58,12 @@ class PartedBCFW(Solver):
 
     aggregate: Aggregate = "qp"
     epochs: int = 1
-    check_every: int = 2
+    steps: BlockSteps = "best"
+    check_every: int = 5
 
     def __post_init__(self) -> None:
         check_choice("aggregate", self.aggregate, get_args(Aggregate))
+        check_choice("steps", self.steps, get_args(BlockSteps))
         for name in ("epochs", "check_every"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be a whole number, at least 1")
@@ -71,15 +77,17 @@ class PartedBCFW(Solver):
         if run.bounds is not None:
             raise ValueError("bounds are not known to PartedBCFW; use OneSlackCuttingPlane")
         state = _Parts(run)
-        asked = {"run": secrets.token_hex(8), "lam": run.lam, "n_epochs": self.epochs, "seed": self.random_state}
+        steps = "exact" if self.steps == "best" else "fw"
+        asked = {"run": secrets.token_hex(8), "lam": run.lam, "n_epochs": self.epochs, "steps": steps, "seed": self.random_state}
         average = np.zeros(run.problem.n_features)
         for number in count():
-            state.round(self.aggregate, {**asked, "round": number})
-            # Later weights count more.
-            average += 2 * (state.weights - average) / (number + 2)
+            now = {**asked, "round": number}
+            state.round(self.aggregate, now)
+            # Later weights count more, as the third power of the round.
+            average += 4 * (state.weights - average) / (number + 4)
             late = run.passes >= self.max_passes or run.out_of_time()
             due = (number + 1) % self.check_every == 0 or late
-            if due and (state.check(run, state.weights) or state.check(run, average)):
+            if due and (state.check(state.weights, now) or state.check(average, now)):
                 return
 
 
@@ -126,14 +134,14 @@ class _Parts:
     def _add_up(self) -> None:
         self.weights = np.sum(self.parts, axis=0)
 
-    def check(self, run: Run, weights: Floats) -> bool:
+    def check(self, weights: Floats, asked: dict[str, Any]) -> bool:
         """An exact gap at some weights, by a pass."""
-        cut = run.problem.mean_cut(weights)
-        ridge = 0.5 * self.lam * float(weights @ weights)
-        upper = cut.upper(weights)
-        oracle_gap = max(0.0, upper - cut.hinge(weights))
-        dual = self.dual
-        return run.check(weights, ridge + max(upper, 0.0), dual, oracle_gap, run.curve(dual, self.weights))
+        run = self.run
+        upper, missed = self.problem.hinge(weights, asked)
+        run.problem.calls += run.n
+        run.problem.notice()
+        ridge, dual = 0.5 * self.lam * float(weights @ weights), self.dual
+        return run.check(weights, ridge + max(upper, 0.0), dual, missed, run.curve(dual, self.weights))
 
 
 def best_factors(changes: Floats, gains: Floats, weights: Floats, lam: float, aggregate: Aggregate = "qp") -> Floats:
