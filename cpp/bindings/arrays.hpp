@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "numeric/huge_pages.hpp"
+#include "numeric/recycled.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -65,17 +66,13 @@ Output<T> zeros(std::initializer_list<std::size_t> shape) {
     return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, shape, owner)};
 }
 
-// Memory whose owner fills it. `cleared` says whether it holds zeros: so it does where they cost nothing, because it comes straight
-// from the system.
+// Memory that is filled by whoever asks for it; `cleared` says whether it holds zeros.
 template <class T>
 Output<T> to_be_filled(std::size_t size, bool& cleared) {
-    constexpr std::size_t recycled = std::size_t{1} << 25;
-    cleared = size * sizeof(T) > recycled;
-    if (cleared) return zeros<T>({size});
-    void* memory = std::malloc(std::max(size, std::size_t{1}) * sizeof(T));
-    if (!memory) throw std::bad_alloc();
-    nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
-    return {static_cast<T*>(memory), nb::ndarray<nb::numpy, T>(memory, {size}, owner)};
+    auto* const block = new maxmargin::Recycled(size * sizeof(T));
+    nb::capsule owner(block, [](void* p) noexcept { delete static_cast<maxmargin::Recycled*>(p); });
+    cleared = block->cleared();
+    return {static_cast<T*>(block->data()), nb::ndarray<nb::numpy, T>(block->data(), {size}, owner)};
 }
 
 template <class T>

@@ -27,7 +27,8 @@ template <class T>
 nb::ndarray<nb::numpy, double> times_vector(const Matrix<T>& X, const Doubles& weights, int n_threads) {
     const auto matrix = dense(X);
     require(weights.size() == matrix.n_columns, "weights must have one entry for each column of X");
-    const auto out = zeros<double>({matrix.n_rows});
+    bool cleared;
+    const auto out = to_be_filled<double>(matrix.n_rows, cleared);
     nb::gil_scoped_release unlocked;
     maxmargin::numeric::times_vector(matrix, weights.data(), n_threads, out.data);
     return out.array;

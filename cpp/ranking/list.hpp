@@ -73,17 +73,26 @@ class ListSolver {
 
   private:
     void find_positives(const std::uint8_t* relevant, std::int64_t n) {
+        constexpr std::int64_t piece = 1 << 18;
         positives_.clear();
-        std::int64_t i = 0;
+        if (n_threads_ == 1 || n <= piece) return find_positives(relevant, 0, n, positives_);
+        std::vector<std::vector<std::int32_t>> found(static_cast<std::size_t>((n + piece - 1) / piece));
+        share_out(n_threads_, found.size(), [&](std::size_t k) {
+            const std::int64_t first = static_cast<std::int64_t>(k) * piece;
+            find_positives(relevant, first, std::min(n, first + piece), found[k]);
+        });
+        for (const auto& own : found) positives_.insert(positives_.end(), own.begin(), own.end());
+    }
+    static void find_positives(const std::uint8_t* relevant, std::int64_t i, std::int64_t n, std::vector<std::int32_t>& found) {
         for (; i + 8 <= n; i += 8) {
             std::uint64_t word;
             std::memcpy(&word, relevant + i, 8);
             if (word == 0) continue;
             for (int k = 0; k < 8; ++k)
-                if (relevant[i + k]) positives_.push_back(static_cast<std::int32_t>(i + k));
+                if (relevant[i + k]) found.push_back(static_cast<std::int32_t>(i + k));
         }
         for (; i < n; ++i)
-            if (relevant[i]) positives_.push_back(static_cast<std::int32_t>(i));
+            if (relevant[i]) found.push_back(static_cast<std::int32_t>(i));
     }
 
     template <class MakeSearch>

@@ -118,7 +118,8 @@ class Shard {
             std::vector<Cell>& own = cells[task];
             if (own.empty()) {
                 own.resize(count);
-                parts[task].reserve((last - first) / 2);
+                // As many as are mostly put aside: growing means copying.
+                parts[task].reserve(n_ / n_tasks_ / 16 + kBlock);
                 std::transform(below.begin(), below.end(), own.begin(), cell_of);
             }
             CompensatedSum sum;

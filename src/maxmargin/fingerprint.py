@@ -9,7 +9,6 @@ import numpy as np
 
 from maxmargin._types import Floats
 
-
 _NUMBERS = 1 << 16  # that are summed up at once
 
 

@@ -170,7 +170,9 @@ class ScatteredList:
         """
         wanted = 2 * live + _SHORT
         if isinstance(counts, int):
-            return self._floor if counts < min(2 * wanted, self._N // 4) and 8 * counts > 9 * live else None
+            # A few in a hundred cost little; with buckets too coarse for a better floor, these would be in use every other time.
+            many = min(max(2 * wanted, self._N // (4 * _FLOOR_PART)), self._N // 4)
+            return self._floor if counts < many and 8 * counts > 9 * live else None
         if self._buckets is None or wanted * _FLOOR_PART > self._N:
             return None
         reached = np.cumsum(counts)
