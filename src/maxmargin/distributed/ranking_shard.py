@@ -39,6 +39,9 @@ _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
 _MOST_ROOTS = 32
 
+# Arrays that are kept to be used again.
+_MOST_FREE = 6
+
 # Rows that are copied at a time, where only some of them count.
 _ROWS_AT_ONCE = 16_384
 
@@ -84,6 +87,26 @@ class _Working:
     above: dict[int, Ints] = field(default_factory=dict)
 
 
+class _Pool:
+    """Arrays as long as the rows that nobody needs any more: fresh pages cost as much as a pass."""
+
+    def __init__(self) -> None:
+        self._free: list[Floats] = []
+
+    def take(self, size: int) -> Floats:
+        """One of them, or a new one; filled with anything."""
+        while self._free:
+            found = self._free.pop()
+            if len(found) == size:
+                return found
+        return np.empty(size)
+
+    def give(self, array: Floats) -> None:
+        """One more, which nobody may refer to."""
+        if len(self._free) < _MOST_FREE:
+            self._free.append(array)
+
+
 class Lists:
     """The lists of a shard under a task: the loss, relevance, weights, and the rows they are about.
 
@@ -108,6 +131,7 @@ class Lists:
     def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
         """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
         self.X, self.names, self.thresholds = X, names, thresholds
+        self.pool = _Pool()
         self.whole: RankingProblem | None = None
         self.parts: dict[int, _Part] = {}
         self.n_whole = int(offsets[-1])
@@ -146,16 +170,23 @@ class Lists:
 
     def root(self, weights: Floats, n_jobs: int | None) -> Floats:
         """Scores at weights, in their order."""
-        scores = times(self.X, weights, n_jobs)
-        return scores if self.order is None else scores[self.order]
+        scores = times(self.X, weights, n_jobs, self.pool.take(self.X.shape[0]))
+        if self.order is None:
+            return scores
+        # Places are within the rows; only so numpy writes where it is told without another copy.
+        ordered = np.take(scores, self.order, out=self.pool.take(len(self.order)), mode="clip")
+        self.pool.give(scores)
+        return ordered
 
     def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
         """Rows times numbers that are in the order of scores."""
-        if self.order is not None:
-            ordered = np.empty_like(gradient)
-            ordered[self.order] = gradient
-            gradient = ordered
-        return sum_of_rows(gradient, self.X, n_jobs)
+        if self.order is None:
+            return sum_of_rows(gradient, self.X, n_jobs)
+        ordered = self.pool.take(len(gradient))
+        ordered[self.order] = gradient
+        total = sum_of_rows(ordered, self.X, n_jobs)
+        self.pool.give(ordered)
+        return total
 
     def sum_of_some(self, some: Ints, gradient: Floats, n_jobs: int | None) -> Floats:
         """The same where the numbers of all other rows are zero; ``some`` are places in the order of scores."""
@@ -553,7 +584,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
     def _register(self, lists: Lists, recipe: dict[str, Any]) -> None:
         """Make roots that were sent, and drop those that nobody needs any more."""
         for root in recipe.get("drop", ()):
-            self._roots.pop(int(root), None)
+            if int(root) in self._roots:
+                lists.pool.give(self._roots.pop(int(root)))
         for root, weights in recipe.get("new", {}).items():
             if root not in self._roots:
                 self._roots[root] = lists.root(weights, self.n_jobs)

@@ -112,21 +112,30 @@ def huge_column(X: Any) -> tuple[int, float] | None:
     return k, float(peaks[k])
 
 
-def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
+def times(X: Any, weights: Floats, n_jobs: int | None = None, out: Floats | None = None) -> Floats:
     """``X @ weights``, shape (n,), in float64 and without a copy of X, also where X is float32; on ``n_jobs`` cores.
 
-    If X is in a memory-mapped file, it is read in one walk, and little of it is in memory at a time.
+    If X is in a memory-mapped file, it is read in one walk, and little of it is in memory at a time. The product is written to
+    ``out``, if that is given.
 
     Examples
     --------
     >>> times(np.eye(2, dtype=np.float32), np.array([1e-9, 1.0]))
     array([1.e-09, 1.e+00])
     """
-    if is_streamed(X):
-        return streamed_times(X, weights, thread_count(n_jobs))
-    if not _has_kernel(X):
-        return np.ascontiguousarray(X @ weights, dtype=np.float64)
-    return _core.times_vector(X, np.ascontiguousarray(weights, dtype=np.float64), thread_count(n_jobs))
+    streamed = is_streamed(X)
+    if not streamed and not _has_kernel(X):
+        product = np.ascontiguousarray(X @ weights, dtype=np.float64)
+        if out is None:
+            return product
+        out[:] = product
+        return out
+    scores = np.empty(X.shape[0]) if out is None else out
+    if streamed:
+        streamed_times(X, weights, thread_count(n_jobs), scores)
+    else:
+        _core.times_vector(X, np.ascontiguousarray(weights, dtype=np.float64), thread_count(n_jobs), scores)
+    return scores
 
 
 def sum_of_rows(coefficients: Reals, X: Any, n_jobs: int | None = None) -> Floats:
