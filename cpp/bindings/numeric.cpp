@@ -23,15 +23,22 @@ maxmargin::numeric::DenseMatrix<T> dense(const Matrix<T>& X) {
     return {matrix.data, matrix.n_rows, matrix.n_columns, 1, matrix.column_stride};
 }
 
+// Numbers that are anything.
+nb::ndarray<nb::numpy, double> recycled(std::size_t size) {
+    bool cleared;
+    return to_be_filled<double>(size, cleared).array;
+}
+
+using Accumulator = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Written to memory that is there already: fresh pages cost as much as reading a short X.
 template <class T>
-nb::ndarray<nb::numpy, double> times_vector(const Matrix<T>& X, const Doubles& weights, int n_threads) {
+void times_vector(const Matrix<T>& X, const Doubles& weights, int n_threads, const Accumulator& out) {
     const auto matrix = dense(X);
     require(weights.size() == matrix.n_columns, "weights must have one entry for each column of X");
-    bool cleared;
-    const auto out = to_be_filled<double>(matrix.n_rows, cleared);
+    require(out.size() == matrix.n_rows, "out must have one entry for each row of X");
     nb::gil_scoped_release unlocked;
-    maxmargin::numeric::times_vector(matrix, weights.data(), n_threads, out.data);
-    return out.array;
+    maxmargin::numeric::times_vector(matrix, weights.data(), n_threads, out.data());
 }
 
 template <class T>
@@ -43,8 +50,6 @@ nb::ndarray<nb::numpy, double> sum_of_rows(const Doubles& coefficients, const Ma
     maxmargin::numeric::sum_of_rows(matrix, coefficients.data(), n_threads, out.data);
     return out.array;
 }
-
-using Accumulator = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The sum of rows, added to `total` in place.
 template <class T>
@@ -91,8 +96,9 @@ nb::tuple solve_precisely(const Input<double, nb::ndim<2>>& rows, const Doubles&
 }  // namespace
 
 void bind_numeric(nb::module_& m) {
-    m.def("times_vector", &times_vector<float>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
-    m.def("times_vector", &times_vector<double>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
+    m.def("recycled", &recycled, "size"_a, nb::rv_policy::automatic);
+    m.def("times_vector", &times_vector<float>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, "out"_a.noconvert());
+    m.def("times_vector", &times_vector<double>, "X"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a, "out"_a.noconvert());
     m.def("sum_of_rows", &sum_of_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("sum_of_rows", &sum_of_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("add_rows", &add_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());

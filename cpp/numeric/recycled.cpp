@@ -19,8 +19,8 @@ namespace maxmargin {
 
 namespace {
 
-// The allocator gets larger blocks from the system, always.
-constexpr std::size_t kLarge = std::size_t{1} << 25;
+// The allocator gets blocks beyond the first from the system, if it has to, and beyond the second always.
+constexpr std::size_t kLong = std::size_t{1} << 20, kLarge = std::size_t{1} << 25;
 // Of all blocks at hand together.
 constexpr std::size_t kMost = std::size_t{1} << 30;
 
@@ -77,7 +77,7 @@ class Shelf {
 
   private:
     std::mutex mutex_;
-    std::array<Block, 3> blocks_;
+    std::array<Block, 8> blocks_;
 };
 
 // It lives as long as the process: arrays may be let go at its very end.
@@ -89,23 +89,28 @@ Shelf& shelf() {
 }  // namespace
 
 Recycled::Recycled(std::size_t bytes) : bytes_(std::max(bytes, std::size_t{1})) {
-    if (bytes_ < kLarge) {
-        memory_ = std::malloc(bytes_);
-    } else if (!(memory_ = shelf().take(bytes_))) {
-        memory_ = std::calloc(bytes_, 1);
-        if (!memory_) {
-            shelf().clear();
-            memory_ = std::calloc(bytes_, 1);
-        }
-        cleared_ = true;
-        if (memory_) prefer_huge_pages(memory_, bytes_);
+    if (bytes_ >= kLong) memory_ = shelf().take(bytes_);
+    if (memory_) return;
+    memory_ = allocated();
+    if (!memory_) {
+        shelf().clear();
+        memory_ = allocated();
     }
     if (!memory_) throw std::bad_alloc();
 }
 
 Recycled::~Recycled() {
-    if (bytes_ < kLarge) std::free(memory_);
+    if (bytes_ < kLong) std::free(memory_);
     else shelf().put(memory_, bytes_);
+}
+
+void* Recycled::allocated() {
+    // Zeros that come with fresh pages cost nothing.
+    cleared_ = bytes_ >= kLarge;
+    if (!cleared_) return std::malloc(bytes_);
+    void* const found = std::calloc(bytes_, 1);
+    if (found) prefer_huge_pages(found, bytes_);
+    return found;
 }
 
 }  // namespace maxmargin

@@ -20,6 +20,8 @@ class Recycled {
     bool cleared() const { return cleared_; }
 
   private:
+    void* allocated();
+
     std::size_t bytes_;
     void* memory_ = nullptr;
     bool cleared_ = false;

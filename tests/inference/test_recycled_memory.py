@@ -8,7 +8,7 @@ import pytest
 from maxmargin import most_violating_ranking, most_violating_rankings
 from maxmargin.structures.rows import times
 
-LONG = (1 << 22) + 1000  # beyond it blocks are kept for the next array as long
+LONG = (1 << 22) + 1000  # fresh memory of this length comes with zeros
 
 
 def leave_behind(value, n):
@@ -66,12 +66,13 @@ def test_queries_with_nothing_to_rank():
         assert not most_violating_rankings(scores, relevant, query).gradient[:2000].any()
 
 
-def test_a_block_is_used_again_but_never_by_two():
-    first = times(np.ones((LONG, 1)), np.ones(1), 1)
-    second = times(np.ones((LONG, 1)), 2 * np.ones(1), 1)
+@pytest.mark.parametrize("n", [LONG, 200_000])
+def test_a_block_is_used_again_but_never_by_two(n):
+    first = times(np.ones((n, 1)), np.ones(1), 1)
+    second = times(np.ones((n, 1)), 2 * np.ones(1), 1)
     assert not np.shares_memory(first, second)
     where = {first.ctypes.data, second.ctypes.data}
     del first, second
-    again = [times(np.ones((LONG, 1)), k * np.ones(1), 1) for k in range(3)]
+    again = [times(np.ones((n, 1)), k * np.ones(1), 1) for k in range(3)]
     assert where & {one.ctypes.data for one in again}
     assert [float(one[-1]) for one in again] == [0.0, 1.0, 2.0] and len({one.ctypes.data for one in again}) == 3

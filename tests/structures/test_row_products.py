@@ -59,7 +59,7 @@ def test_threads_do_not_change_a_bit(dtype, order):
     X = np.asarray(rng.normal(size=(60_001, 20)), dtype=dtype, order=order)
     weights, coefficients = rng.normal(size=20), rng.normal(size=len(X)) * (rng.random(len(X)) < 0.5)
     for threads in (2, 3, 8):
-        np.testing.assert_array_equal(_core.times_vector(X, weights, threads), _core.times_vector(X, weights, 1))
+        np.testing.assert_array_equal(times(X, weights, threads), times(X, weights, 1))
         np.testing.assert_array_equal(_core.sum_of_rows(coefficients, X, threads), _core.sum_of_rows(coefficients, X, 1))
 
 
@@ -74,11 +74,13 @@ def test_which_matrices_are_not_copied():
 def test_refused_by_the_kernels():
     X = np.zeros((6, 4), dtype=np.float32)
     with pytest.raises(ValueError, match="one entry for each column"):
-        _core.times_vector(X, np.zeros(3), 1)
-    with pytest.raises(ValueError, match="one entry for each row"):
+        _core.times_vector(X, np.zeros(3), 1, np.zeros(6))
+    with pytest.raises(ValueError, match="out must have one entry for each row"):
+        _core.times_vector(X, np.zeros(4), 1, np.zeros(5))
+    with pytest.raises(ValueError, match="coefficients must have one entry for each row"):
         _core.sum_of_rows(np.zeros(5), X, 1)
     with pytest.raises(ValueError, match="one piece"):
-        _core.times_vector(X[:, ::2], np.zeros(2), 1)
+        _core.times_vector(X[:, ::2], np.zeros(2), 1, np.zeros(6))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix])

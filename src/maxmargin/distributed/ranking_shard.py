@@ -171,15 +171,20 @@ class Lists:
     def root(self, weights: Floats, n_jobs: int | None) -> Floats:
         """Scores at weights, in their order."""
         scores = times(self.X, weights, n_jobs)
-        return scores if self.order is None else scores[self.order]
+        if self.order is None:
+            return scores
+        # Places are within the rows; only so numpy writes where it is told without another copy.
+        return np.take(scores, self.order, out=_core.recycled(len(self.order)), mode="clip")
 
     def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
         """Rows times numbers that are in the order of scores."""
-        if self.order is not None:
-            ordered = np.zeros(self.X.shape[0])
-            ordered[self.order] = gradient
-            gradient = ordered
-        return sum_of_rows(gradient, self.X, n_jobs)
+        if self.order is None:
+            return sum_of_rows(gradient, self.X, n_jobs)
+        ordered = _core.recycled(self.X.shape[0])
+        if len(gradient) < len(ordered):
+            ordered[:] = 0
+        ordered[self.order] = gradient
+        return sum_of_rows(ordered, self.X, n_jobs)
 
     def sum_of_some(self, some: Ints, gradient: Floats, n_jobs: int | None) -> Floats:
         """The same where the numbers of all other rows are zero; ``some`` are places in the order of scores."""

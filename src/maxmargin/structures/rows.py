@@ -122,11 +122,15 @@ def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
     >>> times(np.eye(2, dtype=np.float32), np.array([1e-9, 1.0]))
     array([1.e-09, 1.e+00])
     """
-    if is_streamed(X):
-        return streamed_times(X, weights, thread_count(n_jobs))
-    if not _has_kernel(X):
+    streamed = is_streamed(X)
+    if not streamed and not _has_kernel(X):
         return np.ascontiguousarray(X @ weights, dtype=np.float64)
-    return _core.times_vector(X, np.ascontiguousarray(weights, dtype=np.float64), thread_count(n_jobs))
+    scores = _core.recycled(X.shape[0])
+    if streamed:
+        streamed_times(X, weights, thread_count(n_jobs), scores)
+    else:
+        _core.times_vector(X, np.ascontiguousarray(weights, dtype=np.float64), thread_count(n_jobs), scores)
+    return scores
 
 
 def sum_of_rows(coefficients: Reals, X: Any, n_jobs: int | None = None) -> Floats:

@@ -67,14 +67,15 @@ def _is_mapped(array: Any) -> bool:
     return isinstance(array, mmap.mmap) and memoryview(array).readonly
 
 
-def streamed_times(X: Any, weights: Floats, n_threads: int) -> Floats:
-    """``X @ weights``, for X that :func:`is_streamed`; the same bits as for X in memory, if it is dense."""
-    scores = np.empty(X.shape[0])
+def streamed_times(X: Any, weights: Floats, n_threads: int, scores: Floats) -> None:
+    """Write ``X @ weights`` to ``scores``, for X that :func:`is_streamed`; the bits are those of X in memory, if it is dense."""
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     for begin, end in row_pieces(X):
         piece = rows_between(X, begin, end)
-        scores[begin:end] = piece @ weights if _is_sparse(X) else _core.times_vector(piece, weights, n_threads)
-    return scores
+        if _is_sparse(X):
+            scores[begin:end] = piece @ weights
+        else:
+            _core.times_vector(piece, weights, n_threads, scores[begin:end])
 
 
 def streamed_sum_of_rows(coefficients: Floats, X: Any, n_threads: int) -> Floats:
