@@ -108,6 +108,33 @@ def test_scaled_features(run):
     assert without["primal"] != pytest.approx(whole["primal"], rel=1e-3)
 
 
+def test_refined(run):
+    head, *lines = Path("train.csv").read_text().splitlines()
+    rng = np.random.default_rng(0)
+    for k in rng.permutation(len(lines))[:12]:  # wrong, and far out
+        query, _, *x = lines[k].split(",")
+        lines[k] = ",".join([query, "2" if float(x[0]) < float(x[1]) else "0", *(str(6 * float(value)) for value in x)])
+    for k, (begin, end) in enumerate([(0, 50), (50, 125), (125, 180)]):
+        Path(f"part-{k}.csv").write_text("\n".join([head, *lines[begin:end]]) + "\n")
+    Path("whole.csv").write_text("\n".join([head, *lines]) + "\n")
+    options = ["--refine", "--C", 30, "--scale", "standard", "--tol", "1e-5", "--json", "--drop", "qid"]
+    whole = answer(run("train", "whole.csv", *options, "--model", "whole.model"))
+    found = answer(run("train", "part-*.csv", *options, "--engine", "local", "--shards", 3, "--model", "m.model"))
+    assert found["primal"] == pytest.approx(whole["primal"], rel=2e-5)
+    assert found["refinement"]["folds"] == 5
+    assert found["refinement"]["gain"] == pytest.approx(whole["refinement"]["gain"], abs=0.02)
+    assert found["refinement"]["taken"] and whole["refinement"]["taken"]
+    assert found["training"]["ap"] == pytest.approx(whole["training"]["ap"], abs=0.01)
+    assert not found["certified"]
+    assert type(load_model("m.model")).__name__ == "DirectLossMinimizer"
+    said = run("evaluate", "m.model", "whole.csv", "-m", "map").stdout
+    assert run("evaluate", "m.model", "part-*.csv", "-m", "map", "--engine", "local").stdout == said
+    # Without anything wrong, nothing is gained, and the certified model stays.
+    found = answer(run("train", "train.csv", *options, "--engine", "local", "--model", "m.model"))
+    assert found["certified"] != found["refinement"]["taken"]
+    assert type(load_model("m.model")).__name__ == ("RankingSVM" if found["certified"] else "DirectLossMinimizer")
+
+
 def test_path_of_scaled_features(run):
     spread_out()
     options = ["--scale", "standard", "--validation", "test.csv", "--epsilon", 0.05, "--json"]
@@ -267,7 +294,7 @@ EVENTS = ["train.csv", "--method", "classifier", "--drop", "qid"]
         ([*EVENTS, "--threshold", 9, *LOCAL], 1, "train.csv: has 0 samples with a label above 9 (labels are from 0 to 2)"),
         ([*EVENTS, "--threshold", 0, "--aim", "budget=500", *LOCAL], 1, "has 180 samples, fewer than --aim budget=500"),
         (["train.letor", "--aim", "f1", *LOCAL], 2, "--aim is for --method classifier"),
-        (["train.letor", "--refine", *LOCAL], 2, "--refine does not go with --engine"),
+        (["train.letor", "--refine", "--scale", "query", *LOCAL], 2, "--scale query is not known over shards"),
         (["train.csv", "--categorical", "a", *LOCAL], 2, "--categorical does not go with --engine"),
         (["train.letor", "--checkpoint", "a", "--solver", "bcfw", *LOCAL], 2, "--checkpoint is for --solver one_slack"),
         (["train.letor", "--threshold", "9", *LOCAL], 1, "train.letor: y must contain relevant and irrelevant samples"),

@@ -1,6 +1,7 @@
 """What goes wrong on a cluster: the results have the same bits, repeats are counted, and nothing hangs."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,11 @@ import dask.array as da
 from dask.distributed import Client
 from dask_cases import BigSource, Faults, class_sources, list_sources, lists, processes, ranking_sources, time_out
 from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file
 
 from maxmargin.dask import DaskEngine, DaskRankingSVM
 from maxmargin.dask.cluster import connect
-from maxmargin.distributed import CheckpointFile, LocalEngine, ShardedMean, ShardedRanking, ShardError
+from maxmargin.distributed import CheckpointFile, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf, pack, row_sources
 from maxmargin.solvers import OneSlackCuttingPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")]
@@ -159,6 +161,38 @@ def test_a_slow_worker_is_waited_for_or_passed_over(client, tmp_path, caplog):
         assert time.monotonic() - begin < 11
         assert engine.moves == 1 and engine.where(1) != where
         assert [a.incarnation == b.incarnation for a, b in zip(before, after, strict=True)] == [True, False, True]
+
+
+@pytest.mark.parametrize("kind", ["svm", "packed"])
+def test_a_file_that_one_worker_does_not_have(tmp_path, monkeypatch, kind):
+    """Workers in folders of their own: all files are in one, and the second shard is missing in the other."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        X, y = np.random.default_rng(0).normal(size=(40, 3)).round(2), np.arange(40) % 2
+        for k in range(2):
+            dump_svmlight_file(X[20 * k : 20 * k + 20], y[20 * k : 20 * k + 20], f"part-{k}.svm", zero_based=False)
+        if kind == "packed":
+            pack(["part-0.svm", "part-1.svm"], "packed", 2)
+    name = "part-1.svm" if kind == "svm" else "packed/00001-of-00002.mmshard"
+    monkeypatch.chdir(here)
+    files = ["part-0.svm", "part-1.svm"] if kind == "svm" else "packed"
+    sources = [ShardOf(rows, "ranking") for rows in row_sources(files, None if kind == "packed" else 2)]
+    with processes(2) as client:
+        workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        for address, folder in zip(workers, (here, there), strict=True):
+            client.run(os.chdir, str(folder), workers=[address])
+        with DaskEngine(sources, client, beat=0.5) as engine:
+            assert sum(reply.values["rows"] for reply in engine.call("info")) == 40
+            where = engine.where(1)
+        folder = {workers[0]: here, workers[1]: there}[where]
+        shutil.rmtree(folder / name) if kind == "packed" else (folder / name).unlink()
+        with DaskEngine(sources, client, beat=0.5) as engine, pytest.raises(ShardError) as caught:
+            engine.call("info")
+    said = str(caught.value)
+    assert said.startswith(f"worker {where} cannot find {name}") and "which shard 1 comes from" in said
+    assert said.count("is it on a shared file system") == 1
 
 
 def test_an_interruption_leaves_the_engine_usable(client, tmp_path):

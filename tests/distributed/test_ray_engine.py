@@ -1,14 +1,16 @@
 """The same rounds on a Ray cluster: exact, and the same bits when a process is killed."""
 
+import logging
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'maxmargin[ray]'")
 
-from maxmargin.distributed import LocalEngine, ProblemSource, ShardedRanking, ShardOf, split_rows  # noqa: E402
+from maxmargin.distributed import LocalEngine, ProblemSource, Shard, ShardedRanking, ShardOf, split_rows  # noqa: E402
 from maxmargin.ray import RayEngine  # noqa: E402
 from maxmargin.solvers import OneSlackCuttingPlane  # noqa: E402
 
@@ -74,3 +76,32 @@ def test_bad_settings():
         RayEngine([])
     with pytest.raises(ValueError, match="worker_timeout=0"):
         RayEngine(sources(), worker_timeout=0)
+
+
+class Sleepy(Shard):
+    """Answers after a while, when it is told so."""
+
+    operations = Shard.operations | {"nap"}
+
+    def nap(self, seconds):
+        time.sleep(seconds)
+        return {}
+
+
+class SleepySource:
+    def load(self):
+        return Sleepy()
+
+    def describe(self):
+        return "a sleeper"
+
+
+def test_stragglers_are_logged(caplog, monkeypatch):
+    monkeypatch.setattr("maxmargin.ray.engine._BEAT", 0.1)
+    with RayEngine([SleepySource(), SleepySource()], patience=0.5) as engine, caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            engine.call("nap", (0.0,))
+        assert not caplog.messages
+        engine.call("nap", [(0.0,), (1.5,)])
+    (said,) = caplog.messages
+    assert "shard 1 (a sleeper) on its actor has been busy with 'nap'" in said

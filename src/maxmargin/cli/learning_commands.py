@@ -115,8 +115,9 @@ def train(
             return sharded_rare.run(data_file, sharding, reading, settings, named, refine, aim, model_file, printing)
         if aim is not None:
             raise _no_labels()
-        refuse_with_engine({"refine": "folds of queries need all data; refine with a sample"})
-        return sharded_train.run(data_file, sharding, reading, settings, model_file, checkpoint, printing)
+        return sharded_train.run(
+            data_file, sharding, reading, settings, model_file, checkpoint, printing, refining=bool(refine)
+        )
     from maxmargin.cli import rare
     from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run

@@ -34,7 +34,7 @@ from maxmargin.distributed.packed import packed_reading
 from maxmargin.distributed.rows import RowSource
 from maxmargin.distributed.sources import Reading
 from maxmargin.distributed.status import ClusterLine
-from maxmargin.estimators import RankingSVM
+from maxmargin.estimators import DirectLossMinimizer, RankingSVM
 from maxmargin.estimators.base import limits_of
 from maxmargin.estimators.linear_ranker import trained_metric
 from maxmargin.estimators.sharded import ranking_over
@@ -295,7 +295,7 @@ class ShardedSVM(RankingSVM):
         return line
 
 
-def trained_score(model: RankingSVM, engine: Engine | Conversation) -> float:
+def trained_score(model: RankingSVM | DirectLossMinimizer, engine: Engine | Conversation) -> float:
     """The metric that was trained for, as ``score`` of the model has it, over all shards."""
     gains: Literal["linear", "exponential"] = "linear"
     options: dict[str, Any] = {"thresholds": model.relevance_thresholds_}

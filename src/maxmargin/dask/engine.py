@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import statistics
 import time
-from collections import defaultdict, deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from itertools import count
@@ -33,6 +31,7 @@ from maxmargin.distributed.engine import (
     check_shards,
     size_of,
 )  # fmt: skip
+from maxmargin.distributed.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 _ROUNDS_OF_TEN_PASSES = 40
 # A worker that was just lost is not chosen again so soon: the scheduler may not have noticed.
 _GRACE = 3.0
-# An operation that takes so many times the usual is waiting for something.
-_SLOW = 5.0
 
 
 class _LostError(Exception):
@@ -126,7 +123,7 @@ class DaskEngine:
         self._lately_lost: dict[str, float] = {}
         self._watch = LossWatch(span=_ROUNDS_OF_TEN_PASSES)
         self._numbers = count()
-        self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=20))
+        self._pace = Pace(patience)
         self._locks: dict[int, asyncio.Lock] = {}
         # Through the scheduler answers take half as long again; None as long as nobody has tried.
         self._direct: bool | None = None
@@ -244,7 +241,7 @@ class DaskEngine:
             finally:
                 asked.cancel()
             if told is not None:
-                self._times[operation].append(time.monotonic() - begin)
+                self._pace.took(operation, time.monotonic() - begin)
                 return told
             attempts += 1
             # A worker that lives but cannot be spoken to is as good as lost, at last.
@@ -283,12 +280,10 @@ class DaskEngine:
                 elif time.monotonic() - heard > silence and not asked.done():
                     return None
                 taken = time.monotonic() - begin
-                if not slow and self._is_slow(operation, taken):
+                if not slow and self._pace.is_slow(operation, taken):
                     slow = True
-                    logger.warning(
-                        "shard %d (%s) on worker %s has been busy with %r for %.0f s, %.1f times the usual",
-                        place.shard, self.describe(place.shard), place.address, operation, taken, taken / self._usual(operation),
-                    )  # fmt: skip
+                    source, where = self.describe(place.shard), f"worker {place.address}"
+                    self._pace.warn(logger, place.shard, source, where, operation, taken)
                     if self.speculate and len(await self.cluster.workers()) > 1:
                         spare = asyncio.ensure_future(self._spare(place))
         finally:
@@ -301,12 +296,6 @@ class DaskEngine:
             return not await asyncio.wait_for(_awaited(place.actor.is_busy_with(number)), self.beat)
         except Exception:
             return False
-
-    def _usual(self, operation: str) -> float:
-        return max(statistics.median(self._times[operation]), 1e-3)
-
-    def _is_slow(self, operation: str, taken: float) -> bool:
-        return bool(self._times[operation]) and taken > self.patience and taken > _SLOW * self._usual(operation)
 
     async def _spare(self, place: _Place) -> _Place:
         """The same shard, on another worker."""
@@ -433,8 +422,8 @@ class DaskEngine:
         await self._cancel(place)
         if isinstance(error, FileNotFoundError):
             raise ShardError(
-                f"worker {place.address} cannot find {error.filename or error}, which shard {place.shard} comes from; is it on a "
-                "file system that all workers share, at the same place?"
+                f"worker {place.address} cannot find {_file_of(error)}, which shard {place.shard} comes from; is it on a shared "
+                "file system, which every worker sees under this name?"
             ) from error
         if "deserialization of the task graph" in str(error):
             raise ShardError(
@@ -482,6 +471,11 @@ class DaskEngine:
             place.actor = None
         with suppress(OSError, TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(self.client.cancel([place.future for place in places], force=True), 10.0)
+
+
+def _file_of(error: FileNotFoundError) -> str:
+    """The name, of the system's errors and of those that readers raise: they say it first."""
+    return str(error.filename or str(error).partition(": is not there")[0])
 
 
 async def _awaited(awaitable: Any) -> Any:

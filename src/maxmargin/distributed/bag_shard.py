@@ -137,7 +137,8 @@ class BagShard(RankingShard):
         numbers = np.full(len(self.offsets) - 1, 0 if scattered else -1, dtype=np.int64)
         lists = BagLists(X, self.bags, relevant, numbers, task["scattered"], thresholds, self._imputed(task, X, relevant))
         if not scattered and len(self.y):
-            lists.whole = self._whole(task, np.zeros(1, dtype=np.int64), self.of_bags, relevant[None], n_features)
+            only = np.zeros(1, dtype=np.int64)
+            lists.whole = self._whole(task, self._all_lists(), only, self.of_bags, relevant[None], n_features)
         return lists
 
     def _imputed(self, task: dict[str, Any], X: Any, relevant: Booleans) -> Ints:

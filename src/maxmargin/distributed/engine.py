@@ -7,6 +7,7 @@ lists and dicts of these; no class of ours crosses, so that client and workers n
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -180,13 +181,28 @@ def size_of(value: Any) -> int:
     >>> size_of(({"counts": np.zeros(4, dtype=np.uint32), "loss": 0.5}, "ap"))
     26
     """
-    return sum(_size(leaf) for leaf in leaves(value))
+    return _size(value, {})
 
 
-def _size(leaf: Any) -> int:
-    if isinstance(leaf, np.ndarray):
-        return leaf.nbytes
-    return len(leaf) if isinstance(leaf, str | bytes) else 8
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Of a part of a message; what questions to many shards have in common is looked at once."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, str | bytes):
+        return len(value)
+    if not isinstance(value, dict | tuple | list):
+        return 8
+    found = known.get(id(value))
+    if found is None:
+        found = 0
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                found += _size(inner, known) if isinstance(key, str) else _size(inner, known) + _size(key, known)
+        else:
+            for inner in value:
+                found += _size(inner, known)
+        known[id(value)] = found
+    return found
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -230,13 +246,9 @@ def is_finite(value: Any) -> bool:
     >>> is_finite({"psi": np.zeros(2), "name": "x"}), is_finite([{"loss": float("nan")}])
     (True, False)
     """
-    for leaf in leaves(value):
-        if isinstance(leaf, float | np.floating) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"):
-            # A sum of finite numbers may overflow, but only then are they looked at one by one.
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not np.isfinite(np.sum(leaf)) and not np.isfinite(leaf).all():
-                    return False
-    return True
+    # A sum of finite numbers may overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _is_sound(value, ranges=False)
 
 
 def is_sound(value: Any) -> bool:
@@ -245,14 +257,25 @@ def is_sound(value: Any) -> bool:
     >>> is_sound({"range": (np.array([np.inf]), np.array([-np.inf]))}), is_sound({"range": np.nan}), is_sound([{"loss": np.inf}])
     (True, False, False)
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _is_sound(value, ranges=True)
+
+
+def _is_sound(value: Any, ranges: bool) -> bool:
+    if isinstance(value, np.ndarray):
+        # Only where a sum is none are numbers looked at one by one.
+        return value.dtype.kind != "f" or math.isfinite(np.add.reduce(value, axis=None)) or bool(np.isfinite(value).all())
     if isinstance(value, dict):
-        ranges = value.get("range", ())
-        return not any(np.isnan(leaf).any() for leaf in leaves(ranges)) and all(
-            is_sound(inner) for key, inner in value.items() if key != "range"
-        )
+        for key, inner in value.items():
+            if ranges and key == "range":
+                if any(np.isnan(leaf).any() for leaf in leaves(inner)):
+                    return False
+            elif not _is_sound(inner, ranges):
+                return False
+        return True
     if isinstance(value, tuple | list):
-        return all(map(is_sound, value))
-    return is_finite(value)
+        return all(_is_sound(inner, ranges) for inner in value)
+    return not isinstance(value, float | np.floating) or math.isfinite(value)
 
 
 class LossWatch:

@@ -15,18 +15,16 @@ from scipy.special import expit, log_expit
 from maxmargin import fingerprint
 from maxmargin._types import Booleans, Bytes, Floats, Ints
 from maxmargin.distributed.judging import irrelevant_above
-from maxmargin.distributed.ranking_shard import Lists, RankingShard
-from maxmargin.distributed.rows import Rows, with_columns
+from maxmargin.distributed.ranking_shard import Lists, RankingShard, by_row
+from maxmargin.distributed.rows import with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError
-from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.losses import ranking_loss
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.structures.rows import is_sparse, sum_of_rows, times
 from maxmargin.structures.streaming import is_streamed, rows_between
 
 # Numbers of a piece of dense rows that is standardised: some that stay in the cache.
 _PIECE = 1 << 17
-# Sets of fold numbers that a shard keeps.
-_GIFTS = 2
 
 
 class Events(Lists):
@@ -105,20 +103,6 @@ class EventShard(RankingShard):
     _pooled: _Pool | None = None
     _held: tuple[bytes, list[tuple[Floats, Floats]]] | None = None
 
-    def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
-        super().__init__(rows, loss, n_jobs)
-        # Numbers of folds, by their mark.
-        self._given: dict[str, Bytes] = {}
-
-    def answer(self, operation: str, *args: Any) -> Answer:
-        """As of any shard; what came as a gift is kept."""
-        if args and isinstance(args[0], dict) and "gift" in args[0]:
-            mark, folds = args[0]["gift"]
-            self._given[mark] = folds
-            while len(self._given) > _GIFTS:
-                del self._given[next(iter(self._given))]
-        return super().answer(operation, *args)
-
     def _check_labels(self) -> None:
         if self.y.dtype != object:
             return
@@ -129,15 +113,10 @@ class EventShard(RankingShard):
     def _build(self, task: dict[str, Any]) -> Events:
         n = len(self.y)
         X = with_columns(self.X, int(task["n_features"])) if n else np.zeros((0, int(task["n_features"])))
-        folds: Bytes | None = None
-        if "folds" in task:
-            if task["folds"] not in self._given:
-                raise MissingError
-            folds = self._given[task["folds"]]
         truth = self._truth(task)
+        folds = self._folds_in(task)
         if folds is not None and task["by_class"]:
-            sorted_, folds = folds, np.empty(n, dtype=np.uint8)
-            folds[np.argsort(truth, kind="stable")] = sorted_
+            folds = by_row(folds, truth)
         events = Events(X, truth, folds, task)
         if events.n_whole and "loss" in task:
             events.whole = self._whole_list(task, events)

@@ -318,10 +318,12 @@ class ShardedRanking(ShardedProblem):
         def registered(number: int) -> Floats:
             return np.asarray(self.unscaled(weights[number]))
 
+        alive = set(self._roots)
+
         def message(shard: int) -> tuple[Any, ...]:
             held = self.shards.roots[shard]
             new = {number: registered(number) for number in sorted(weights.keys() - held)}
-            dead = sorted(held.difference(self._roots))
+            dead = sorted(held - alive)
             return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
         found = self.shards.ask(operation, message, only)
@@ -331,7 +333,7 @@ class ShardedRanking(ShardedProblem):
                 raise self._changed(shard)
         for shard in asked:
             held = self.shards.roots[shard]
-            held.intersection_update(self._roots)
+            held.intersection_update(alive)
             held.update(weights)
         return found
 

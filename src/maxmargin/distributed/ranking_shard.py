@@ -14,17 +14,18 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._types import Booleans, Bytes, Floats, Ints
 from maxmargin._validation import thread_count
 from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_sums
 from maxmargin.distributed.list_shard import ListPart
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
+from maxmargin.distributed.scattered import shares_at
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
 from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
@@ -41,6 +42,9 @@ _MOST_ROOTS = 32
 
 # Rows that are copied at a time, where only some of them count.
 _ROWS_AT_ONCE = 16_384
+
+# Sets of fold numbers that a shard keeps.
+_GIFTS = 2
 
 # Where the rows of something stand among all scores.
 Places = slice | NDArray[np.int64]
@@ -84,6 +88,17 @@ class _Working:
     above: dict[int, Ints] = field(default_factory=dict)
 
 
+class Chosen(NamedTuple):
+    """Lists of a shard that a task is about: their rows, where they begin among these, and which lists of the shard they are.
+
+    ``rows`` is None for all rows.
+    """
+
+    rows: Ints | None
+    offsets: Ints
+    lists: Ints
+
+
 class Lists:
     """The lists of a shard under a task: the loss, relevance, weights, and the rows they are about.
 
@@ -101,9 +116,12 @@ class Lists:
         By number of the block.
     mark : int
         A check sum of whatever was chosen here, and not by the client.
+    chosen : Chosen, optional
+        The lists of the shard that these are; None for all of them.
     """
 
     mark = 0
+    chosen: Chosen | None = None
 
     def __init__(
         self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats,
@@ -214,7 +232,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     operations = RowShard.operations | {
         "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
-        "negatives_above",
+        "negatives_above", "useful_lists", "first_relevant",
     }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
@@ -240,6 +258,17 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self._spare: Floats | None = None
         # Weights that were judged last, and their scores.
         self._last: tuple[Floats, Floats] | None = None
+        # Numbers of folds, by their mark.
+        self._given: dict[str, Bytes] = {}
+
+    def answer(self, operation: str, *args: Any) -> Answer:
+        """As of any shard; what came as a gift is kept."""
+        if args and isinstance(args[0], dict) and "gift" in args[0]:
+            mark, folds = args[0]["gift"]
+            self._given[mark] = folds
+            while len(self._given) > _GIFTS:
+                del self._given[next(iter(self._given))]
+        return super().answer(operation, *args)
 
     def _check_labels(self) -> None:
         if self.y.dtype.kind not in "fiub":
@@ -257,34 +286,77 @@ class RankingShard(RowShard, TaskShard[Lists]):
         wanted = np.isin(self.query_hashes()["hashes"], hashes)
         return {"names": [name for name, asked in zip(self.called, wanted, strict=True) if asked]}
 
+    def useful_lists(self, context: Context) -> Answer:
+        """Of every list its number among scattered ones, -1 for others with something to learn, -2 without; shape (q,)."""
+        lists = self._find(context)
+        places = {name: k for k, name in enumerate(lists.names)}
+        numbers = np.array([places.get(name, -2) for name in self.called], dtype=np.int64)
+        if lists.whole is not None:
+            numbers[np.flatnonzero(numbers < 0)[lists.whole.weights.any(axis=0)]] = -1
+        return {"numbers": numbers}
+
+    def first_relevant(self, context: Context) -> Answer:
+        """How many rows are irrelevant and how many relevant, and whether the first one is."""
+        truth = np.asarray(self.y, dtype=np.float64) > self._find(context).thresholds[0]
+        sizes = np.array([np.count_nonzero(~truth), np.count_nonzero(truth)], dtype=np.int64)
+        return {"sizes": sizes, "first": int(truth[:1].any())}
+
     def _build(self, task: dict[str, Any]) -> Lists:
         n_features, thresholds = int(task["n_features"]), task["thresholds"]
         places = {name: k for k, name in enumerate(task["scattered"])}
-        numbers = np.full(len(self.offsets) - 1, -1, dtype=np.int64)
-        for k, name in enumerate(self.called):
-            numbers[k] = places.get(name, -1)
         y = np.asarray(self.y, dtype=np.float64)
         relevant = y > thresholds[:, None]
         X = with_columns(self.X, n_features) if len(y) else np.zeros((0, n_features))
-        lists = Lists(X, relevant, self.offsets, numbers, list(places), thresholds)
+        chosen = self._chosen(task, relevant[0])
+        if chosen.rows is not None:
+            y, relevant = y[chosen.rows], relevant[:, chosen.rows]
+        numbers = np.array([places.get(self.called[k], -1) for k in chosen.lists.tolist()], dtype=np.int64)
+        lists = Lists(X, relevant, chosen.offsets, numbers, list(places), thresholds, chosen.rows)
+        lists.chosen = chosen
         whole = np.flatnonzero(numbers < 0)
         if len(whole):
-            lists.whole = self._whole(task, whole, y, relevant, n_features)
+            lists.whole = self._whole(task, chosen, whole, y, relevant, n_features)
         return lists
 
-    def _whole(self, task: dict[str, Any], whole: Ints, y: Floats, relevant: Booleans, n_features: int) -> RankingProblem:
+    def _folds_in(self, task: dict[str, Any]) -> Bytes | None:
+        """What the task names of what was given, if it does."""
+        if "folds" not in task:
+            return None
+        if task["folds"] not in self._given:
+            raise MissingError
+        return self._given[task["folds"]]
+
+    def _chosen(self, task: dict[str, Any], relevant: Booleans) -> Chosen:
+        """All lists, or those that a fold holds out or is trained on; of the only list, some of its rows."""
+        folds = self._folds_in(task)
+        if folds is None or "part" not in task:
+            return self._all_lists()
+        part, tested = int(task["part"]), bool(task["tested"])
+        if self.one_list:
+            rows = np.flatnonzero((by_row(folds, relevant) == part) == tested)
+            sizes = np.array([len(rows)] if len(rows) else [], dtype=np.int64)
+            return Chosen(rows, _ends(sizes), np.arange(len(sizes)))
+        kept = np.flatnonzero((folds == part) == tested)
+        return Chosen(self._rows_of(kept), _ends(np.diff(self.offsets)[kept]), kept)
+
+    def _all_lists(self) -> Chosen:
+        return Chosen(None, self.offsets, np.arange(len(self.offsets) - 1))
+
+    def _whole(
+        self, task: dict[str, Any], chosen: Chosen, whole: Ints, y: Floats, relevant: Booleans, n_features: int
+    ) -> RankingProblem:
         loss = ranking_loss(task["loss"]) if task["loss"] else self.own_loss
         if loss is None:
             raise ValueError("the loss has no name; give it to the source of every shard")
-        offsets, weights = self.offsets, self.weights
+        offsets, weights = chosen.offsets, None if self.weights is None else self.weights[chosen.lists]
         if len(whole) < len(offsets) - 1:
             rows = np.concatenate([np.arange(offsets[k], offsets[k + 1]) for k in whole])
             y, relevant = y[rows], relevant[:, rows]
             weights = None if weights is None else weights[whole]
-            offsets = np.concatenate([[0], np.cumsum(np.diff(offsets)[whole])]).astype(np.int64)
+            offsets = _ends(np.diff(offsets)[whole])
         shares = None
         if task.get("gains"):
-            shares = gain_shares(y, offsets, task["thresholds"], task["gains"], loss.at, task["levels"])
+            shares = gain_shares(y, offsets, task["thresholds"], task["gains"], shares_at(task, loss), task["levels"])
         # Products with features are made elsewhere: the problem gets the shape of them only.
         return RankingProblem(np.broadcast_to(0.0, (len(y), n_features)), relevant, loss, offsets, weights, shares)
 
@@ -294,18 +366,20 @@ class RankingShard(RowShard, TaskShard[Lists]):
         whole, names, thresholds = lists.whole, lists.names, lists.thresholds
         n_levels = len(thresholds)
         rows, weights, relevant = np.zeros(len(names), np.int64), np.zeros(len(names)), np.zeros((n_levels, len(names)), np.int64)
-        for k, name in enumerate(self.called):
-            if name not in names:
+        chosen = self._all_lists() if lists.chosen is None else lists.chosen
+        places = {name: at for at, name in enumerate(names)}
+        for k, size in zip(chosen.lists.tolist(), np.diff(chosen.offsets).tolist(), strict=True):
+            at = places.get(self.called[k])
+            if at is None:
                 continue
-            at = names.index(name)
-            rows[at] = self.offsets[k + 1] - self.offsets[k]
+            rows[at] = size
             weights[at] = 1.0 if self.weights is None else self.weights[k]
             for level in range(n_levels):
                 relevant[level, at] = rows[at] - lists.parts[level * len(names) + at].n_negatives
         return {
             "n_blocks": 0 if whole is None else whole.n_blocks,
             "n_skipped": 0 if whole is None else whole.n_skipped,
-            "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
+            "n_relevant": int(np.count_nonzero((self.y if chosen.rows is None else self.y[chosen.rows]) > thresholds[0])),
             "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
             "rows": rows, "weights": weights, "relevant": relevant, "mark": lists.mark,
         }  # fmt: skip
@@ -582,3 +656,19 @@ class RankingShard(RowShard, TaskShard[Lists]):
             scores = np.empty(len(roots[0]))
         finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite
+
+
+def by_row(sorted_: Bytes, truth: Booleans) -> Bytes:
+    """Numbers of all negatives, then of all positives, each in the order of their rows, in the order of all rows.
+
+    >>> by_row(np.array([1, 2, 3], dtype=np.uint8), np.array([False, True, False]))
+    array([1, 3, 2], dtype=uint8)
+    """
+    found = np.empty(len(truth), dtype=np.uint8)
+    found[np.argsort(truth, kind="stable")] = sorted_
+    return found
+
+
+def _ends(sizes: Ints) -> Ints:
+    """Offsets of lists of some sizes, the first of them 0."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -177,21 +177,21 @@ class DirectLossMinimizer(LinearRanker):
     def _prepare(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> RankingProblem:
         return self._lists(*self._check_samples(X, y), qid, sample_weight)[0]
 
-    def _train(self, model: RankingProblem) -> Floats:
+    def _train(self, model: Any) -> Floats:
         began = time.perf_counter()
         for name in ("checkpoints_", "gains_", "gain_", "gain_error_", "accepted_"):
             if hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
-        problem = DirectRanking(model, self.sign)
-        scale = feature_scale(model.X) if self.standardize else np.ones(model.n_features)
+        problem = self._direct(model)
+        scale = self._scales(model) if self.standardize else np.ones(model.n_features)
         rng = np.random.default_rng(self.random_state)
         earlier = self._recalled(model)
         with self._status_line() as line, time_limit(self.time_limit):
             how = Steps(self.step, self.epsilon, self.max_iter, self.tol, seconds_left, self.callback)
-            first = self._first_weights(model, scale) if earlier is None else earlier
+            first = self._first_weights(problem, scale) if earlier is None else earlier
             ended = False
             if self.validation is not None:
-                trials = ((*parts, self._first_weights(parts[0].model, scale)) for parts in self._parts(model))
+                trials = ((*parts, self._first_weights(parts[0], scale)) for parts in self._parts(model))
                 tried = try_descents(trials, checkpoints_of(self.max_iter), scale, how, line, began)
                 self.checkpoints_, self.gains_, self.gain_, self.gain_error_ = (
                     tried.verdict.checkpoints, tried.verdict.gains, tried.verdict.gain, tried.verdict.error,
@@ -214,7 +214,15 @@ class DirectLossMinimizer(LinearRanker):
         self._remember(model, best.weights)
         return best.weights
 
-    def _parts(self, model: RankingProblem) -> Iterator[tuple[DirectRanking, DirectRanking]]:
+    def _direct(self, model: Any) -> Any:
+        """What is descended."""
+        return DirectRanking(model, self.sign)
+
+    def _scales(self, model: Any) -> Floats:
+        """What features are divided by to make them comparable, shape (d,)."""
+        return feature_scale(model.X)
+
+    def _parts(self, model: Any) -> Iterator[tuple[Any, Any]]:
         """Lists to descend on and lists to judge by: whole queries, or parts of a single list, kept in proportion."""
         offsets, folds = model.offsets, int(self.validation or 0)
         if len(offsets) > 2:
@@ -244,20 +252,28 @@ class DirectLossMinimizer(LinearRanker):
         part.n_jobs = model.n_jobs
         return DirectRanking(part, self.sign)
 
-    def _first_weights(self, model: RankingProblem, scale: Floats) -> Floats:
+    def _first_weights(self, lists: Any, scale: Floats) -> Floats:
         if not isinstance(self.start, str):
             return self._given_start(len(scale), "'hinge' or 'zeros'")
         if self.start == "zeros":
             return np.zeros(len(scale))
-        scaled = copy.copy(model)
-        scaled.X = divided(model.X, scale)
-        # The hinge of the first places is flat where all of them are wrong, and at times smallest at zero: no place to start.
-        scaled.loss = without_cut_off(model.loss)
-        scaled.checked = checked_loss(scaled.loss)
+        scaled = self._hinges(lists, scale)
         # Only a start: if a budget ends it, it is a start all the same.
         left = seconds_left()
         solver = OneSlackCuttingPlane(max_passes=_PASSES_OF_THE_START, time_limit=max(left, 1e-9) if np.isfinite(left) else None)
         return solver.solve(scaled, 1.0 / (self.C * scaled.n_blocks)).weights / scale
+
+    def _hinges(self, lists: Any, scale: Floats) -> Any:
+        """The convex problem of lists whose features are divided by their scales.
+
+        The hinge of the first places is flat where all of them are wrong, and at times smallest at zero: no place to start. All
+        places count.
+        """
+        scaled = copy.copy(lists.model)
+        scaled.X = divided(scaled.X, scale)
+        scaled.loss = without_cut_off(scaled.loss)
+        scaled.checked = checked_loss(scaled.loss)
+        return scaled
 
 
 def _ended(run: Descent) -> bool:
