@@ -20,6 +20,9 @@ from maxmargin import __version__
 # Of what operations mean; raised whenever a worker of the version before would misunderstand.
 PROTOCOL = 1
 
+# Tasks that a shard keeps, those that came last; the client counts along.
+KEPT_TASKS = 4
+
 # One tuple for all shards, or a list with one for each that is asked.
 Arguments = tuple[Any, ...] | list[tuple[Any, ...]]
 
