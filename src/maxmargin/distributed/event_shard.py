@@ -339,7 +339,8 @@ class EventShard(RankingShard):
         return {"loss": loss, "gradient": gradient, "hessian": hessian}
 
     def _pool_of(self, context: Context, pooling: dict[str, Floats]) -> _Pool:
-        events, key = self._events(context), context["key"].encode() + b"".join(pooling[name].tobytes() for name in sorted(pooling))
+        events = self._events(context)
+        key = context["key"].encode() + b"".join(pooling[name].tobytes() for name in sorted(pooling))
         if self._pooled is None or self._pooled.key != key:
             found = []
             parts = zip(pooling["weights"], pooling["centers"], pooling["stretches"], pooling["wanted"], strict=True)
