@@ -573,7 +573,7 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/problem.py",
-        "dead = sorted(held.difference(self._roots))",
+        "dead = sorted(held - alive)",
         "dead = []",
         "test_sharded_ranking.py -k too_many_roots",
     ),
