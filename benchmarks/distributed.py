@@ -24,6 +24,7 @@ from benchmarks.timing import markdown, update_report
 from maxmargin import RankingSVM, most_violating_ranking
 from maxmargin.distributed import LocalEngine, PackedRows, Rows, ShardedRanking, ShardOf, split_rows
 from maxmargin.distributed.packed import write_packed
+from maxmargin.distributed.sums import group_size, tree_sum
 from maxmargin.losses import ranking_loss
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.solvers import OneSlackCuttingPlane
@@ -674,6 +675,37 @@ def simulation():
     return section("A hundred workers, simulated", text, [*header, "together, s", "model, s"], rows)
 
 
+def groups(repeats):
+    """Vectors of all shards added up by the client alone, and in groups first."""
+    rows = []
+    for n_shards in (16, 32, 64, 128, 256):
+        for d in (1_000, 10_000, 100_000, 1_000_000):
+            # The same few vectors again and again: what is added up does not matter, and they fit into memory.
+            few = np.random.default_rng(0).normal(size=(8, d))
+            vectors = [few[k % 8] for k in range(n_shards)]
+            size = 1 << round(np.log2(np.sqrt(n_shards)))
+            n_groups = -(-n_shards // size)
+            tasks = {
+                "star": lambda vectors=vectors: tree_sum(vectors),
+                "first": lambda vectors=vectors, size=size: tree_sum(vectors[:size]),
+                "then": lambda vectors=vectors, n_groups=n_groups: tree_sum(vectors[:n_groups]),
+            }
+            found = in_turns(tasks, 3 * repeats)
+            wire = 8 * d / BANDWIDTH
+            star = ROUND_TRIP + n_shards * wire + found["star"][1]
+            tree = 2 * ROUND_TRIP + (size - 1 + n_groups) * wire + found["first"][1] + found["then"][1]
+            row = [f"{n_shards}", f"{d:,}", f"{8 * d * n_shards / 1e6:,.1f}", f"{size}", ms(found["star"][1]), ms(star), ms(tree)]
+            rows.append([*row, f"{tree / star:.2f}", "groups" if group_size(n_shards, d) > 1 else "client"])
+            print(rows[-1], flush=True)
+    text = (
+        f"One cut: a vector of d numbers from every shard. A round trip costs {1e3 * ROUND_TRIP:.0f} ms, bytes go at "
+        f"{BANDWIDTH / 1e9} GB/s through the client or through the first shard of a group, adding up is measured here (processor "
+        "time). In groups there is one more round trip. The last column is who adds up in `maxmargin`."
+    )
+    header = ["shards", "d", "MB", "group", "adding up by the client, ms", "client alone, ms", "groups, ms", "ratio", "in use"]
+    return section("Sums of vectors in groups, simulated", text, header, rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=2, help="timings per entry; the best counts")
@@ -689,6 +721,7 @@ def main() -> None:
         "peers": lambda o: peers(o.data, o.repeats),
         "memory": lambda o: out_of_core(o.scratch),
         "simulation": lambda o: simulation(),
+        "groups": lambda o: groups(o.repeats),
     }
     parser.add_argument("--only", choices=list(parts), nargs="+", help="some of the tables")
     options = parser.parse_args()

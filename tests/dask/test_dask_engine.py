@@ -114,7 +114,7 @@ def test_a_file_that_a_worker_does_not_see(client, tmp_path):
     sources = ranking_sources(3, tmp_path)
     sources[1].faults.plan("hide", "load", 1)
     with DaskEngine(sources, client) as engine:
-        with pytest.raises(ShardError, match=r"worker .* cannot find /data/part-7.svm, which shard 1 .* all workers share"):
+        with pytest.raises(ShardError, match=r"worker .* cannot find /data/part-7.svm, which shard 1 .* shared file system"):
             engine.call("info")
         assert len(engine.call("info")) == 3  # it is there by now
 

@@ -27,10 +27,10 @@ def test_groups_are_branches_of_the_tree(n, power, seed):
 
 
 def test_sizes_of_groups():
-    for n in (33, 64, 100, 200, 1000):
+    for n in (16, 33, 64, 100, 200, 1000):
         size = group_size(n, 10_000_000)
         assert size & (size - 1) == 0 and np.sqrt(n) / 2 < size < 2 * np.sqrt(n)
-    assert group_size(32, 10**9) == group_size(1000, 10) == 1
+    assert group_size(15, 10**9) == group_size(1000, 10) == 1
 
 
 @pytest.fixture(params=[False, True])

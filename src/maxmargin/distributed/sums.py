@@ -15,9 +15,10 @@ import numpy as np
 from maxmargin._types import Floats
 
 _BLOCK = 4096
-# More shards than this, with so many bytes to add up, are added in groups first; benchmarks/results/distributed.md has figures.
-FEW_SHARDS = 32
-FEW_BYTES = 32_000_000
+# From so many shards and so many bytes on, groups add up first: below, one more round trip costs more than it saves
+# (benchmarks/results/distributed.md).
+MANY_SHARDS = 16
+MANY_BYTES = 16_000_000
 
 
 def tree_sum(vectors: Sequence[Floats]) -> Floats:
@@ -48,10 +49,10 @@ def group_size(n_shards: int, n_numbers: int) -> int:
     A power of two near the root of the number of shards: the sums of such groups are branches of the tree of :func:`tree_sum`,
     and the bits are those without groups.
 
-    >>> group_size(100, 100_000), group_size(100, 1000), group_size(32, 10_000_000)
+    >>> group_size(100, 100_000), group_size(100, 1000), group_size(15, 10_000_000)
     (8, 1, 1)
     """
-    if n_shards <= FEW_SHARDS or 8 * n_shards * n_numbers < FEW_BYTES:
+    if n_shards < MANY_SHARDS or 8 * n_shards * n_numbers < MANY_BYTES:
         return 1
     return 1 << round(math.log2(math.sqrt(n_shards)))
 
