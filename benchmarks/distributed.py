@@ -611,13 +611,13 @@ class SimulatedCluster(LocalEngine):
         """As everywhere."""
         before, self._slowest, begin = self.bytes_up + self.bytes_down, 0.0, time.process_time()
         replies = super().call(operation, args, only)
+        answers = [answer for reply in replies for answer in reply.values.get("answers", ()) if "counts" in answer]
+        self.counts += sum(size_of(answer["counts"]) for answer in answers) / BANDWIDTH
+        self.hops += ROUND_TRIP if answers else 0.0
         self.client -= time.process_time() - begin
         self.latency += ROUND_TRIP
         self.wire += (self.bytes_up + self.bytes_down - before) / BANDWIDTH
         self.work += self._slowest
-        answers = [answer for reply in replies for answer in reply.values.get("answers", ()) if "counts" in answer]
-        self.counts += sum(size_of(answer["counts"]) for answer in answers) / BANDWIDTH
-        self.hops += ROUND_TRIP if answers else 0.0
         return replies
 
     def _ask(self, k, now, operation, question):
@@ -664,9 +664,9 @@ def simulation():
         f"`LocalEngine` with a simulated clock: every round costs a round trip of {1e3 * ROUND_TRIP:.0f} ms, its bytes at "
         f"{BANDWIDTH / 1e9} GB/s through the one client, and the processor time of its slowest shard, measured here one after "
         "the other. Training to a gap of 1e-3, AP, lambda = 1e-3. The model is that of the guide: per look 4 round trips, "
-        "40 ns a row and core, 1 MB to and from every worker; products at 20 GB/s. The last two columns are what groups of workers "
-        "could at most save if they added up counts of negatives first, and what their one more round trip would cost: counts go "
-        "to the client."
+        "40 ns a row and core, 1 MB to and from every worker; products at 20 GB/s. The last two columns are what groups of "
+        "workers could at most save if they added up counts of negatives first, and what their one more round trip would cost: "
+        "counts go to the client."
     )
     header = [
         "list",
@@ -679,7 +679,8 @@ def simulation():
         "slowest shards, s",
         "client, s",
     ]
-    return section("A hundred workers, simulated", text, [*header, "together, s", "model, s", "counts on the wire, s", "one more trip for them, s"], rows)
+    header += ["together, s", "model, s", "counts on the wire, s", "one more trip for them, s"]
+    return section("A hundred workers, simulated", text, header, rows)
 
 
 def groups(repeats):
