@@ -78,27 +78,29 @@ def test_bad_settings():
         RayEngine(sources(), worker_timeout=0)
 
 
-class Sleepy(Shard):
-    """Answers after a while, when it is told so."""
+def sleeper():
+    """A source of a shard that answers after a while, when it is told so; its classes are sent, not imported."""
 
-    operations = Shard.operations | {"nap"}
+    class Sleepy(Shard):
+        operations = Shard.operations | {"nap"}
 
-    def nap(self, seconds):
-        time.sleep(seconds)
-        return {}
+        def nap(self, seconds):
+            time.sleep(seconds)
+            return {}
 
+    class Source:
+        def load(self):
+            return Sleepy()
 
-class SleepySource:
-    def load(self):
-        return Sleepy()
+        def describe(self):
+            return "a sleeper"
 
-    def describe(self):
-        return "a sleeper"
+    return Source()
 
 
 def test_stragglers_are_logged(caplog, monkeypatch):
     monkeypatch.setattr("maxmargin.ray.engine._BEAT", 0.1)
-    with RayEngine([SleepySource(), SleepySource()], patience=0.5) as engine, caplog.at_level(logging.WARNING):
+    with RayEngine([sleeper(), sleeper()], patience=0.5) as engine, caplog.at_level(logging.WARNING):
         for _ in range(3):
             engine.call("nap", (0.0,))
         assert not caplog.messages

@@ -17,9 +17,10 @@ from weakref import WeakKeyDictionary
 
 import psutil
 from distributed import get_worker
+from distributed.protocol import to_serialize
 
 from maxmargin import __version__
-from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource, aligned
+from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource, added_where_sound, aligned
 
 # Dask's nanny kills a worker whose process has more than this share of the memory limit.
 _MOST_MEMORY = 0.95
@@ -55,6 +56,28 @@ class Seat:
         finally:
             self._open.discard(number)
 
+    async def answer_group(
+        self, number: int, operation: str, args: list[tuple[Any, ...]], others: list[tuple[str, str]], name: str
+    ) -> list[dict[str, Any]]:
+        """The answers of this shard and of others, given by address and key of their actors, with vectors of a name added up.
+
+        One that cannot be reached is ``lost``, and nothing is added then.
+        """
+        # Busy as long as one of the group is.
+        self._open.add(number)
+        try:
+            told = await asyncio.gather(
+                self.answer(-number - 1, operation, args[0]),
+                *(_asked(number, operation, own, *other) for own, other in zip(args[1:], others, strict=True)),
+            )
+        finally:
+            self._open.discard(number)
+        if not all("answer" in one for one in told):
+            return list(told)
+        run = asyncio.get_running_loop().run_in_executor
+        values = await run(self._thread, added_where_sound, [aligned(one["answer"]) for one in told], name)
+        return [{"answer": one} for one in values]
+
     async def is_busy_with(self, number: int) -> bool:
         """Whether a question has come and is not answered yet."""
         return number in self._open
@@ -67,6 +90,17 @@ class Seat:
 
     def __getstate__(self) -> Any:
         raise TypeError("an actor stays where it is; send the source of its shard")
+
+
+async def _asked(number: int, operation: str, args: tuple[Any, ...], address: str, key: str) -> dict[str, Any]:
+    """What an actor on another worker, or on this one, says."""
+    sent = [to_serialize(part) for part in (number, operation, args)]
+    try:
+        found = await get_worker().rpc(address).actor_execute(function="answer", actor=key, args=sent)
+    except Exception:  # of the network, or of a worker that has no such actor any more: the client will find out
+        return {"lost": True}
+    told: dict[str, Any] = found["result"] if found["status"] == "OK" else {"lost": True}
+    return told
 
 
 def about() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from maxmargin.distributed.engine import KEPT_TASKS, Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
 from maxmargin.fingerprint import fingerprint
@@ -16,6 +16,13 @@ Result = TypeVar("Result")
 _LASTING = ("rows", "n_features", "queries", "checksum", "n_blocks")
 # A pass is repeated whenever a shard is lost within it; somebody who kills a worker in every pass must not keep it going.
 _MOST_REPEATS = 20
+
+
+class Added(NamedTuple):
+    """Vectors of answers that only their sum is asked of: their name, and how many shards may add up theirs first."""
+
+    name: str
+    size: int
 
 
 class _ChangedError(Exception):
@@ -116,9 +123,15 @@ class Conversation:
         return context
 
     def ask(
-        self, operation: str, rest: Callable[[int], tuple[Any, ...]] = lambda shard: (), only: Sequence[int] | None = None
+        self,
+        operation: str,
+        rest: Callable[[int], tuple[Any, ...]] = lambda shard: (),
+        only: Sequence[int] | None = None,
+        added: Added | None = None,
     ) -> list[dict[str, Any]]:
         """Answers of all shards, or of some, in their order; the arguments are the context and ``rest(shard)``.
+
+        Vectors that are to be ``added`` may be so already within groups of shards; ``sum_of_groups`` goes on from there.
 
         Within a pass, an answer of a shard that was made anew since its first one ends the pass: it is begun again.
         """
@@ -129,7 +142,7 @@ class Conversation:
             self._doubted.clear()
         for _ in range(_MOST_REPEATS):
             fresh = [k for k in open_ if self._pinned is None or self._pinned[k] is None]
-            replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_)
+            replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_, added)
             again = []
             for k, reply in zip(open_, replies, strict=True):
                 if "missing" in reply.values:
@@ -199,8 +212,13 @@ class Conversation:
                 self._pinned = None
         raise ShardError(f"a pass was begun {_MOST_REPEATS} times, and a shard was lost every time; look after the workers")
 
-    def _call(self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int]) -> list[Reply]:
-        replies = self.engine.call(operation, args, asked)
+    def _call(
+        self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int], added: Added | None = None
+    ) -> list[Reply]:
+        if added is None or added.size == 1 or len(asked) < self.n_shards:
+            replies = self.engine.call(operation, args, asked)
+        else:
+            replies = self.engine.call_added(operation, args, added.name, added.size)
         for k, reply in zip(asked, replies, strict=True):
             if reply.incarnation != self._incarnations[k]:
                 self._meet(k, reply.incarnation)

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 _ROUNDS_OF_TEN_PASSES = 40
 # Seconds between two looks at Ctrl-C and at the time that is left.
 _BEAT = 2.0
+# Seconds before a shard that is on its way is asked again.
+_PAUSE = 0.2
 
 
 class _Seat:
@@ -95,9 +97,12 @@ class RayEngine:
         # Restarts are Ray's, questions are asked again here: an operation must not be done twice by chance.
         self._make = ray.remote(_Seat).options(max_restarts=-1, max_task_retries=0, num_cpus=num_cpus)
         self._actors: dict[int, Any] = {}
+        self._stored: dict[int, Any] = {}
         self._incarnations: dict[int, str] = {}
         self._watch = LossWatch(span=_ROUNDS_OF_TEN_PASSES)
         self._pace = Pace(patience)
+        # Shards that Ray is bringing to another process.
+        self._away: set[int] = set()
 
     @property
     def workers(self) -> int:
@@ -124,6 +129,10 @@ class RayEngine:
         self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies
 
+    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
+        """As :meth:`maxmargin.distributed.engine.Engine.call_added`: all groups are left as they are."""
+        return self.call(operation, args)
+
     def renew(self, shards: Sequence[int]) -> None:
         """Make shards anew, where Ray likes."""
         for k in check_shards(shards, self.n_shards):
@@ -136,7 +145,7 @@ class RayEngine:
 
     def close(self) -> None:
         """Let all shards go; Ray stays connected."""
-        actors, self._actors = self._actors, {}
+        actors, self._actors, self._stored = self._actors, {}, {}
         if ray.is_initialized():
             for actor in actors.values():
                 ray.kill(actor)
@@ -149,7 +158,10 @@ class RayEngine:
 
     def _actor(self, k: int) -> Any:
         if k not in self._actors:
-            self._actors[k] = self._make.remote(self.sources[k])
+            # Ray forgets what an actor was made of, if it is long and nobody holds it, and could not make it again.
+            if k not in self._stored:
+                self._stored[k] = ray.put(self.sources[k])
+            self._actors[k] = self._make.remote(self._stored[k])
         return self._actors[k]
 
     def _wait(self, operation: str, answers: dict[int, Any], began: float) -> None:
@@ -176,13 +188,17 @@ class RayEngine:
         try:
             values = ray.get(answer)
         except ActorUnavailableError:
-            # On its way to another process.
-            self._watch.lost(k, self.rounds, self.describe(k))
+            # On its way to another process, which takes Ray a while: one loss, however often it is asked meanwhile.
+            if k not in self._away:
+                self._away.add(k)
+                self._watch.lost(k, self.rounds, self.describe(k))
+            time.sleep(_PAUSE)
             return None
         except ActorDiedError:
             self._actors.pop(k, None)
             self._watch.lost(k, self.rounds, self.describe(k))
             return None
+        self._away.discard(k)
         if "error" in values:
             error: Exception = values["error"]
             error.add_note(f"in shard {k}: {self.describe(k)}")
