@@ -23,7 +23,9 @@ import numpy as np
 from benchmarks.timing import markdown, update_report
 from maxmargin import RankingSVM, most_violating_ranking
 from maxmargin.distributed import LocalEngine, PackedRows, Rows, ShardedRanking, ShardOf, split_rows
+from maxmargin.distributed.engine import size_of
 from maxmargin.distributed.packed import write_packed
+from maxmargin.distributed.sums import group_size, tree_sum
 from maxmargin.losses import ranking_loss
 from maxmargin.problems.ranking import RankingProblem
 from maxmargin.solvers import OneSlackCuttingPlane
@@ -506,7 +508,7 @@ class SimulatedCluster(LocalEngine):
 
     def __init__(self, sources):
         super().__init__(sources)
-        self.latency = self.wire = self.work = 0.0
+        self.latency = self.wire = self.work = self.counts = self.hops = 0.0
         self.client = -time.process_time()
         self._slowest = 0.0
 
@@ -514,6 +516,9 @@ class SimulatedCluster(LocalEngine):
         """As everywhere."""
         before, self._slowest, begin = self.bytes_up + self.bytes_down, 0.0, time.process_time()
         replies = super().call(operation, args, only)
+        answers = [answer for reply in replies for answer in reply.values.get("answers", ()) if "counts" in answer]
+        self.counts += sum(size_of(answer["counts"]) for answer in answers) / BANDWIDTH
+        self.hops += ROUND_TRIP if answers else 0.0
         self.client -= time.process_time() - begin
         self.latency += ROUND_TRIP
         self.wire += (self.bytes_up + self.bytes_down - before) / BANDWIDTH
@@ -541,6 +546,7 @@ def simulation():
             problem = ShardedRanking(engine, "ap")
             problem.mean_cut(np.zeros(d))  # shards are loaded, and have their task
             begin, rounds, sent = engine.clock(), engine.rounds, engine.bytes_up + engine.bytes_down
+            engine.counts = engine.hops = 0.0
             found = one_slack(problem)
             spent = {name: value - begin[name] for name, value in engine.clock().items()}
             rounds, sent = engine.rounds - rounds, engine.bytes_up + engine.bytes_down - sent
@@ -556,14 +562,16 @@ def simulation():
                 f"{sent / looks / n_workers / 1e3:,.1f}",
                 *(f"{spent[name]:.2f}" for name in ("latency", "wire", "work", "client")),
             ]
-            rows.append([*row, f"{total:.2f}", f"{model:.2f}"])
+            rows.append([*row, f"{total:.2f}", f"{model:.2f}", f"{engine.counts:.2f}", f"{engine.hops:.2f}"])
             print(rows[-1], flush=True)
             engine.close()
     text = (
         f"`LocalEngine` with a simulated clock: every round costs a round trip of {1e3 * ROUND_TRIP:.0f} ms, its bytes at "
         f"{BANDWIDTH / 1e9} GB/s through the one client, and the processor time of its slowest shard, measured here one after "
         "the other. Training to a gap of 1e-3, AP, lambda = 1e-3. The model is that of the guide: per look 4 round trips, "
-        "40 ns a row and core, 1 MB to and from every worker; products at 20 GB/s."
+        "40 ns a row and core, 1 MB to and from every worker; products at 20 GB/s. The last two columns are what groups of "
+        "workers could at most save if they added up counts of negatives first, and what their one more round trip would cost: "
+        "counts go to the client."
     )
     header = [
         "list",
@@ -576,7 +584,39 @@ def simulation():
         "slowest shards, s",
         "client, s",
     ]
-    return section("A hundred workers, simulated", text, [*header, "together, s", "model, s"], rows)
+    header += ["together, s", "model, s", "counts on the wire, s", "one more trip for them, s"]
+    return section("A hundred workers, simulated", text, header, rows)
+
+
+def groups(repeats):
+    """Vectors of all shards added up by the client alone, and in groups first."""
+    rows = []
+    for n_shards in (16, 32, 64, 128, 256):
+        for d in (1_000, 10_000, 100_000, 1_000_000):
+            # The same few vectors again and again: what is added up does not matter, and they fit into memory.
+            few = np.random.default_rng(0).normal(size=(8, d))
+            vectors = [few[k % 8] for k in range(n_shards)]
+            size = 1 << round(np.log2(np.sqrt(n_shards)))
+            n_groups = -(-n_shards // size)
+            tasks = {
+                "star": lambda vectors=vectors: tree_sum(vectors),
+                "first": lambda vectors=vectors, size=size: tree_sum(vectors[:size]),
+                "then": lambda vectors=vectors, n_groups=n_groups: tree_sum(vectors[:n_groups]),
+            }
+            found = in_turns(tasks, 3 * repeats)
+            wire = 8 * d / BANDWIDTH
+            star = ROUND_TRIP + n_shards * wire + found["star"][1]
+            tree = 2 * ROUND_TRIP + (size - 1 + n_groups) * wire + found["first"][1] + found["then"][1]
+            row = [f"{n_shards}", f"{d:,}", f"{8 * d * n_shards / 1e6:,.1f}", f"{size}", ms(found["star"][1]), ms(star), ms(tree)]
+            rows.append([*row, f"{tree / star:.2f}", "groups" if group_size(n_shards, d) > 1 else "client"])
+            print(rows[-1], flush=True)
+    text = (
+        f"One cut: a vector of d numbers from every shard. A round trip costs {1e3 * ROUND_TRIP:.0f} ms, bytes go at "
+        f"{BANDWIDTH / 1e9} GB/s through the client or through the first shard of a group, adding up is measured here (processor "
+        "time). In groups there is one more round trip. The last column is who adds up in `maxmargin`."
+    )
+    header = ["shards", "d", "MB", "group", "adding up by the client, ms", "client alone, ms", "groups, ms", "ratio", "in use"]
+    return section("Sums of vectors in groups, simulated", text, header, rows)
 
 
 def main() -> None:
@@ -592,6 +632,7 @@ def main() -> None:
         "small": lambda o: dask_training(400_000, 100, o.repeats),
         "memory": lambda o: out_of_core(o.scratch),
         "simulation": lambda o: simulation(),
+        "groups": lambda o: groups(o.repeats),
     }
     parser.add_argument("--only", choices=list(parts), nargs="+", help="some of the tables")
     options = parser.parse_args()

@@ -532,6 +532,35 @@ MUTANTS = (
         "pass",
         "test_sharded_ranking.py -k again_and_again",
     ),
+    # Rare events over shards: the folds, what they are trained on, the cut, and what is sent once.
+    Mutant("src/maxmargin/distributed/folds.py", "        rng.shuffle(own)\n", "", "test_sharded_events.py -k folds_are_those"),
+    Mutant(
+        "src/maxmargin/distributed/event_shard.py",
+        "np.asarray((self.folds == part) == tested)",
+        "np.asarray(self.folds != part)",
+        "test_sharded_events.py -k lists_of_folds",
+    ),
+    Mutant("src/maxmargin/distributed/event_shard.py", " - events.center * total", "", "test_sharded_events.py -k regressions"),
+    Mutant(
+        "src/maxmargin/distributed/logistic.py",
+        "own = np.append(weights[:-1], 0.0)",
+        "own = weights",
+        "test_sharded_events.py -k regressions",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/events.py", "np.where(spreads > _ROUNDING, spreads, 0.0)", "spreads",
+        "test_sharded_events.py -k tell_nothing",
+    ),
+    Mutant("src/maxmargin/estimators/sharded_events.py", "if most > room:", "if False:", "test_sharded_events.py -k with_ties"),
+    Mutant(
+        "src/maxmargin/estimators/sharded_events.py",
+        "between_ = more - np.append(at_least[1:], 0)",
+        "between_ = 0 * more",
+        "test_sharded_events.py -k calibrations",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/client.py", "while len(tasks) >= KEPT_TASKS:", "while False:", "test_sharded_events.py -k once"
+    ),
     Mutant("src/maxmargin/distributed/handles.py", "        other._settle()\n", "", "test_sharded_ranking.py -k too_many_roots"),
     Mutant(
         "src/maxmargin/distributed/handles.py", "return self.sign * float(sum(", "return float(sum(", "test_sharded_ranking.py"

@@ -41,6 +41,17 @@ def test_value_loss_and_gradient(loss, how, grades):
             assert one.gradient == pytest.approx(other.gradient, rel=1e-8, abs=1e-10)
 
 
+def test_scaled_features():
+    X, y, qid = data()
+    scale, weights = np.array([1.0, 30.0, 1e-3, 2.0, 5.0]), np.random.default_rng(1).normal(size=5)
+    parts = split_rows(X * scale, y, 3, qid, whole=False)
+    engine = LocalEngine([ShardOf(part, "ranking") for part in parts])
+    found = ShardedDirect(ShardedRanking(engine, scale=scale)).at(weights, 0.5)
+    expected = DirectRanking(RankingSVM()._prepare(X, y, qid)).at(weights, 0.5)
+    assert (found.loss, found.value) == (pytest.approx(expected.loss, rel=1e-12), pytest.approx(expected.value, rel=1e-9))
+    assert found.gradient == pytest.approx(expected.gradient, rel=1e-8, abs=1e-10)
+
+
 def test_the_other_side():
     X, y, qid = data()
     whole = sharded(split_rows(X, y, 3, qid))

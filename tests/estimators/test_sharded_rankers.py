@@ -81,6 +81,7 @@ def test_starts_are_within_the_tolerance_of_those_of_one_machine(loss, queries):
 def test_folds_are_those_of_one_machine(how, grades):
     X, y, qid = data()
     qid = None if how == "one list" else qid
+    y[np.flatnonzero(y == 2)[2:]] = 1  # a grade that some folds do not have
     minimizer = DirectLossMinimizer(validation=4, grades=grades)
     whole = minimizer._prepare(X, y, qid)
     lists = FoldedRanking(engine_of(split_rows(X, y, 5, qid, whole=how == "whole")), grades=grades)

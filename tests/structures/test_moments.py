@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin.structures.moments import merged, moments_of
+from maxmargin.structures.moments import _Sum, merged, moments_of
 
 
 def exactly(column):
@@ -32,7 +32,8 @@ def columns(n=700, seed=0):
     far[n // 3] = 1e7
     return np.column_stack(
         [time, far, np.full(n, 0.1), np.zeros(n), 1e300 * rng.normal(size=n), 1e-310 * rng.normal(size=n), rng.normal(size=n) - 5,
-         1e15 + rng.integers(0, 4, size=n), np.where(rng.random(n) < 0.02, rng.normal(size=n), 0.0)]
+         1e15 + rng.integers(0, 4, size=n), 1e11 + rng.integers(0, 4, size=n),
+         np.where(rng.random(n) < 0.02, rng.normal(size=n), 0.0)]
     )  # fmt: skip
 
 
@@ -60,6 +61,13 @@ def test_a_long_column_and_a_sparse_one_keep_their_digits():
     assert whole.scale[0] == pytest.approx(deviation, rel=3e-14)
     assert moments_of(csr_array(time)).scale[0] == pytest.approx(deviation, rel=3e-14)
     assert merged([moments_of(part) for part in np.array_split(time, 7)]).scale[0] == pytest.approx(deviation, rel=3e-14)
+
+
+def test_sums_keep_what_rounding_takes_off():
+    total = _Sum(2)
+    for part in ([1e16, 1.0], [1.0, 1e16], [1.0, 1.0], [-1e16, -1e16]):
+        total.add(np.array(part))
+    assert total.value.tolist() == [2.0, 2.0]
 
 
 def test_as_scikit_learn_has_it():

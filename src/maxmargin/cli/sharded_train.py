@@ -79,9 +79,10 @@ def run(
         if checkpoint is not None:
             click.echo(f"the same command goes on from {checkpoint}", err=True)
     elif not trained.converged:
+        remedy = "lower --C, or use --scale standard" if model.scale == "none" else "or lower --C"
         click.echo(
             f"Warning: the relative gap did not reach --tol {model.tol:g}; the model is the best one so far. Raise --max-iter or "
-            "--time-limit, lower --C, or scale the features",
+            f"--time-limit, {remedy}",
             err=True,
         )
     return exit_code(signals)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
@@ -146,6 +146,18 @@ class DaskEngine:
         self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies
 
+    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
+        """As :meth:`maxmargin.distributed.engine.Engine.call_added`: the first actor of a group asks the others, and adds up.
+
+        Where one of a group is lost meanwhile, or cannot be reached from the first, all of them are asked from here.
+        """
+        questions = arguments_for(args, range(self.n_shards))
+        self.rounds += 1
+        replies: list[Reply] = self._run(self._answers_added(operation, questions, name, size))
+        self.bytes_down += size_of(questions)
+        self.bytes_up += sum(size_of(reply.values) for reply in replies)
+        return replies
+
     def renew(self, shards: Sequence[int]) -> None:
         """Make shards anew, on other workers where there are any: their answers were not to be believed."""
         self._run(self._renew(check_shards(shards, self.n_shards)))
@@ -199,16 +211,70 @@ class DaskEngine:
 
     async def _answers(self, operation: str, asked: list[int], questions: list[tuple[Any, ...]]) -> list[Reply]:
         await self._place_all([k for k in asked if k not in self._places])
-        tasks: list[asyncio.Future[Reply]] = [
-            asyncio.ensure_future(self._answer(k, operation, question)) for k, question in zip(asked, questions, strict=True)
-        ]
+        return await _all_of(self._answer(k, operation, question) for k, question in zip(asked, questions, strict=True))
+
+    async def _answers_added(self, operation: str, questions: list[tuple[Any, ...]], name: str, size: int) -> list[Reply]:
+        await self._place_all([k for k in range(self.n_shards) if k not in self._places])
+        groups = [list(range(begin, min(begin + size, self.n_shards))) for begin in range(0, self.n_shards, size)]
+        found = await _all_of(
+            self._answer_group(group, operation, questions[group[0] : group[-1] + 1], name) for group in groups
+        )
+        return [reply for replies in found for reply in replies]
+
+    async def _answer_group(
+        self, group: list[int], operation: str, questions: list[tuple[Any, ...]], name: str
+    ) -> list[Reply]:
+        """Answers with vectors added up; or of every shard for itself, where one is lost."""
+        async with AsyncExitStack() as stack:
+            for k in group:
+                await stack.enter_async_context(self._locks.setdefault(k, asyncio.Lock()))
+            try:
+                places = [await self._seated(k) for k in group]
+                told = await self._ask_group(places, operation, questions, name)
+            except _LostError:
+                told = None
+        if told is None or any("lost" in one for one in told):
+            return await _all_of(self._answer(k, operation, own) for k, own in zip(group, questions, strict=True))
+        return [self._reply(place, one) for place, one in zip(places, told, strict=True)]
+
+    async def _ask_group(
+        self, places: list[_Place], operation: str, questions: list[tuple[Any, ...]], name: str
+    ) -> list[dict[str, Any]] | None:
+        """What the first of a group tells of all; None if that got lost, or if the first cannot be spoken to."""
+        first, number, begin = places[0], next(self._numbers), time.monotonic()
+        packed_questions = [packed((operation, own)) for own in questions]
+        others = [(place.address, place.actor.key) for place in places[1:]]
         try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+            asked = asyncio.ensure_future(_awaited(first.actor.answer_group(number, packed_questions, others, name)))
+        except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
+            raise _LostError from error
+        heard, slow = begin, False
+        try:
+            while not asked.done():
+                await asyncio.wait({asked}, timeout=self.beat)
+                taken = time.monotonic() - begin
+                if asked.done():
+                    break
+                # Whoever of them is lost, the first may never hear of it.
+                for place in places:
+                    await self._check_alive(place)
+                if not await self._is_idle(first, number):
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > self.patience and not asked.done():
+                    return None
+                if not slow and self._pace.is_slow(operation, taken):
+                    slow = True
+                    source, where = f"{self.describe(first.shard)}, or another of its group of {len(places)}", first.address
+                    self._pace.warn(logger, first.shard, source, f"worker {where}", operation, taken)
+            try:
+                found: list[dict[str, Any]] = unpacked(asked.result())
+            except Exception as error:
+                logger.debug("asking the group of shard %d on %s: %s", first.shard, first.address, error)
+                return None
+        finally:
+            asked.cancel()
+        self._pace.took(operation, time.monotonic() - begin)
+        return found
 
     async def _answer(self, k: int, operation: str, args: tuple[Any, ...]) -> Reply:
         """The answer of a shard, however often it is lost meanwhile."""
@@ -222,11 +288,14 @@ class DaskEngine:
                 except _LostError:
                     await self._lose(k)
                     continue
-                if "error" in told:
-                    error: Exception = told["error"]
-                    error.add_note(f"in shard {k} on worker {place.address}: {self.describe(k)}")
-                    raise error
-                return Reply.of(told["answer"])
+                return self._reply(place, told)
+
+    def _reply(self, place: _Place, told: dict[str, Any]) -> Reply:
+        if "error" in told:
+            error: Exception = told["error"]
+            error.add_note(f"in shard {place.shard} on worker {place.address}: {self.describe(place.shard)}")
+            raise error
+        return Reply.of(told["answer"])
 
     async def _ask(self, place: _Place, operation: str, question: bytes) -> bytes:
         first, attempts = time.monotonic(), 0
@@ -471,6 +540,18 @@ class DaskEngine:
             place.actor = None
         with suppress(OSError, TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(self.client.cancel([place.future for place in places], force=True), 10.0)
+
+
+async def _all_of(work: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """What all of them come to; the first error ends the others."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _file_of(error: FileNotFoundError) -> str:

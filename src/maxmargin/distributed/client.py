@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
-from maxmargin.distributed.engine import Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
+from maxmargin.distributed.engine import KEPT_TASKS, Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
 from maxmargin.fingerprint import fingerprint
 
 Result = TypeVar("Result")
@@ -16,6 +16,13 @@ Result = TypeVar("Result")
 _LASTING = ("rows", "n_features", "queries", "checksum", "n_blocks")
 # A pass is repeated whenever a shard is lost within it; somebody who kills a worker in every pass must not keep it going.
 _MOST_REPEATS = 20
+
+
+class Added(NamedTuple):
+    """Vectors of answers that only their sum is asked of: their name, and how many shards may add up theirs first."""
+
+    name: str
+    size: int
 
 
 class _ChangedError(Exception):
@@ -68,8 +75,9 @@ class Conversation:
         self._doubted: set[int] = set()
         # Incarnations that a pass began with; None outside.
         self._pinned: list[str | None] | None = None
-        # By shard, the tasks, what it was given, and the roots that its present incarnation has been sent.
-        self._tasks: list[set[str]] = [set() for _ in replies]
+        # By shard, the tasks that its present incarnation has, the oldest first; the mark of its gift; its roots.
+        self._tasks: list[dict[str, None]] = [{} for _ in replies]
+        self._given = [""] * len(replies)
         self._gifts: tuple[str, Sequence[Any]] | None = None
         self.roots: list[set[int]] = [set() for _ in replies]
         self.set_task(task or {})
@@ -107,16 +115,23 @@ class Conversation:
 
     def context(self, shard: int) -> dict[str, Any]:
         """The first argument of every question: the key of the task, and for those who lack it the task itself, and the gift."""
-        known = self._tasks[shard]
-        context: dict[str, Any] = {"key": self.key} if self.key in known else {"key": self.key, "task": self.task}
-        if self._gifts is not None and self._gifts[0] not in known:
+        context: dict[str, Any] = {"key": self.key}
+        if self.key not in self._tasks[shard]:
+            context["task"] = self.task
+        if self._gifts is not None and self._gifts[0] != self._given[shard]:
             context["gift"] = (self._gifts[0], self._gifts[1][shard])
         return context
 
     def ask(
-        self, operation: str, rest: Callable[[int], tuple[Any, ...]] = lambda shard: (), only: Sequence[int] | None = None
+        self,
+        operation: str,
+        rest: Callable[[int], tuple[Any, ...]] = lambda shard: (),
+        only: Sequence[int] | None = None,
+        added: Added | None = None,
     ) -> list[dict[str, Any]]:
         """Answers of all shards, or of some, in their order; the arguments are the context and ``rest(shard)``.
+
+        Vectors that are to be ``added`` may be so already within groups of shards; ``sum_of_groups`` goes on from there.
 
         Within a pass, an answer of a shard that was made anew since its first one ends the pass: it is begun again.
         """
@@ -127,12 +142,14 @@ class Conversation:
             self._doubted.clear()
         for _ in range(_MOST_REPEATS):
             fresh = [k for k in open_ if self._pinned is None or self._pinned[k] is None]
-            replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_)
+            replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_, added)
             again = []
             for k, reply in zip(open_, replies, strict=True):
                 if "missing" in reply.values:
                     self.roots[k].difference_update(reply.values["missing"])
-                    self._tasks[k].difference_update(self._sent())
+                    self._tasks[k].pop(self.key, None)
+                    if not reply.values["missing"]:
+                        self._given[k] = ""
                     again.append(k)
                 elif not is_sound(reply.values):
                     # A machine that computes wrongly, or data that are wrong: another machine will tell.
@@ -144,7 +161,7 @@ class Conversation:
                     if k in fresh and self._pinned is not None:
                         self._pinned[k] = None  # nothing of the pass depends on what was said
                 else:
-                    self._tasks[k].update(self._sent())
+                    self._note_sent(k)
                     answers[k] = reply.values
             if not again:
                 return [answers[k] for k in asked]
@@ -155,9 +172,15 @@ class Conversation:
             f"{self.engine.describe(open_[0])}; look after the workers, and start again from the checkpoint"
         )
 
-    def _sent(self) -> set[str]:
-        """What a shard has that has answered."""
-        return {self.key} if self._gifts is None else {self.key, self._gifts[0]}
+    def _note_sent(self, shard: int) -> None:
+        """A shard that has answered has the task, and lets the oldest go for it; and the gift."""
+        tasks = self._tasks[shard]
+        if self.key not in tasks:
+            while len(tasks) >= KEPT_TASKS:
+                del tasks[next(iter(tasks))]
+            tasks[self.key] = None
+        if self._gifts is not None:
+            self._given[shard] = self._gifts[0]
 
     def plain(self, operation: str, *args: Any) -> list[dict[str, Any]]:
         """Answers of all shards to a question that no task has to do with."""
@@ -189,8 +212,13 @@ class Conversation:
                 self._pinned = None
         raise ShardError(f"a pass was begun {_MOST_REPEATS} times, and a shard was lost every time; look after the workers")
 
-    def _call(self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int]) -> list[Reply]:
-        replies = self.engine.call(operation, args, asked)
+    def _call(
+        self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int], added: Added | None = None
+    ) -> list[Reply]:
+        if added is None or added.size == 1 or len(asked) < self.n_shards:
+            replies = self.engine.call(operation, args, asked)
+        else:
+            replies = self.engine.call_added(operation, args, added.name, added.size)
         for k, reply in zip(asked, replies, strict=True):
             if reply.incarnation != self._incarnations[k]:
                 self._meet(k, reply.incarnation)
@@ -207,6 +235,7 @@ class Conversation:
         """A new incarnation has nothing of what the one before was sent, but must have the same rows."""
         self._watch.lost(k, self._counts.passes, self.engine.describe(k))
         self._tasks[k].clear()
+        self._given[k] = ""
         self.roots[k].clear()
         self._incarnations[k] = incarnation
         reply = self.engine.call("info", (), [k])[0]

@@ -230,9 +230,9 @@ class EventShard(RankingShard):
         return {"above": [above for above, _ in counts], "higher": [higher for _, higher in counts]}
 
     def _held_scores(self, context: Context, parts: Ints, weights: Floats) -> list[tuple[Floats, Floats]]:
-        key = context["key"].encode() + parts.tobytes() + weights.tobytes()
+        events, key = self._events(context), context["key"].encode() + parts.tobytes() + weights.tobytes()
         if self._held is None or self._held[0] != key:
-            events, found = self._events(context), []
+            found = []
             for part, own in zip(parts, weights, strict=True):
                 scores, mask = events.scores(own, self.n_jobs), events.mask(int(part), True)
                 found.append((scores[mask & events.truth], scores[mask & ~events.truth]))
@@ -339,9 +339,10 @@ class EventShard(RankingShard):
         return {"loss": loss, "gradient": gradient, "hessian": hessian}
 
     def _pool_of(self, context: Context, pooling: dict[str, Floats]) -> _Pool:
+        events = self._events(context)
         key = context["key"].encode() + b"".join(pooling[name].tobytes() for name in sorted(pooling))
         if self._pooled is None or self._pooled.key != key:
-            events, found = self._events(context), []
+            found = []
             parts = zip(pooling["weights"], pooling["centers"], pooling["stretches"], pooling["wanted"], strict=True)
             for part, (weights, center, stretch, wanted) in enumerate(parts):
                 mask = events.mask(part, True)

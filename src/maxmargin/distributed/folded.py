@@ -28,6 +28,8 @@ class FoldedRanking(ShardedRanking):
         Of shards of the kind "ranking".
     loss, relevance_threshold, grades, scale
         As in :class:`ShardedRanking`.
+    task : dict, optional
+        That of another problem, in place of one from the data; the parts of a fold have theirs so.
 
     Examples
     --------

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut, Tangent
-from maxmargin.distributed.client import Conversation
+from maxmargin.distributed.client import Added, Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.handles import Gradient, Point, Root, Scores
 from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
 from maxmargin.distributed.scattered import Block, Questions, rank_all, scattered_blocks, scattered_names
 from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
-from maxmargin.distributed.sums import tree_sum
+from maxmargin.distributed.sums import group_size, sum_of_groups
 from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import NDCG, RankingLoss, ranking_loss
 
@@ -281,9 +281,9 @@ class ShardedRanking(ShardedProblem):
     def _features_at(self, point: Point) -> Floats:
         loss_scale, chosen = point.extra
         numbers = None if chosen is None else [self.scattered[k].number for k in chosen]
-        losses = point.losses
+        losses, size = point.losses, group_size(self.shards.n_shards, self.n_features)
         for _ in range(3):
-            found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers))
+            found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers), added=Added("psi", size))
             if not any("lost" in answer for answer in found):
                 break
             # What scattered lists have to do with each other is known after a pass over all shards only.
@@ -294,7 +294,7 @@ class ShardedRanking(ShardedProblem):
             if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
                 raise self._changed(k)
-        total: Floats = self.unscaled(tree_sum([answer["psi"] for answer in found]) / self.n_blocks)
+        total: Floats = self.unscaled(sum_of_groups(found, "psi", size) / self.n_blocks)
         self._note(total, found, losses)
         return total
 
@@ -308,7 +308,12 @@ class ShardedRanking(ShardedProblem):
         )
 
     def _ask(
-        self, operation: str, scores: Scores, rest: Callable[[int], tuple[Any, ...]], only: Sequence[int] | None = None
+        self,
+        operation: str,
+        scores: Scores,
+        rest: Callable[[int], tuple[Any, ...]],
+        only: Sequence[int] | None = None,
+        added: Added | None = None,
     ) -> list[dict[str, Any]]:
         """An operation at some scores, which every shard gets what it lacks for."""
         recipe = scores.recipe()
@@ -327,7 +332,7 @@ class ShardedRanking(ShardedProblem):
             dead = sorted(held - alive)
             return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
-        found = self.shards.ask(operation, message, only)
+        found = self.shards.ask(operation, message, only, added)
         asked = range(self.shards.n_shards) if only is None else only
         for shard, answer in zip(asked, found, strict=True):
             if answer.get("mark", self._marks[shard]) != self._marks[shard]:

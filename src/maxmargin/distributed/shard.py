@@ -17,7 +17,7 @@ from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_memory, with_constant
 from maxmargin.cuts import Audit, CheckedProblem, Problem, compiled_blocks
-from maxmargin.distributed.engine import Shard, aligned
+from maxmargin.distributed.engine import KEPT_TASKS, Shard, aligned
 from maxmargin.distributed.rows import RowShard, with_columns
 from maxmargin.problems import ChainProblem, MulticlassProblem
 from maxmargin.structures.rows import row_norms
@@ -26,8 +26,6 @@ Built = TypeVar("Built")
 Context = dict[str, Any]
 Answer = dict[str, Any]
 
-# Tasks that a shard keeps: that of training, and those of metrics meanwhile.
-_TASKS = 4
 LARGEST = np.finfo(np.float64).max
 
 
@@ -63,7 +61,7 @@ class TaskShard(Shard, Generic[Built]):
         if key not in self._built:
             if "task" not in context:
                 raise MissingError
-            while len(self._built) >= _TASKS:
+            while len(self._built) >= KEPT_TASKS:
                 del self._built[next(iter(self._built))]
             self._built[key] = self._build(context["task"])
         return self._built[key]

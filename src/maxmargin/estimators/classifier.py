@@ -254,9 +254,11 @@ class RankingClassifier(ClassifierMixin, Estimator):
         refuse_missing(X)
         X, y = self._check_matrix(X, y, fitting=True)
         classes, which = _classes(y)
+        kind = "binary"
         if len(classes) > 2:
             check_classification_targets(y)
-        self._keep_classes(classes, type_of_target(y))
+            kind = type_of_target(y)
+        self._keep_classes(classes, kind)
         relevant = which == self._positive()
         self.training_sketch_ = fingerprint.sketch(X, relevant)  # reports say if they are about the training data
         folds = self._folds(relevant)

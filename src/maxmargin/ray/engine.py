@@ -129,6 +129,10 @@ class RayEngine:
         self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies
 
+    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
+        """As :meth:`maxmargin.distributed.engine.Engine.call_added`: all groups are left as they are."""
+        return self.call(operation, args)
+
     def renew(self, shards: Sequence[int]) -> None:
         """Make shards anew, where Ray likes."""
         for k in check_shards(shards, self.n_shards):
