@@ -528,7 +528,7 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/client.py",
-        "self._watch.lost(k, self._passes, self.engine.describe(k))",
+        "self._watch.lost(k, self._counts.passes, self.engine.describe(k))",
         "pass",
         "test_sharded_ranking.py -k again_and_again",
     ),
@@ -544,9 +544,27 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/problem.py",
-        "dead = sorted(held.difference(self._roots))",
+        "dead = sorted(held - alive)",
         "dead = []",
         "test_sharded_ranking.py -k too_many_roots",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/problem.py",
+        "Cut(self.unscaled(cut.psi), cut.loss, cut.bound)",
+        "Cut(cut.psi, cut.loss, cut.bound)",
+        "test_sharded_ranking.py -k scaled",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/engine.py",
+        "and all(map(is_sound, answers)):",
+        "and True:",
+        "test_sums.py",
+    ),
+    Mutant(
+        "src/maxmargin/structures/moments.py",
+        "variance = np.maximum(self.second / n - (self.first / n) ** 2, 0.0)",
+        "variance = np.maximum(self.second / n, 0.0)",
+        "test_moments.py",
     ),
     Mutant(
         "src/maxmargin/distributed/means.py",
