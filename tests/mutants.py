@@ -578,6 +578,24 @@ MUTANTS = (
         "test_sharded_ranking.py -k too_many_roots",
     ),
     Mutant(
+        "src/maxmargin/distributed/problem.py",
+        "Cut(self.unscaled(cut.psi), cut.loss, cut.bound)",
+        "Cut(cut.psi, cut.loss, cut.bound)",
+        "test_sharded_ranking.py -k scaled",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/engine.py",
+        "and all(map(is_sound, answers)):",
+        "and True:",
+        "test_sums.py",
+    ),
+    Mutant(
+        "src/maxmargin/structures/moments.py",
+        "variance = np.maximum(self.second / n - (self.first / n) ** 2, 0.0)",
+        "variance = np.maximum(self.second / n, 0.0)",
+        "test_moments.py",
+    ),
+    Mutant(
         "src/maxmargin/distributed/means.py",
         'self.worse_than_truth += sum(int(answer["worse"]) for answer in found)',
         "pass",
