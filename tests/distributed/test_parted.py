@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_oracle_cases import Counting
 from reference_epochs import ReferenceEpochs, order_of
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
@@ -163,6 +164,12 @@ def test_an_answer_that_is_lost_is_given_again():
             assert one.gain == two.gain == three.gain
         assert problem.mix([0.5, 0.25], now) == problem.mix([0.5, 0.25], now) == twin.mix([0.5, 0.25], now) == [True, True]
         weights = weights + 0.5 * first[0].change + 0.25 * first[1].change
+    X, y = digits(20)
+    counting = Counting(MulticlassProblem(X, y, 10))
+    asking = ShardedMean(LocalEngine([ProblemSource(lambda: counting)]))
+    for _ in range(2):
+        asking.epoch(weights, {**asked, "round": 0})
+    assert counting.single == 20
     # Another run begins at the truth.
     found = problem.epoch(np.zeros(len(weights)), {**asked, "run": "y", "round": 0})
     fresh = sharded(2).epoch(np.zeros(len(weights)), {**asked, "run": "y", "round": 0})
