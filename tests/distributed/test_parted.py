@@ -12,7 +12,7 @@ from solver_cases import Hidden
 
 from maxmargin.cuts import Cut
 from maxmargin.distributed import Fault, LocalEngine, ProblemSource, ShardedMean, ShardOf, split_rows
-from maxmargin.problems import ChainProblem, MulticlassProblem
+from maxmargin.problems import ChainProblem, MulticlassProblem, MultilabelProblem
 from maxmargin.solvers import InexactOracleWarning, OneSlackCuttingPlane, PartedBCFW
 from maxmargin.solvers.base import Run
 from maxmargin.solvers.parted import _Parts, best_factors
@@ -261,6 +261,9 @@ def test_what_cannot_be():
         PartedBCFW().solve(MulticlassProblem(X, y, 10), 0.1)
     with pytest.raises(ValueError, match="bounds are not known to PartedBCFW"):
         PartedBCFW().solve(sharded(2), 0.1, bounds=(0, 1))
+    sets = ProblemSource(MultilabelProblem, (X, np.eye(10)[y], [(0, 1)], True))
+    with pytest.raises(ValueError, match="the oracles need bounds on the weights, which PartedBCFW does not know"):
+        PartedBCFW().solve(ShardedMean(LocalEngine([sets])), 0.1)
     for settings_, message in (
         ({"aggregate": "sum"}, "aggregate='sum' is unknown"),
         ({"epochs": 0}, "epochs=0 must be a whole"),

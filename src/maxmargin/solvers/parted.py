@@ -76,6 +76,8 @@ class PartedBCFW(Solver):
     def _iterate(self, run: Run, start: Solution | None) -> None:
         if run.bounds is not None:
             raise ValueError("bounds are not known to PartedBCFW; use OneSlackCuttingPlane")
+        if run.problem.problem.bounds is not None:
+            raise ValueError("the oracles need bounds on the weights, which PartedBCFW does not know; use OneSlackCuttingPlane")
         state = _Parts(run)
         steps = "exact" if self.steps == "best" else "fw"
         asked = {"run": secrets.token_hex(8), "lam": run.lam, "n_epochs": self.epochs, "steps": steps, "seed": self.random_state}
