@@ -27,10 +27,11 @@ BlockSteps = Literal["best", "fw"]
 
 @dataclass(frozen=True, kw_only=True)
 class PartedBCFW(Solver):
-    """Block steps in all shards at once; the choice where the small problem of cutting planes is dear, with very many features.
+    """Block steps in all shards at once; the choice for classes, and where the small problem of cutting planes is dear.
 
-    More local work does not replace rounds: for few features :class:`OneSlackCuttingPlane` needs fewer passes. Steps are made by
-    the compiled engine, which keeps the features of a shard in memory. Without bounds on the weights.
+    More local work does not replace rounds, of which there are the more the more shards there are and the smaller lambda is; the
+    passes of :class:`OneSlackCuttingPlane` do not depend on the shards. Steps are made by the compiled engine, which keeps the
+    features of a shard in memory. Without bounds on the weights.
 
     Parameters
     ----------
