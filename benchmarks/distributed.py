@@ -1,7 +1,8 @@
 """One list on all cores, over shards and over workers. ``python -m benchmarks.distributed``.
 
-Parts that use Dask start a LocalCluster. Wall-clock times are those of a machine that may be used by others too, so processor
-times stand beside them; compare ratios. Other distributed rankers are in ``benchmarks.distributed_peers``.
+Parts that use Dask start a LocalCluster. Classes and words are read from the folder in MAXMARGIN_DATA. Wall-clock times are those
+of a machine that may be used by others too, so processor times stand beside them; compare ratios. Other distributed rankers are in
+``benchmarks.distributed_peers``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import datasets
 from benchmarks.timing import markdown, update_report
 from maxmargin import RankingSVM, most_violating_ranking
 from maxmargin.distributed import LocalEngine, PackedRows, Rows, ShardedRanking, ShardOf, split_rows
@@ -619,6 +621,124 @@ def groups(repeats):
     return section("Sums of vectors in groups, simulated", text, header, rows)
 
 
+# ---- block steps over shards --------------------------------------------------------------------------------------------------
+
+
+def python_epoch(problem, lam, points, order):
+    """The steps of an epoch in Python, from where the points are: a vector of all weights for every block."""
+    n, here = problem.n_blocks, sum(points.values()) if points else np.zeros(problem.n_features + 1)
+    nowhere = np.zeros(len(here))
+    for block in order:
+        cut, old = problem.cuts([block], here[:-1])[0], points.get(block, nowhere)
+        way = np.append(cut.dense(len(here) - 1) / (lam * n), cut.loss / n) - old
+        slope, squared = way[-1] - lam * way[:-1] @ here[:-1], lam * way[:-1] @ way[:-1]
+        if slope > 0:
+            points[block] = old + min(1.0, slope / squared) * way
+            here += points[block] - old
+
+
+def epochs(repeats):
+    """One epoch, compiled and in Python."""
+    from maxmargin import _core
+    from maxmargin.cuts import compiled_blocks
+    from maxmargin.problems import ChainProblem, MulticlassProblem
+
+    X, y = datasets.mnist()
+    words = datasets.ocr_words()[0]
+    end = words.offsets[1000]
+    problems = {
+        "MNIST, 2,000 samples": (MulticlassProblem(X[:2000], y[:2000], 10), 1e-2),
+        "handwriting, 1,000 words": (ChainProblem(words.X[:end], words.y[:end], words.offsets[:1001], 26), 1e-2),
+    }
+    rows = []
+    for name, (problem, lam) in problems.items():
+        n, d = problem.n_blocks, problem.n_features
+        block_epochs, points, weights = _core.BlockEpochs(compiled_blocks(problem), lam, n), {}, [np.zeros(d)]
+        rng = np.random.default_rng(0)
+
+        def compiled(epochs=block_epochs, weights=weights):
+            change, _ = epochs.run(weights[0], 1, "fw", 1.0, 0)
+            epochs.keep(1.0)
+            weights[0] = weights[0] + change
+
+        def in_python(problem=problem, lam=lam, points=points, rng=rng):
+            python_epoch(problem, lam, points, rng.permutation(problem.n_blocks).tolist())
+
+        found = in_turns({"compiled": compiled, "python": in_python}, 2 * repeats)
+        fast, slow = found["compiled"][1], found["python"][1]
+        row = [name, f"{d:,}", ms(fast), ms(slow), f"{slow / fast:.0f}", f"{block_epochs.n_bytes / n / 1e3:.2f}"]
+        rows.append([*row, f"{16 * d / 1e3:.1f}"])
+        print(rows[-1], flush=True)
+    text = (
+        "Frank-Wolfe steps of all blocks of one shard, lambda = 0.01, processor times; in Python every block is asked for its "
+        "cut, and its point is a vector of all weights, kept twice."
+    )
+    header = ["shard", "weights", "compiled, ms", "Python, ms", "ratio", "kB a block, compiled", "kB a block, Python"]
+    return section("An epoch of block steps on a shard", text, header, rows)
+
+
+def block_steps():
+    """Time to a gap of 1 %: block steps over shards, in one process, and cutting planes over the same shards."""
+    from maxmargin.distributed import ShardedMean
+    from maxmargin.problems import ChainProblem, MulticlassProblem
+    from maxmargin.solvers import BCFW, PartedBCFW
+
+    words = datasets.ocr_words()[0]
+    qid = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
+    X, y = datasets.news20()
+    pixels, digits = (part[:20_000] for part in datasets.mnist())
+    chain = ChainProblem(words.X, words.y, words.offsets, 26)
+    tasks = [
+        ("20 newsgroups", "classes", MulticlassProblem(X, y, int(y.max()) + 1), (X, y, None), (1e-2, 3e-3)),
+        ("MNIST, 20,000 samples", "classes", MulticlassProblem(pixels, digits, 10), (pixels, digits, None), (1e-1, 1e-2)),
+        ("handwriting", "chains", chain, (words.X, words.y, qid), (1e-1, 3e-2)),
+    ]
+    rows = []
+    for name, kind, problem, (rows_, labels, groups), lams in tasks:
+        for lam in lams:
+            one = BCFW(tol=1e-2, steps="exact" if kind == "classes" else "fw")
+            _, alone, found = measured(lambda one=one, problem=problem, lam=lam: one.solve(problem, lam), 1)
+            first = [f"{name}, {problem.n_features:,} weights", f"{lam:g}"]
+            rows.append([*first, "`BCFW`, one process", "", f"{found.passes:.0f}", "", f"{alone:.2f}", "1.0", "", ""])
+            print(rows[-1], flush=True)
+            for n_shards in (2, 4):
+                for solver in (PartedBCFW(tol=1e-2, max_passes=2000), OneSlackCuttingPlane(tol=1e-2)):
+                    sources = [ShardOf(part, kind) for part in split_rows(rows_, labels, n_shards, groups)]
+                    engine = SimulatedCluster(sources)
+                    sharded = getattr(ShardedMean, kind)(engine)
+                    sharded.mean_cut(np.zeros(sharded.n_features))  # shards are loaded, and have their task
+                    begin, rounds, sent = engine.clock(), engine.rounds, engine.bytes_up + engine.bytes_down
+                    _, cpu, found = measured(lambda s=solver, p=sharded, lam=lam: s.solve(p, lam), 1)
+                    spent = sum(value - begin[part] for part, value in engine.clock().items())
+                    rounds, sent = engine.rounds - rounds, engine.bytes_up + engine.bytes_down - sent
+                    row = [*first, f"`{type(solver).__name__}`", f"{n_shards}", f"{found.passes:.0f}", f"{rounds}", f"{cpu:.2f}"]
+                    row += [f"{cpu / alone:.1f}", f"{spent:.1f}", f"{sent / 1e6:,.0f}"]
+                    if not found.converged:
+                        raise AssertionError(f"{solver} has not reached the gap")
+                    rows.append(row)
+                    print(rows[-1], flush=True)
+                    engine.close()
+    text = (
+        "To a gap of 1 %, processor seconds of one process with all shards and the client, and what a cluster would take by the "
+        f"clock of a simulation: {1e3 * ROUND_TRIP:.0f} ms a round, {BANDWIDTH / 1e9} GB/s through the client, the slowest shard "
+        "of every round. `BCFW` draws blocks by their gaps, `PartedBCFW` in random order; both make the best step of a block of "
+        "classes."
+    )
+    header = [
+        "data",
+        "lambda",
+        "solver",
+        "shards",
+        "passes",
+        "rounds",
+        "CPU s",
+        "/ one process",
+        "simulated cluster, s",
+        "MB sent",
+    ]
+    return section("Block steps over shards", text, header, rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=2, help="timings per entry; the best counts")
@@ -633,6 +753,8 @@ def main() -> None:
         "memory": lambda o: out_of_core(o.scratch),
         "simulation": lambda o: simulation(),
         "groups": lambda o: groups(o.repeats),
+        "epochs": lambda o: epochs(o.repeats),
+        "blocks": lambda o: block_steps(),
     }
     parser.add_argument("--only", choices=list(parts), nargs="+", help="some of the tables")
     options = parser.parse_args()

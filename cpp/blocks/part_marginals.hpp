@@ -46,7 +46,8 @@ class PartMarginals {
     const std::vector<std::uint32_t>& touched_pairs() const { return pair_touched_; }
 
     std::size_t n_bytes() const {
-        std::size_t bytes = sizeof(double) * (mu_.size() + marked_.size() + gram_.size()) + marked_pairs_.n_bytes() + sizeof(std::uint32_t) * counts_.size();
+        std::size_t bytes = sizeof(double) * (mu_.size() + marked_.size() + gram_.size()) + sizeof(std::uint32_t) * counts_.size();
+        bytes += marked_pairs_.n_bytes();
         for (const auto& pairs : pairs_) bytes += sizeof pairs + pairs.capacity() * sizeof(PairMass);
         return bytes;
     }

@@ -18,7 +18,7 @@ from maxmargin.dask import DaskEngine
 from maxmargin.dask.cluster import connect
 from maxmargin.dask.seat import Seat, packed, portable, unpacked
 from maxmargin.distributed import PROTOCOL, ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
-from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.solvers import OneSlackCuttingPlane, PartedBCFW
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,9 @@ def test_training_has_the_bits_of_one_process(client):
         ShardedRanking(engine).mean_cut(np.zeros(4))
         assert (engine.bytes_up - up, engine.bytes_down - down) == (one.bytes_up, one.bytes_down)
     with DaskEngine(class_sources(), client) as engine:
-        here, there = (solver.solve(ShardedMean.classes(each), 0.1) for each in (LocalEngine(class_sources()), engine))
-        assert (here.weights == there.weights).all()
+        for solver in (OneSlackCuttingPlane(), PartedBCFW(tol=0.1)):
+            here, there = (solver.solve(ShardedMean.classes(each), 0.1) for each in (LocalEngine(class_sources()), engine))
+            assert (here.weights == there.weights).all() and there.certified
 
 
 def test_incarnations_stay_until_a_shard_is_renewed(client):

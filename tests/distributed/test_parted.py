@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_oracle_cases import Counting
 from reference_epochs import ReferenceEpochs, order_of
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 from solver_cases import Hidden
 
+from maxmargin.cuts import Cut
 from maxmargin.distributed import Fault, LocalEngine, ProblemSource, ShardedMean, ShardOf, split_rows
-from maxmargin.problems import ChainProblem, MulticlassProblem
-from maxmargin.solvers import OneSlackCuttingPlane, PartedBCFW
+from maxmargin.problems import ChainProblem, MulticlassProblem, MultilabelProblem
+from maxmargin.solvers import InexactOracleWarning, OneSlackCuttingPlane, PartedBCFW
 from maxmargin.solvers.base import Run
 from maxmargin.solvers.parted import _Parts, best_factors
 
@@ -162,6 +164,12 @@ def test_an_answer_that_is_lost_is_given_again():
             assert one.gain == two.gain == three.gain
         assert problem.mix([0.5, 0.25], now) == problem.mix([0.5, 0.25], now) == twin.mix([0.5, 0.25], now) == [True, True]
         weights = weights + 0.5 * first[0].change + 0.25 * first[1].change
+    X, y = digits(20)
+    counting = Counting(MulticlassProblem(X, y, 10))
+    asking = ShardedMean(LocalEngine([ProblemSource(lambda: counting)]))
+    for _ in range(2):
+        asking.epoch(weights, {**asked, "round": 0})
+    assert counting.single == 20
     # Another run begins at the truth.
     found = problem.epoch(np.zeros(len(weights)), {**asked, "run": "y", "round": 0})
     fresh = sharded(2).epoch(np.zeros(len(weights)), {**asked, "run": "y", "round": 0})
@@ -184,6 +192,41 @@ def test_any_problem(make):
     expected = OneSlackCuttingPlane(tol=1e-4).solve(ShardedMean(LocalEngine(sources)), 0.5)
     assert found.certified and found.converged
     assert expected.dual <= found.primal + 1e-12 and found.dual <= expected.primal + 1e-12
+
+
+class _Bad(Hidden):
+    """An oracle that finds something worse than the truth, in one block."""
+
+    def cut(self, block, weights):
+        return Cut(np.sign(weights), 0.0) if block == 2 and weights.any() else self.model.cut(block, weights)
+
+
+class _Careful(Hidden):
+    """An oracle that says that it may have missed a little."""
+
+    def cut(self, block, weights):
+        cut = self.model.cut(block, weights)
+        return Cut(cut.dense(self.n_features), cut.loss, cut.hinge(weights) + 0.01)
+
+
+def test_an_oracle_that_is_not_exact():
+    X, y = digits(30)
+    sources = [ProblemSource(lambda k: _Bad(MulticlassProblem(X[k::2], y[k::2], 10)), (k,)) for k in range(2)]
+    with pytest.warns(InexactOracleWarning, match="outputs that violate the margin less than the truth"):
+        found = PartedBCFW(tol=1e-2, max_passes=20).solve(ShardedMean(LocalEngine(sources)), 0.5)
+    assert not found.certified
+
+
+def test_oracles_that_say_what_they_may_have_missed():
+    X, y = digits(30)
+    sources = [ProblemSource(lambda k: _Careful(MulticlassProblem(X[k::2], y[k::2], 10)), (k,)) for k in range(2)]
+    problem = ShardedMean(LocalEngine(sources))
+    found = PartedBCFW(tol=5e-3, max_passes=2000).solve(problem, 0.5)
+    # What is left of the gap is the oracle's, once the solver has closed its own part.
+    assert found.certified and found.converged and found.passes < 2000
+    assert found.oracle_gap == pytest.approx(0.01) and found.gap > 0.01
+    ridge = 0.25 * found.weights @ found.weights
+    assert found.primal == pytest.approx(ridge + problem.mean_cut(found.weights).upper(found.weights))
 
 
 @pytest.mark.parametrize("kind", ["lost before", "lost after", "nan", "delay"])
@@ -218,6 +261,9 @@ def test_what_cannot_be():
         PartedBCFW().solve(MulticlassProblem(X, y, 10), 0.1)
     with pytest.raises(ValueError, match="bounds are not known to PartedBCFW"):
         PartedBCFW().solve(sharded(2), 0.1, bounds=(0, 1))
+    sets = ProblemSource(MultilabelProblem, (X, np.eye(10)[y], [(0, 1)], True))
+    with pytest.raises(ValueError, match="the oracles need bounds on the weights, which PartedBCFW does not know"):
+        PartedBCFW().solve(ShardedMean(LocalEngine([sets])), 0.1)
     for settings_, message in (
         ({"aggregate": "sum"}, "aggregate='sum' is unknown"),
         ({"epochs": 0}, "epochs=0 must be a whole"),

@@ -109,7 +109,7 @@ class ShardedMean(ShardedProblem):
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all blocks, in one round."""
         found = self.shards.whole(lambda: self.shards.ask("mean_cut", lambda shard: (weights,)))
-        self.worse_than_truth += sum(int(answer["worse"]) for answer in found)
+        self._note_worse(found)
         psi, n = tree_sum([answer["psi"] for answer in found]), self.n_blocks
         loss = math.fsum(answer["loss"] for answer in found) / n
         if not any("bound" in answer for answer in found):
@@ -128,7 +128,7 @@ class ShardedMean(ShardedProblem):
         ``asked`` as in :meth:`~maxmargin.distributed.shard.ProblemOperations.epoch`, but for ``shard`` and ``n_blocks``.
         """
         found = self.shards.ask("epoch", lambda shard: (self._asked(asked, shard), weights))
-        self.worse_than_truth += sum(int(answer.get("worse", 0)) for answer in found)
+        self._note_worse(found)
         return [None if "forgotten" in answer else PartStep(answer["change"], float(answer["gain"])) for answer in found]
 
     def mix(self, parts: Sequence[float], asked: dict[str, Any]) -> list[bool]:
@@ -139,8 +139,11 @@ class ShardedMean(ShardedProblem):
     def hinge(self, weights: Floats, asked: dict[str, Any]) -> tuple[float, float]:
         """The mean hinge, or an upper bound of it, and what that exceeds the outputs found by, in one round without features."""
         found = self.shards.ask("hinge", lambda shard: (self._asked(asked, shard), weights))
-        self.worse_than_truth += sum(int(answer["worse"]) for answer in found)
+        self._note_worse(found)
         return math.fsum(answer["hinge"] for answer in found), math.fsum(answer["missed"] for answer in found)
+
+    def _note_worse(self, found: Sequence[dict[str, Any]]) -> None:
+        self.worse_than_truth += sum(int(answer.get("worse", 0)) for answer in found)
 
     def _asked(self, asked: dict[str, Any], shard: int) -> dict[str, Any]:
         return {**asked, "n_blocks": self.n_blocks, "shard": shard}

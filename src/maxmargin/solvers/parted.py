@@ -27,10 +27,11 @@ BlockSteps = Literal["best", "fw"]
 
 @dataclass(frozen=True, kw_only=True)
 class PartedBCFW(Solver):
-    """Block steps in all shards at once; the choice where the small problem of cutting planes is dear, with very many features.
+    """Block steps in all shards at once; the choice for classes, and where the small problem of cutting planes is dear.
 
-    More local work does not replace rounds: for few features :class:`OneSlackCuttingPlane` needs fewer passes. Steps are made by
-    the compiled engine, which keeps the features of a shard in memory. Without bounds on the weights.
+    More local work does not replace rounds, of which there are the more the more shards there are and the smaller lambda is; the
+    passes of :class:`OneSlackCuttingPlane` do not depend on the shards. Steps are made by the compiled engine, which keeps the
+    features of a shard in memory. Without bounds on the weights.
 
     Parameters
     ----------
@@ -76,6 +77,8 @@ class PartedBCFW(Solver):
     def _iterate(self, run: Run, start: Solution | None) -> None:
         if run.bounds is not None:
             raise ValueError("bounds are not known to PartedBCFW; use OneSlackCuttingPlane")
+        if run.problem.problem.bounds is not None:
+            raise ValueError("the oracles need bounds on the weights, which PartedBCFW does not know; use OneSlackCuttingPlane")
         state = _Parts(run)
         steps = "exact" if self.steps == "best" else "fw"
         asked = {"run": secrets.token_hex(8), "lam": run.lam, "n_epochs": self.epochs, "steps": steps, "seed": self.random_state}
