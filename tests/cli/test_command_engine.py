@@ -397,7 +397,7 @@ def test_a_worker_that_does_not_see_the_files(run):
 
             patch.setattr(sources, "check_length", missing)
             said = run(*command, code=1).stderr
-        assert "cannot find" in said and "train.letor" in said and "file system that all workers share" in said
+        assert "cannot find" in said and "train.letor" in said and "every worker sees under this name" in said
         assert "certified" in run(*command).stdout
 
 
