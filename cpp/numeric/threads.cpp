@@ -7,6 +7,9 @@
 #include <system_error>
 #include <thread>
 
+#ifdef __linux__
+#include <sched.h>
+#endif
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #include <signal.h>
@@ -40,6 +43,23 @@ long this_process() { return 0; }
 struct NoSignals {};
 #endif
 
+// A busy system likes to wake a thread where its waker runs, and then it only keeps that from working. Whoever finds itself on the
+// processor of its caller leaves it for one of the others that it may use, and is woken there the next time.
+#ifdef __linux__
+int this_processor() { return sched_getcpu(); }
+// Whether it could.
+bool leave_processor(int processor) {
+    cpu_set_t allowed;
+    if (processor < 0 || processor >= CPU_SETSIZE || sched_getaffinity(getpid(), sizeof allowed, &allowed) != 0) return false;
+    CPU_CLR(processor, &allowed);
+    return CPU_COUNT(&allowed) > 0 && sched_setaffinity(0, sizeof allowed, &allowed) == 0;
+}
+#else
+// Never the one that somebody else is on.
+int this_processor() { return -1; }
+bool leave_processor(int) { return false; }
+#endif
+
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -64,7 +84,7 @@ class Pool {
     const long process;
 
     void run(std::size_t helpers, void (*work)(void*), void* context) {
-        Job job{work, context, helpers};
+        Job job{work, context, helpers, this_processor()};
         {
             const std::lock_guard<std::mutex> lock(mutex_);
             engage(helpers);
@@ -92,8 +112,9 @@ class Pool {
         void* const context;
         std::size_t wanted;  // helpers that may still come
         std::atomic<std::size_t> helping{0};
+        const int processor;  // of the caller
         std::list<Job*>::iterator place{};
-        Job(void (*what)(void*), void* with, std::size_t helpers) : work(what), context(with), wanted(helpers) {}
+        Job(void (*what)(void*), void* with, std::size_t helpers, int where) : work(what), context(with), wanted(helpers), processor(where) {}
     };
 
     // More threads if those that are free are too few; the caller is one of as many as the machine has cores. Where the system
@@ -119,18 +140,30 @@ class Pool {
                 lock.lock();
                 called_.wait(lock, [&] { return !jobs_.empty(); });
             }
-            Job& job = *jobs_.front();
-            job.helping.fetch_add(1);
-            wanted_.fetch_sub(1);
-            if (--job.wanted == 0) jobs_.pop_front();
-            ++n_busy_;
-            lock.unlock();
-            job.work(job.context);
-            lock.lock();
-            --n_busy_;
-            // The job may be gone after this, as soon as the lock is.
-            if (job.helping.fetch_sub(1) == 1) finished_.notify_all();
+            const int processor = jobs_.front()->processor;
+            if (processor == this_processor()) {
+                // Nobody waits for it meanwhile.
+                lock.unlock();
+                const bool left = leave_processor(processor);
+                lock.lock();
+                if (left || jobs_.empty()) continue;
+            }
+            help(*jobs_.front(), lock);
         }
+    }
+
+    // The lock is let go while there is work.
+    void help(Job& job, std::unique_lock<std::mutex>& lock) {
+        job.helping.fetch_add(1);
+        wanted_.fetch_sub(1);
+        if (--job.wanted == 0) jobs_.erase(job.place);
+        ++n_busy_;
+        lock.unlock();
+        job.work(job.context);
+        lock.lock();
+        --n_busy_;
+        // The job may be gone after this, as soon as the lock is.
+        if (job.helping.fetch_sub(1) == 1) finished_.notify_all();
     }
 
     std::mutex mutex_;

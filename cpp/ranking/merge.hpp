@@ -91,9 +91,9 @@ class Merge {
         std::int32_t count = 1024;
         const std::int64_t n_pos = search_.n_pos();
         // With many positives, several thresholds fall into a bucket; smaller ones then save more than they cost. In long lists they may
-        // be smaller still, as long as their table stays in a near cache.
+        // be smaller still, as long as their table stays in the nearest cache.
         const auto more = [&] {
-            if (count < 64 * n_pos && count < 8192 && count * std::int64_t{128} < n_neg_) return true;
+            if (count < 64 * n_pos && count < 4096 && count * std::int64_t{128} < n_neg_) return true;
             return count < 16 * n_pos && count < 262144 && (count * std::int64_t{32} < n_neg_ || (count < 4 * n_pos && count * std::int64_t{8} < n_neg_));
         };
         while (more()) count *= 2;

@@ -79,7 +79,7 @@ class Shard {
         std::vector<std::vector<std::int32_t>> tallies(static_cast<std::size_t>(n_tasks_));
         std::atomic<bool> all_fit{true};
         for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
-            if (tallies[task].empty()) tallies[task].assign(2 * count, 0);
+            if (tallies[task].empty()) tallies[task].assign(count, 0);
             std::int32_t* tally = tallies[task].data();
             bool is_fit = true;
             for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
@@ -87,21 +87,14 @@ class Shard {
                 for (std::int64_t at = begin; at < end; at += kBlock) {
                     const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
                     is_fit &= number(buckets, scores_ + at, size, bucket);
-                    // Two tables, so that equal neighbours do not wait for each other.
-                    std::int32_t k = 0;
-                    for (; k + 2 <= size; k += 2) {
-                        ++tally[bucket[k]];
-                        ++tally[count + static_cast<std::size_t>(bucket[k + 1])];
-                    }
-                    if (k < size) ++tally[bucket[k]];
+                    for (std::int32_t k = 0; k < size; ++k) ++tally[bucket[k]];
                 }
             });
             if (!is_fit) all_fit = false;
         });
         counts.assign(count, 0);
         for (const auto& tally : tallies)
-            if (!tally.empty())
-                for (std::size_t b = 0; b < count; ++b) counts[b] += tally[b] + tally[count + b];
+            for (std::size_t b = 0; b < tally.size(); ++b) counts[b] += tally[b];
         return all_fit;
     }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from maxmargin._types import Floats
+from maxmargin._validation import thread_count
 
 _NUMBERS = 1 << 16  # that are summed up at once
+_SHARED = 1 << 23  # and by one thread
 
 
 def fingerprint(*parts: Any) -> bytes:
@@ -29,10 +32,10 @@ def fingerprint(*parts: Any) -> bytes:
     return digest.digest()
 
 
-def sketch(X: Any, y: Any) -> Floats:
+def sketch(X: Any, y: Any, n_jobs: int | None = 1) -> Floats:
     """Six numbers about samples by which to know them again, in any order, sparse or dense, in single or double precision.
 
-    Size, and sums of labels, of features, of their squares and of their products with the labels.
+    Size, and sums of labels, of features, of their squares and of their products with the labels; on ``n_jobs`` cores.
 
     >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.0, 1.0])
     >>> sketch(X, y)
@@ -41,23 +44,34 @@ def sketch(X: Any, y: Any) -> Floats:
     (True, False)
     """
     labels = np.asarray(y, dtype=np.float64)
-    total = squares = products = 0.0
     with np.errstate(over="ignore", invalid="ignore"):  # sums of the largest numbers there are
         if hasattr(X, "indptr"):
             each = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
             squares = float(np.einsum("i,i->", X.data, X.data, dtype=np.float64))
             return np.array([*X.shape, labels.sum(), each.sum(), squares, float(each @ labels)])
         matrix = np.asarray(X)
-        ones = np.ones(matrix.shape[1])
-        # Some rows at a time: as doubles they stay in the cache, where sums cost next to nothing.
-        step = max(1, _NUMBERS // max(1, matrix.shape[1]))
+        rows = max(1, _SHARED // max(1, matrix.shape[1]))
+        parts = [slice(begin, begin + rows) for begin in range(0, len(matrix), rows)]
+        n_threads = min(thread_count(n_jobs), len(parts))
+        if n_threads > 1:
+            with ThreadPoolExecutor(n_threads) as threads:
+                sums = list(threads.map(lambda part: _sums(matrix[part], labels[part]), parts))
+        else:
+            sums = [_sums(matrix[part], labels[part]) for part in parts]
+        return np.array([*matrix.shape, labels.sum(), *(np.sum(sums, axis=0) if sums else np.zeros(3))])
+
+
+def _sums(matrix: Any, labels: Floats) -> Floats:
+    """Of features, of their squares and of their products with the labels."""
+    ones, sums = np.ones(matrix.shape[1]), np.zeros(3)
+    # Some rows at a time: as doubles they stay in the cache, where sums cost next to nothing.
+    step = max(1, _NUMBERS // max(1, matrix.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, len(matrix), step):
             own = np.ascontiguousarray(matrix[begin : begin + step], dtype=np.float64)
             each = own @ ones
-            total += float(each.sum())
-            squares += float(np.vdot(own, own))
-            products += float(each @ labels[begin : begin + step])
-    return np.array([*matrix.shape, labels.sum(), total, squares, products])
+            sums += each.sum(), np.vdot(own, own), each @ labels[begin : begin + step]
+    return sums
 
 
 def same_sketch(one: Any, other: Any) -> bool:

@@ -315,6 +315,19 @@ def test_training_data_are_known_again(tmp_path):
     assert "trained on" in page[page.index("<noscript>") : page.index("</noscript>")]
 
 
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_sketches_by_any_number_of_threads(monkeypatch, layout):
+    rng = np.random.default_rng(0)
+    X, y = np.asarray(rng.normal(size=(1001, 7)), dtype=np.float32, order=layout), rng.normal(size=1001)
+    monkeypatch.setattr("maxmargin.fingerprint._NUMBERS", 70)
+    monkeypatch.setattr("maxmargin.fingerprint._SHARED", 700)
+    found = [sketch(X, y, n_jobs) for n_jobs in (1, 2, 5)]
+    assert all(np.array_equal(one, found[0]) for one in found)
+    wide = X.astype(np.float64)
+    assert found[0] == pytest.approx([1001, 7, y.sum(), wide.sum(), (wide**2).sum(), wide.sum(axis=1) @ y], rel=1e-12)
+    assert same_sketch(found[0], sketch(sparse.csr_array(wide), y))
+
+
 def test_sketches_of_odd_data():
     huge = np.full((2, 2), 1e300)
     assert not same_sketch(sketch(huge, [0, 1]), sketch(huge, [0, 1]))  # not known, so not claimed

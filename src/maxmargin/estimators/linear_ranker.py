@@ -78,7 +78,8 @@ class LinearRanker(Estimator):
         check_numbers(y)
         X, y = self._check_matrix(X, y, fitting=True, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
-        self.training_sketch_ = fingerprint.sketch(X, y)  # reports say if they are about the training data
+        # Reports say if they are about the training data.
+        self.training_sketch_ = fingerprint.sketch(X, y, self.n_jobs)
         return X, y
 
     def _keep(self, weights: Floats) -> None:
