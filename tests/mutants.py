@@ -544,7 +544,7 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/problem.py",
-        "dead = sorted(held.difference(self._roots))",
+        "dead = sorted(held - alive)",
         "dead = []",
         "test_sharded_ranking.py -k too_many_roots",
     ),
@@ -663,6 +663,13 @@ MUTANTS = (
         "src/maxmargin/distributed/ranking_shard.py",
         "total += sum_of_rows(",
         "total = sum_of_rows(",
+        "test_scattered_training.py",
+    ),
+    # Memory that is used again belongs to nobody.
+    Mutant(
+        "src/maxmargin/distributed/ranking_shard.py",
+        "self.pool.give(scores)",
+        "self.pool.give(ordered)",
         "test_scattered_training.py",
     ),
     Mutant("cpp/ranking/merge.hpp", "first_rank + k + 1, 0, 0, 0", "first_rank + k, 0, 0, 0", "test_scattered_lists.py"),
