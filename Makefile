@@ -15,10 +15,11 @@ demo: $(VENV)/.plot
 cluster-demo: $(VENV)/.cluster
 	$(BIN)/maxmargin cluster-demo
 
-# `make test ROOM=tests/solvers` runs the tests of one room.
+# `make test ROOM=tests/solvers` runs the tests of one room. There is a process for every core, so BLAS and OpenMP get one thread each:
+# more are in each other's way, and double the processor time. Without -n, and in `make minimum`, they take what they find.
 ROOM := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto $(ROOM)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(ROOM)
 
 # What takes too long for every day: clusters, and the tests once more with the lowest versions that pyproject.toml allows, in an
 # environment of their own.

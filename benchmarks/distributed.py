@@ -1,8 +1,8 @@
 """One list on all cores, over shards and over workers. ``python -m benchmarks.distributed``.
 
-Parts that use Dask start a LocalCluster. Classes and words are read from the folder in MAXMARGIN_DATA. Wall-clock times are those
-of a machine that may be used by others too, so processor times stand beside them; compare ratios. Other distributed rankers are in
-``benchmarks.distributed_peers``.
+Parts that use Dask start a LocalCluster. Classes and words are read from the folder in MAXMARGIN_DATA. Wall-clock times are
+those of a machine that may be used by others too, so processor times stand beside them; compare ratios. Other distributed rankers
+are in ``benchmarks.distributed_peers``.
 """
 
 from __future__ import annotations
