@@ -739,12 +739,6 @@ MUTANTS = (
         "test_scattered_training.py",
     ),
     # Memory that is used again belongs to nobody.
-    Mutant(
-        "src/maxmargin/distributed/ranking_shard.py",
-        "self.pool.give(scores)",
-        "self.pool.give(ordered)",
-        "test_scattered_training.py",
-    ),
     Mutant("cpp/ranking/merge.hpp", "first_rank + k + 1, 0, 0, 0", "first_rank + k, 0, 0, 0", "test_scattered_lists.py"),
     # New trees on the same flow, capacities before the first cut and of all edges of a grid.
     Mutant("cpp/structures/maxflow.hpp", "if (steps_left_ < 0) plant();", "", "test_flow.py"),
