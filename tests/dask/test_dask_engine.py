@@ -1,6 +1,8 @@
 """Shards on the workers of Dask: what they answer, and what is said about bad input."""
 
 import asyncio
+import os
+import platform
 import subprocess
 import sys
 import time
@@ -144,6 +146,31 @@ def test_bad_settings(client):
     other.close()
     with pytest.raises(ValueError, match="client is closed; make a new one"):
         DaskEngine(ranking_sources(), other)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such settings")
+def test_arrays_get_no_fresh_pages_where_dask_asks_for_them():
+    """Page faults of a second round of arrays, in a process with the environment of Dask's workers."""
+    code = """
+import resource, sys
+import numpy as np
+from maxmargin.dask.seat import keep_freed_memory
+if sys.argv[1] == "keep":
+    assert keep_freed_memory()
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.full(400_000, 1.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
+"""
+    environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+    kept, fresh = (
+        int(subprocess.run([sys.executable, "-c", code, how], env=environment, capture_output=True, text=True, check=True).stdout)
+        for how in ("keep", "let go")
+    )
+    assert kept < 100 < fresh
 
 
 def test_a_scheduler_that_is_not_there():

@@ -10,6 +10,7 @@ most of what is asked.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import pickle
 import threading
@@ -45,6 +46,7 @@ class Seat:
     """
 
     def __init__(self, source: ShardSource, parts: list[Any] | None = None) -> None:
+        keep_freed_memory()
         self._shard: Shard = source.load() if parts is None else source.load_parts(parts)  # type: ignore[attr-defined]
         check_memory(self._shard, source.describe())
         self._thread = ThreadPoolExecutor(1, "maxmargin-shard")
@@ -109,6 +111,20 @@ def _joined(messages: list[bytes], name: str) -> bytes:
     if all("answer" in one for one in told):
         told = [{"answer": one} for one in added_where_sound([one["answer"] for one in told], name)]
     return packed(told)
+
+
+def keep_freed_memory() -> bool:
+    """Have the allocator keep up to 64 MB of what is freed, as it does by itself where nothing is set; False if it is not glibc.
+
+    Dask sets MALLOC_TRIM_THRESHOLD_ for its workers, by which every array beyond 128 kB gets fresh pages each time: a fifth of
+    the processor time of training.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    return bool(mallopt(mmap_threshold, 32 << 20) and mallopt(trim_threshold, 64 << 20))
 
 
 def about() -> dict[str, Any]:
