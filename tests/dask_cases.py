@@ -162,3 +162,10 @@ def list_sources(n_shards=3, folder=None):
 def class_sources(n_shards=3, folder=None):
     X, _, _ = lists()
     return sources_of(X, np.argmax(X[:, :3] + 0.3, axis=1), n_shards, kind="classes", folder=folder)
+
+
+def chunked(values, sizes):
+    """A Dask array of all columns in chunks of rows."""
+    import dask.array as da
+
+    return da.from_array(values, chunks=(sizes,) if np.ndim(values) == 1 else (sizes, values.shape[1]))

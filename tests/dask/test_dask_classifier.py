@@ -8,7 +8,7 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 import dask.array as da
-from dask_cases import Faults, FaultySource, processes, threads, time_out
+from dask_cases import Faults, FaultySource, chunked, processes, time_out
 from event_cases import OverShards, engine_of, samples
 from sklearn.base import clone
 
@@ -19,23 +19,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWar
 
 X, Y = samples(200, 3)
 QUICK = {"C": 0.1, "refine": False, "random_state": 1}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with threads() as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def limit():
-    with time_out(120):
-        yield
-
-
-def chunked(values, sizes):
-    rows = (sizes,) if np.ndim(values) == 1 else (sizes, values.shape[1])
-    return da.from_array(values, chunks=rows)
 
 
 def classifier(client, **settings):

@@ -13,7 +13,7 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 from dask.distributed import Client
-from dask_cases import class_sources, lists, ranking_sources, threads, time_out
+from dask_cases import class_sources, lists, ranking_sources, threads
 
 import maxmargin.dask.cluster
 from maxmargin.dask import DaskEngine
@@ -21,18 +21,6 @@ from maxmargin.dask.cluster import connect
 from maxmargin.dask.seat import Seat, packed, portable, unpacked
 from maxmargin.distributed import PROTOCOL, ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
 from maxmargin.solvers import OneSlackCuttingPlane, PartedBCFW
-
-
-@pytest.fixture(scope="module")
-def client():
-    with threads() as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def limit():
-    with time_out(60):
-        yield
 
 
 def test_answers_are_those_of_one_process(client):
@@ -246,7 +234,8 @@ def test_an_error_in_a_group_is_that_of_its_shard(client):
     with DaskEngine(ranking_sources(4), client) as engine:
         with pytest.raises(ValueError, match="has no operation 'dance'") as caught:
             engine.call_added("dance", (), "psi", 2)
-        assert caught.value.__notes__[0].startswith("in shard 0 on worker")
+        # Of whichever group was the first to answer.
+        assert caught.value.__notes__[0].startswith(("in shard 0 on worker", "in shard 2 on worker"))
         # No vectors of that name: the answers are left as they are.
         replies = engine.call_added("info", (), "psi", 2)
         assert [reply.values for reply in replies] == [reply.values for reply in engine.call("info")]
@@ -258,11 +247,11 @@ def test_an_answer_that_takes_long_is_waited_for(client, monkeypatch):
     def slow(self, question):
         if unpacked(question)[0] == "labels":
             asked.append(question)
-            time.sleep(1.0)
+            time.sleep(2.0)
         return whole(self, question)
 
     monkeypatch.setattr(Seat, "_do", slow)
-    with DaskEngine(ranking_sources(1), client, beat=0.05, patience=0.1) as engine:
+    with DaskEngine(ranking_sources(1), client, beat=0.1, patience=0.8) as engine:
         engine.call("labels", (9,))
         assert len(asked) == 1 and engine.moves == 0
 

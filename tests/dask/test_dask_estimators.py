@@ -10,7 +10,7 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 import dask.array as da
-from dask_cases import threads, time_out
+from dask_cases import chunked
 from sklearn.base import clone
 
 from maxmargin import MulticlassSVM, RankingSVM, regularization_path
@@ -37,23 +37,6 @@ class Half(RankingLoss):
 
     def value(self, above, n_neg):
         return 0.5 * float(np.mean(above)) / n_neg
-
-
-@pytest.fixture(scope="module")
-def client():
-    with threads() as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def limit():
-    with time_out(60):
-        yield
-
-
-def chunked(values, sizes):
-    rows = (sizes,) if np.ndim(values) == 1 else (sizes, values.shape[1])
-    return da.from_array(values, chunks=rows)
 
 
 def ranker(client, **settings):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("distributed")
 import dask
-import dask.array as da
-from dask_cases import threads, time_out
+from dask_cases import chunked
 
 from maxmargin import ChainSVM, LatentRankingSVM
 from maxmargin.dask import DaskChainSVM, DaskLatentRankingSVM
@@ -37,22 +36,6 @@ class Here:
 
     def gather(self, found):
         return found
-
-
-@pytest.fixture(scope="module")
-def client():
-    with threads() as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def limit():
-    with time_out(60):
-        yield
-
-
-def chunked(values, sizes):
-    return da.from_array(values, chunks=(sizes,) if np.ndim(values) == 1 else (sizes, values.shape[1]))
 
 
 def split(values):

@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("distributed")
-from dask_cases import Faults, lists, processes, sources_of, time_out
+from dask_cases import Faults, lists, processes, sources_of
 
 from maxmargin.dask import DaskEngine
 from maxmargin.distributed import LocalEngine, ShardedRanking
@@ -12,7 +12,7 @@ from maxmargin.solvers import OneSlackCuttingPlane
 
 def test_a_killed_worker_changes_no_bit(tmp_path):
     X, y, _ = lists()
-    with time_out(120), processes() as client, DaskEngine(sources_of(X, y, 2, folder=tmp_path), client) as engine:
+    with processes() as client, DaskEngine(sources_of(X, y, 2, folder=tmp_path), client) as engine:
         Faults(tmp_path).plan("die before", "step", 1)
         found = OneSlackCuttingPlane().solve(ShardedRanking(engine), 0.01)
         expected = OneSlackCuttingPlane().solve(ShardedRanking(LocalEngine(sources_of(X, y, 2))), 0.01)
