@@ -791,7 +791,7 @@ def main() -> None:
     for name, part in parts.items():
         if options.only is None or name in options.only:
             introduction = (
-                "Other jobs used the two cores while most of these tables were made: wall-clock times of "
+                "Other jobs used the two cores while some of these tables were made: wall-clock times of "
                 "several threads or processes are upper bounds, processor times (CPU) are closer to the truth. "
                 "`OMP_NUM_THREADS=1`; threads are those named."
             )
