@@ -8,6 +8,7 @@ are in ``benchmarks.distributed_peers``.
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import resource
@@ -193,26 +194,33 @@ def list_passes(repeats):
                     found = most_violating_ranking(point, relevant, loss, n_jobs=1)
                     return found.gradient @ change, found.gradient @ scores
 
+                both = itertools.cycle([origin, problem.scores(np.array([1.0, 0.01]))])
+
+                def rank(problem=problem, both=both):
+                    return problem.tangent(next(both))
+
                 for _ in range(8):
-                    look()
+                    look(), rank()
                 before = engine.rounds, engine.bytes_up + engine.bytes_down
-                look()
+                rank()
                 rounds, sent = engine.rounds - before[0], engine.bytes_up + engine.bytes_down - before[1]
                 tasks = {"kernel": lambda s=scores, r=relevant, loss=loss: most_violating_ranking(s, r, loss, n_jobs=1)}
-                found = in_turns({**tasks, "alone": alone, "shards": look}, 4 * repeats)
-                kernel, whole, shards = (found[name][1] for name in ("kernel", "alone", "shards"))
-                row = [f"P = {n_pos:,}, {kind}, {loss}", ms(kernel), ms(whole), ms(shards), f"{shards / whole:.2f}"]
-                row += [f"{shards / kernel:.2f}", f"{shards / 2 / kernel:.2f}", f"{rounds}", f"{sent / 1e3:,.0f}"]
-                rows.append([*row, f"{100 * sent / (8 * len(y)):.2f} %"])
+                found = in_turns({**tasks, "alone": alone, "ranks": rank, "shards": look}, 4 * repeats)
+                kernel, whole, ranks, shards = (found[name][1] for name in ("kernel", "alone", "ranks", "shards"))
+                row = [f"P = {n_pos:,}, {kind}, {loss}", ms(kernel), ms(ranks), f"{ranks / 2 / kernel:.2f}", f"{rounds}"]
+                row += [f"{sent / 1e3:,.0f}", f"{100 * sent / (8 * len(y)):.2f} %"]
+                row += [ms(whole), ms(shards), f"{shards / whole:.2f}"]
+                rows.append(row)
                 print(rows[-1], flush=True)
     text = (
-        "1e7 scores in two shards of this process, asked one after the other; processor times. *Look*: scores of a place on a "
-        "line (two arrays are combined), the ranking, the hinge, and products of the gradient with both arrays; on one machine "
-        "the same by numpy and one thread of the kernel. *Kernel*: the ranking alone. The last ratio is what two free cores "
-        "would take, against one core that only ranks. Rounds and bytes are those of one look, of both shards together."
+        "1e7 scores in two shards of this process, asked one after the other; processor times. *Kernel*: the ranking, on one "
+        "machine and by one thread. *List pass*: the same over shards, which hold the scores, with the hinge and the product of "
+        "gradient and scores; half of it is what two free cores would take. Rounds and bytes are those of one pass, of both "
+        "shards together. *Look*: scores of a place on a line (two arrays are combined), the ranking, the hinge, and products of "
+        "the gradient with both arrays; on one machine the same by numpy and one thread of the kernel."
     )
-    header = ["list", "kernel, ms", "look, one machine, ms", "look, shards, ms", "shards / one machine", "shards / kernel"]
-    header += ["half of it / kernel", "rounds", "kB", "of the scores' bytes"]
+    header = ["list", "kernel, ms", "list pass, shards, ms", "half of it / kernel", "rounds", "kB", "of the scores' bytes"]
+    header += ["look, one machine, ms", "look, shards, ms", "shards / one machine"]
     return section("A look at a list in two shards", text, header, rows)
 
 

@@ -33,6 +33,23 @@ nb::ndarray<nb::numpy, double> made_of(const Buckets& buckets) {
     return array_of(std::vector<double>(numbers.begin(), numbers.end()));
 }
 
+// Arrays of a list, all of them this long.
+class Arrays {
+  public:
+    Arrays() = default;
+    Arrays(const nb::list& arrays, std::size_t size) {
+        for (nb::handle item : arrays) {
+            held_.push_back(nb::cast<InputVector<double>>(item));
+            require(held_.back().size() == size, "scores must be equally long");
+            data.push_back(held_.back().data());
+        }
+    }
+    std::vector<const double*> data;
+
+  private:
+    std::vector<InputVector<double>> held_;
+};
+
 // The shard together with the arrays it looks at. It knows how many groups its members are in, so that no answer of a client that
 // counts otherwise makes it read foreign memory.
 class BoundShard {
@@ -43,21 +60,33 @@ class BoundShard {
         require(below_.size() == scores_.size(), "below must have one entry for each score");
     }
 
+    // Scores are sums of arrays, and written only if they are needed.
+    BoundShard(const InputVector<double>& coefficients, const nb::list& arrays, OutputVector scores, OutputVector below, int n_threads)
+        : arrays_(arrays, scores.size()), room_(std::move(scores)), below_(std::move(below)),
+          shard_(Combination(values_of(coefficients), arrays_.data), room_->data(), below_.data(), static_cast<std::int64_t>(room_->size()), n_threads) {
+        require(coefficients.size() == arrays_.data.size(), "there must be one coefficient for each array");
+        require(below_.size() == room_->size(), "below must have one entry for each score");
+    }
+
     void count_from(double origin) { shard_.count_from(origin); }
     bool all_equal() const { return shard_.all_equal(); }
+    double first() const { return shard_.first(); }
+    bool make() {
+        nb::gil_scoped_release unlocked;
+        return shard_.make();
+    }
 
-    nb::tuple sample(std::int64_t size) const {
+    nb::tuple sample(std::int64_t size) {
         std::vector<double> found;
         const bool finite = shard_.sample(size, found);
         return nb::make_tuple(array_of(std::move(found)), finite);
     }
-    nb::ndarray<nb::numpy, double> best(std::int64_t count) const {
+    nb::ndarray<nb::numpy, double> best(std::int64_t count) {
         std::vector<double> best;
-        const auto n = static_cast<std::int64_t>(scores_.size());
-        if (std::min(n, count) > 0) best_negatives(scores_.data(), n, {}, std::min(n, count), best);
+        shard_.best(count, best);
         return array_of(std::move(best));
     }
-    nb::tuple count(const InputVector<double>& numbers) const {
+    nb::tuple count(const InputVector<double>& numbers) {
         const Buckets buckets = buckets_of(numbers);
         std::vector<std::int64_t> counts;
         bool finite;
@@ -84,13 +113,14 @@ class BoundShard {
     nb::tuple keep_above(double floor) {
         n_groups_ = 1;
         std::vector<std::int32_t> rows;
+        bool finite;
         {
             nb::gil_scoped_release unlocked;
-            rows = shard_.keep_above(floor);
+            finite = shard_.keep_above(floor, rows);
         }
         kept_ = zeros<double>({rows.size()});
         shard_.write_to(kept_->data);
-        return nb::make_tuple(array_of(std::move(rows)), kept_->array);
+        return nb::make_tuple(array_of(std::move(rows)), kept_->array, finite);
     }
     nb::tuple decide(const Floats32& low_below, const Floats32& high_below, const InputVector<double>& low, const InputVector<double>& high) {
         const std::size_t count = low.size();
@@ -152,7 +182,10 @@ class BoundShard {
         for (std::size_t r = 0; r < count.size(); ++r) require(count.data()[r] >= 0, "counts must not be negative");
     }
 
+    // Scores, or what they are made of and where they go.
     InputVector<double> scores_;
+    Arrays arrays_;
+    std::optional<OutputVector> room_;
     OutputVector below_;
     std::optional<Output<double>> kept_;
     ListShard shard_;
@@ -252,27 +285,11 @@ class BoundMerge {
     std::optional<ListMerge> merge_;
 };
 
-// Arrays of a list, all of them this long.
-class Arrays {
-  public:
-    Arrays(const nb::list& arrays, std::size_t size) {
-        for (nb::handle item : arrays) {
-            held_.push_back(nb::cast<InputVector<double>>(item));
-            require(held_.back().size() == size, "scores must be equally long");
-            data.push_back(held_.back().data());
-        }
-    }
-    std::vector<const double*> data;
-
-  private:
-    std::vector<InputVector<double>> held_;
-};
-
 bool combine_scores(const InputVector<double>& coefficients, const nb::list& arrays, OutputVector out, int n_threads) {
     const Arrays given(arrays, out.size());
     require(coefficients.size() == given.data.size(), "there must be one coefficient for each array");
     nb::gil_scoped_release unlocked;
-    return combine(values_of(coefficients), given.data, static_cast<std::int64_t>(out.size()), n_threads, out.data());
+    return Combination(values_of(coefficients), given.data).make_all(static_cast<std::int64_t>(out.size()), n_threads, out.data());
 }
 
 nb::ndarray<nb::numpy, double> compensated_dots(const InputVector<double>& a, const nb::list& arrays, int n_threads) {
@@ -290,7 +307,11 @@ nb::ndarray<nb::numpy, double> compensated_dots(const InputVector<double>& a, co
 void bind_scattered(nb::module_& m) {
     nb::class_<BoundShard>(m, "ListShard")
         .def(nb::init<InputVector<double>, OutputVector, int>(), "scores"_a.noconvert(), "below"_a.noconvert(), "n_threads"_a = 1)
+        .def(nb::init<const InputVector<double>&, const nb::list&, OutputVector, OutputVector, int>(), "coefficients"_a, "arrays"_a, "scores"_a.noconvert(),
+             "below"_a.noconvert(), "n_threads"_a = 1)
         .def("all_equal", &BoundShard::all_equal)
+        .def("first", &BoundShard::first)
+        .def("make", &BoundShard::make)
         .def("sample", &BoundShard::sample, "size"_a)
         .def("best", &BoundShard::best, "count"_a)
         .def("count", &BoundShard::count, "buckets"_a)

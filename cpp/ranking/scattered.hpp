@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "bucket_map.hpp"
+#include "combination.hpp"
+#include "cutoff.hpp"
 #include "merge.hpp"
 #include "numeric/compensated_sum.hpp"
 #include "numeric/threads.hpp"
@@ -33,6 +35,8 @@ struct Entries {
     std::vector<std::int32_t> group;
     std::vector<double> score;
     std::vector<std::int64_t> count;
+
+    void reserve(std::size_t size) { group.reserve(size), score.reserve(size), count.reserve(size); }
 };
 
 // The negatives of one list in a shard. `below` has the number of positives below each of them once all are placed.
@@ -40,12 +44,50 @@ class ListShard {
   public:
     ListShard(const double* scores, double* below, std::int64_t n, int n_threads) : scores_(scores), below_(below), n_(n), shard_(scores, n, none_, n_threads) {}
 
+    // Scores that are made when they are first looked at, and kept in `room` if they will be needed again.
+    ListShard(Combination made_of, double* room, double* below, std::int64_t n, int n_threads) : ListShard(room, below, n, n_threads) {
+        made_of_ = std::move(made_of), room_ = room, n_threads_ = n_threads;
+    }
+
     std::int64_t size() const { return n_; }
 
     // Have all of them the score of the first? Elsewhere the answer comes at once.
-    bool all_equal() const { return n_ == 0 || shard_.all_equal(scores_[0]); }
-    bool sample(std::int64_t size, std::vector<double>& found) const { return n_ == 0 || shard_.draw(std::min(size, n_), nullptr, found); }
-    bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const { return shard_.count(buckets, counts); }
+    bool all_equal() const {
+        if (!room_) return n_ == 0 || shard_.all_equal(scores_[0]);
+        double part[kPart];
+        for (std::int64_t at = 0; at < n_; at += kPart) {
+            const std::int64_t size = std::min(kPart, n_ - at);
+            made_of_.make(at, size, part);
+            for (std::int64_t k = 0; k < size; ++k)
+                if (part[k] != first()) return false;
+        }
+        return true;
+    }
+    // The score of the first, if there is one.
+    double first() const {
+        double score = 0;
+        if (n_ > 0 && room_) made_of_.make(0, 1, &score);
+        return n_ > 0 && !room_ ? scores_[0] : score;
+    }
+    // All scores; whether they are finite and can be added up.
+    bool make() {
+        return room_ ? made_of_.make_all(n_, n_threads_, std::exchange(room_, nullptr)) : all_fit(scores_, n_);
+    }
+    // Some of them, and whether these are finite.
+    bool sample(std::int64_t size, std::vector<double>& found) { return n_ == 0 || whole().draw(std::min(size, n_), nullptr, found); }
+    // The best ones, in no order.
+    void best(std::int64_t count, std::vector<double>& found) {
+        if (std::min(n_, count) > 0) whole(), best_negatives(scores_, n_, {}, std::min(n_, count), found);
+    }
+    // How many are in which bucket, and whether all scores are finite.
+    bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) {
+        if (!room_) return shard_.count(buckets, counts);
+        double* const room = std::exchange(room_, nullptr);
+        return shard_.count(buckets, counts, [&](std::int64_t first, std::int64_t last, std::size_t) {
+            made_of_.make(first, last - first, room + first);
+            return static_cast<const double*>(room + first);
+        });
+    }
 
     // From where scores are counted, if that was not known before members were put aside.
     void count_from(double origin) { origin_ = origin; }
@@ -54,21 +96,21 @@ class ListShard {
     void write_to(double* below) { below_ = below; }
 
     // Keep those above a floor, as one group; all others are said to have no positive below them. `below` is that of the ones kept,
-    // in their order. Their rows.
-    std::vector<std::int32_t> keep_above(double floor) {
+    // in their order. Their rows go to `rows`; whether all scores are finite.
+    bool keep_above(double floor, std::vector<std::int32_t>& rows) {
         total_ = {}, origin_ = 0;
         aside_.count = 0;
-        shard_.keep_above(floor, aside_);
-        std::vector<std::int32_t> rows(aside_.index.data(), aside_.index.data() + aside_.count);
+        const bool is_fit = put_above(floor);
+        rows.assign(aside_.index.data(), aside_.index.data() + aside_.count);
         for (std::int64_t k = 0; k < aside_.count; ++k) aside_.index[k] = static_cast<std::int32_t>(k), aside_.group[k] = 0;
-        return rows;
+        return is_fit;
     }
 
     // Buckets with one rank are written down; those with below = -0.0 are open, and become the groups, in their order. How many.
     std::size_t write(const Buckets& buckets, const std::vector<float>& below, double origin) {
         total_ = {}, origin_ = origin;
         aside_.count = 0;
-        shard_.write(buckets, below, 1.0, origin, below_, total_, aside_, nullptr);
+        whole().write(buckets, below, 1.0, origin, below_, total_, aside_, nullptr);
         std::vector<std::int32_t> group_of(below.size(), 0);
         std::int32_t n_groups = 0;
         for (std::size_t b = 0; b < below.size(); ++b)
@@ -80,6 +122,7 @@ class ListShard {
     void put_aside(double origin) {
         total_ = {}, origin_ = origin;
         aside_.count = 0;
+        whole();
         aside_.reserve(n_);
         aside_.count = n_;
         for (std::int64_t k = 0; k < n_; ++k) aside_.index[k] = static_cast<std::int32_t>(k), aside_.score[k] = scores_[k], aside_.group[k] = 0;
@@ -104,27 +147,15 @@ class ListShard {
 
     // Members go by group, score and row from here on.
     Entries undecided() {
-        std::vector<std::int32_t> order(static_cast<std::size_t>(aside_.count));
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-            if (aside_.group[a] != aside_.group[b]) return aside_.group[a] < aside_.group[b];
-            return aside_.score[a] > aside_.score[b];
-        });
-        Members sorted;
-        sorted.reserve(aside_.count);
+        sort_aside();
         Entries entries;
-        for (const std::int32_t k : order) {
+        entries.reserve(static_cast<std::size_t>(aside_.count));
+        for (std::int64_t k = 0; k < aside_.count; ++k) {
             const double score = aside_.score[k];
             const std::int32_t group = aside_.group[k];
-            sorted.index[sorted.count] = aside_.index[k], sorted.score[sorted.count] = score, sorted.group[sorted.count] = group;
-            ++sorted.count;
-            if (!entries.count.empty() && entries.group.back() == group && entries.score.back() == score) {
-                ++entries.count.back();
-                continue;
-            }
-            entries.group.push_back(group), entries.score.push_back(score), entries.count.push_back(1);
+            if (!entries.count.empty() && entries.group.back() == group && entries.score.back() == score) ++entries.count.back();
+            else entries.group.push_back(group), entries.score.push_back(score), entries.count.push_back(1);
         }
-        std::swap(aside_, sorted);
         return entries;
     }
 
@@ -146,11 +177,12 @@ class ListShard {
     // All negatives are equal and take their ranks in the order of the rows.
     void place_equal(const double* below, const std::int64_t* count, std::size_t n_runs, double origin) {
         total_ = {}, origin_ = origin;
+        const double score = first();
         std::int64_t at = 0;
         for (std::size_t r = 0; r < n_runs; ++r) {
             if (at + count[r] > n_) throw std::invalid_argument("more negatives are placed than there are");
             std::fill(below_ + at, below_ + at + count[r], below[r]);
-            if (count[r] > 0) total_.add(below[r] * static_cast<double>(count[r]) * (scores_[at] - origin));
+            if (count[r] > 0) total_.add(below[r] * static_cast<double>(count[r]) * (score - origin));
             at += count[r];
         }
         if (at != n_) throw std::invalid_argument("not all negatives are placed");
@@ -160,6 +192,53 @@ class ListShard {
     double total() const { return total_.value(); }
 
   private:
+    static constexpr std::int64_t kPart = 1024;
+
+    // The shard, with all scores there.
+    const Shard<double>& whole() {
+        if (room_) make();
+        return shard_;
+    }
+
+    // Scores are not kept where few of them are needed: to write them down would cost more than to make them.
+    bool put_above(double floor) {
+        if (!room_) return shard_.keep_above(floor, aside_);
+        std::vector<std::vector<double>> parts(shard_.n_tasks());
+        return shard_.keep_above(floor, aside_, [&](std::int64_t first, std::int64_t last, std::size_t task) {
+            parts[task].resize(static_cast<std::size_t>(last - first));
+            made_of_.make(first, last - first, parts[task].data());
+            return static_cast<const double*>(parts[task].data());
+        });
+    }
+
+    // By group first, which costs two walks; what is left to sort is short. Rows are in ascending order before.
+    void sort_aside() {
+        struct Member {
+            double score;
+            std::int32_t index;
+        };
+        std::int32_t n_groups = 0;
+        for (std::int64_t k = 0; k < aside_.count; ++k) n_groups = std::max(n_groups, aside_.group[k] + 1);
+        std::vector<std::size_t> ends(static_cast<std::size_t>(n_groups) + 1, 0);
+        for (std::int64_t k = 0; k < aside_.count; ++k) ++ends[static_cast<std::size_t>(aside_.group[k]) + 1];
+        std::partial_sum(ends.begin(), ends.end(), ends.begin());
+        std::vector<Member> members(static_cast<std::size_t>(aside_.count));
+        // Where a group ends is where the next begins: what was a beginning is an end afterwards.
+        for (std::int64_t k = 0; k < aside_.count; ++k)
+            members[ends[static_cast<std::size_t>(aside_.group[k])]++] = {aside_.score[k], aside_.index[k]};
+        std::size_t begin = 0;
+        for (std::int32_t g = 0; g < n_groups; ++g) {
+            const std::size_t end = ends[static_cast<std::size_t>(g)];
+            std::sort(members.begin() + static_cast<std::ptrdiff_t>(begin), members.begin() + static_cast<std::ptrdiff_t>(end),
+                      [](const Member& a, const Member& b) { return a.score != b.score ? a.score > b.score : a.index < b.index; });
+            for (std::size_t k = begin; k < end; ++k) {
+                const auto at = static_cast<std::int64_t>(k);
+                aside_.score[at] = members[k].score, aside_.index[at] = members[k].index, aside_.group[at] = g;
+            }
+            begin = end;
+        }
+    }
+
     void put(std::int32_t index, double score, double below, double& part) {
         below_[index] = below;
         part += below * (score - origin_);
@@ -171,6 +250,10 @@ class ListShard {
     const double* scores_;
     double* below_;
     std::int64_t n_;
+    Combination made_of_{{}, {}};
+    // Where scores go to, as long as they are not there.
+    double* room_ = nullptr;
+    int n_threads_ = 1;
     std::vector<std::int32_t> none_;
     Shard<double> shard_;
     Members aside_;
@@ -307,21 +390,21 @@ class ListMerge {
         std::vector<std::int64_t> count;
     };
     std::vector<Runs> rank(const Entries& entries, const std::vector<std::int32_t>& shard, std::int32_t n_shards) {
-        const std::size_t size = entries.score.size();
-        const std::vector<std::size_t> order = merged(entries, shard);
+        const std::vector<Entry> order = merged(entries, shard);
         // Equal scores of all shards are one tie, in the order of the shards.
         struct Tie {
             std::size_t first, last;
             std::int64_t position, count;
         };
         std::vector<Tie> ties;
+        ties.reserve(order.size());
         std::vector<std::int64_t> points(groups_.size(), 0), seen(groups_.size(), 0);
-        for (std::size_t k = 0; k < size;) {
-            const auto g = static_cast<std::size_t>(entries.group[order[k]]);
+        for (std::size_t k = 0; k < order.size();) {
+            const auto g = static_cast<std::size_t>(order[k].group);
             if (g >= groups_.size()) throw std::invalid_argument("shards answer for other groups");
             Tie tie{k, k, groups_[g].first_rank + seen[g], 0};
-            for (; k < size && entries.group[order[k]] == entries.group[order[tie.first]] && entries.score[order[k]] == entries.score[order[tie.first]]; ++k)
-                tie.count += entries.count[order[k]];
+            for (; k < order.size() && order[k].group == order[tie.first].group && order[k].score == order[tie.first].score; ++k)
+                tie.count += entries.count[order[k].at];
             tie.last = k;
             seen[g] += tie.count;
             ++points[g];
@@ -329,45 +412,46 @@ class ListMerge {
         }
         for (std::size_t g = 0; g < groups_.size(); ++g)
             if (seen[g] != sizes_[g]) throw std::runtime_error("the undecided members of a bucket do not add up");
-        Ranks first(ties.size()), last(ties.size());
-        const auto ask = [&](const auto& position, Ranks& answers) {
-            merge_.search_groups(groups_, points, [&](std::int64_t k) {
-                const Tie& tie = ties[static_cast<std::size_t>(k)];
-                return Query{entries.score[order[tie.first]], position(tie), 0, 0, 0};
-            }, answers);
-        };
-        ask([](const Tie& tie) { return tie.position + 1; }, first);
-        ask([](const Tie& tie) { return tie.position + tie.count; }, last);
-        // By entry, then put into the order of each shard. Those of an entry are next to each other.
-        std::vector<std::pair<float, std::int64_t>> given_to;
-        given_to.reserve(size);
-        std::vector<std::size_t> begin(size), end(size);
+        Ranks first(ties.size());
+        merge_.search_groups(groups_, points, [&](std::int64_t k) {
+            const Tie& tie = ties[static_cast<std::size_t>(k)];
+            return Query{order[tie.first].score, tie.position + 1, 0, 0, 0};
+        }, first);
+        // The last of a tie has its own rank where there are several.
+        Ranks last = first;
+        std::vector<std::size_t> several;
+        std::vector<Query> queries;
+        for (std::size_t t = 0; t < ties.size(); ++t) {
+            const Tie& tie = ties[t];
+            if (tie.count == 1) continue;
+            const Entry& entry = order[tie.first];
+            several.push_back(t);
+            queries.push_back({entry.score, tie.position + tie.count, first[t], groups_[static_cast<std::size_t>(entry.group)].hi, 0});
+        }
+        if (!queries.empty()) search_.solve(queries.data(), queries.size());
+        for (std::size_t k = 0; k < several.size(); ++k) last[several[k]] = queries[k].rank;
+        // What is left to one shard of the order of all is its own order.
+        std::vector<Runs> runs(static_cast<std::size_t>(n_shards));
         std::vector<std::int64_t> shares(1);
         for (std::size_t t = 0; t < ties.size(); ++t) {
             const Tie& tie = ties[t];
             shares[0] = tie.count;
-            if (first[t] != last[t]) shares = merge_.deal_ties(entries.score[order[tie.first]], tie.position, tie.count, first[t], last[t]);
+            if (first[t] != last[t]) shares = merge_.deal_ties(order[tie.first].score, tie.position, tie.count, first[t], last[t]);
             std::int32_t rank = first[t];
             std::int64_t room = shares[0];
             take(rank, room);
-            for (std::size_t k = tie.first; k < tie.last; ++k) {
-                begin[order[k]] = given_to.size();
-                for (std::int64_t wanted = entries.count[order[k]]; wanted > 0;) {
+            for (std::size_t k = tie.first; k < tie.last; ++k)
+                for (std::int64_t wanted = entries.count[order[k].at]; wanted > 0;) {
                     while (room == 0) {
                         ++rank;
                         room = shares[static_cast<std::size_t>(rank - first[t])];
                         take(rank, room);
                     }
                     const std::int64_t given = std::min(room, wanted);
-                    given_to.push_back({below(rank), given});
+                    append(runs[static_cast<std::size_t>(shard[order[k].at])], below(rank), given);
                     room -= given, wanted -= given;
                 }
-                end[order[k]] = given_to.size();
-            }
         }
-        std::vector<Runs> runs(static_cast<std::size_t>(n_shards));
-        for (std::size_t e = 0; e < size; ++e)
-            for (std::size_t k = begin[e]; k < end[e]; ++k) append(runs[static_cast<std::size_t>(shard[e])], given_to[k].first, given_to[k].second);
         return runs;
     }
 
@@ -411,27 +495,32 @@ class ListMerge {
     }
 
     // Entries by group, score and shard. Those of a shard are in this order already, so that they need only be merged.
-    static std::vector<std::size_t> merged(const Entries& entries, const std::vector<std::int32_t>& shard) {
+    struct Entry {
+        double score;
+        std::int32_t group;
+        std::uint32_t at;
+    };
+    static std::vector<Entry> merged(const Entries& entries, const std::vector<std::int32_t>& shard) {
         const std::size_t size = entries.score.size();
-        std::vector<std::size_t> order(size), starts;
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        for (std::size_t e = 0; e < size; ++e)
+        std::vector<Entry> order(size), other(size);
+        std::vector<std::size_t> starts;
+        for (std::size_t e = 0; e < size; ++e) {
+            order[e] = {entries.score[e], entries.group[e], static_cast<std::uint32_t>(e)};
             if (e == 0 || shard[e] != shard[e - 1]) starts.push_back(e);
+        }
         starts.push_back(size);
-        const auto before = [&](std::size_t a, std::size_t b) {
-            if (entries.group[a] != entries.group[b]) return entries.group[a] < entries.group[b];
-            return entries.score[a] > entries.score[b];
-        };
-        // Stable: of equal ones those of the shard before come first.
+        const auto before = [](const Entry& a, const Entry& b) { return a.group != b.group ? a.group < b.group : a.score > b.score; };
         while (starts.size() > 2) {
             std::vector<std::size_t> longer;
-            const auto at = [&](std::size_t k) { return order.begin() + static_cast<std::ptrdiff_t>(starts[k]); };
+            const auto at = [&](std::size_t k) { return order.cbegin() + static_cast<std::ptrdiff_t>(starts[std::min(k, starts.size() - 1)]); };
             for (std::size_t k = 0; k + 1 < starts.size(); k += 2) {
                 longer.push_back(starts[k]);
-                if (k + 2 < starts.size()) std::inplace_merge(at(k), at(k + 1), at(k + 2), before);
+                // Of equal ones those of the shard before come first.
+                std::merge(at(k), at(k + 1), at(k + 1), at(k + 2), other.begin() + static_cast<std::ptrdiff_t>(starts[k]), before);
             }
             longer.push_back(size);
             starts.swap(longer);
+            order.swap(other);
         }
         return order;
     }
@@ -469,60 +558,5 @@ class ListMerge {
     std::vector<Standing> ranges_;
     std::vector<Buckets> splits_;
 };
-
-// Below so many numbers a thread costs more than it brings.
-inline int threads_for(std::int64_t n, int n_threads) { return static_cast<int>(std::clamp<std::int64_t>(n >> 17, 1, std::max(1, n_threads))); }
-
-// out = sum of coefficient times array, in the order given; whether all of it is finite and can be added up.
-inline bool combine(const std::vector<double>& coefficients, const std::vector<const double*>& arrays, std::int64_t n, int n_threads, double* out) {
-    constexpr std::int64_t section = 1 << 14;
-    const std::int64_t count = (n + section - 1) / section;
-    std::atomic<bool> is_fit{true};
-    share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
-        const std::int64_t first = static_cast<std::int64_t>(part) * section, size = std::min(section, n - first);
-        double* to = out + first;
-        if (arrays.empty()) std::fill(to, to + size, 0.0);
-        for (std::size_t q = 0; q < arrays.size(); ++q) {
-            const double* from = arrays[q] + first;
-            const double c = coefficients[q];
-            if (q == 0)
-                for (std::int64_t k = 0; k < size; ++k) to[k] = c * from[k];
-            else
-                for (std::int64_t k = 0; k < size; ++k) to[k] += c * from[k];
-        }
-        if (!all_fit(to, size)) is_fit = false;
-    });
-    return is_fit;
-}
-
-// Products of a vector with arrays, each in blocks of 256 terms that are added up with compensation. A section of the vector is
-// multiplied with all arrays while it is in the cache.
-inline std::vector<double> dots(const double* a, const std::vector<const double*>& arrays, std::int64_t n, int n_threads) {
-    constexpr std::int64_t section = 1 << 14;
-    const std::int64_t count = (n + section - 1) / section;
-    std::vector<std::vector<CompensatedSum>> parts(static_cast<std::size_t>(count), std::vector<CompensatedSum>(arrays.size()));
-    share_out(threads_for(n, n_threads), static_cast<std::size_t>(count), [&](std::size_t part) {
-        const std::int64_t end = std::min(n, (static_cast<std::int64_t>(part) + 1) * section);
-        for (std::size_t q = 0; q < arrays.size(); ++q) {
-            const double* b = arrays[q];
-            for (std::int64_t at = static_cast<std::int64_t>(part) * section; at < end; at += kTermsPerPart) {
-                const std::int64_t stop = std::min(end, at + kTermsPerPart);
-                double lanes[4] = {};
-                std::int64_t k = at;
-                for (; k + 4 <= stop; k += 4)
-                    for (int lane = 0; lane < 4; ++lane) lanes[lane] += a[k + lane] * b[k + lane];
-                for (; k < stop; ++k) lanes[0] += a[k] * b[k];
-                parts[part][q].add((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
-            }
-        }
-    });
-    std::vector<double> found;
-    for (std::size_t q = 0; q < arrays.size(); ++q) {
-        CompensatedSum all;
-        for (const auto& part : parts) all.add(part[q]);
-        found.push_back(all.value());
-    }
-    return found;
-}
 
 }  // namespace maxmargin::ranking

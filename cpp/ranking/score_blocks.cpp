@@ -8,6 +8,9 @@ namespace maxmargin::ranking {
 
 namespace {
 
+// How far ahead numbers are asked for.
+constexpr std::int64_t kFetched = 512;
+
 using Bits64 = std::uint64_t __attribute__((vector_size(32)));
 using Bits32 = std::uint32_t __attribute__((vector_size(32)));
 using Octet = float __attribute__((vector_size(32)));
@@ -182,5 +185,28 @@ template bool all_fit(const double*, std::int64_t);
 template bool all_fit(const float*, std::int64_t);
 template std::uint64_t words_above(const double*, std::int32_t, double, bool&);
 template std::uint64_t words_above(const float*, std::int32_t, float, bool&);
+
+MAXMARGIN_CLONES void set_product(double c, const double* from, std::int64_t size, double* __restrict to) {
+    for (std::int64_t k = 0; k < size; ++k) to[k] = c * from[k];
+}
+MAXMARGIN_CLONES void set_products(double c, const double* from, double d, const double* other, std::int64_t size, double* __restrict to) {
+    std::int64_t k = 0;
+    // Processors do not fetch beyond a page by themselves.
+    for (; k + 8 <= size; k += 8) {
+        __builtin_prefetch(from + k + kFetched), __builtin_prefetch(other + k + kFetched);
+        for (std::int64_t j = k; j < k + 8; ++j) to[j] = c * from[j] + d * other[j];
+    }
+    for (; k < size; ++k) to[k] = c * from[k] + d * other[k];
+}
+MAXMARGIN_CLONES void add_product(double c, const double* from, std::int64_t size, double* __restrict to) {
+    for (std::int64_t k = 0; k < size; ++k) to[k] += c * from[k];
+}
+MAXMARGIN_CLONES double dot_of_block(const double* a, const double* b, std::int64_t size) {
+    Quad lanes{0, 0, 0, 0};
+    std::int64_t k = 0;
+    for (; k + 4 <= size; k += 4) lanes += quad_at(a + k) * quad_at(b + k);
+    for (; k < size; ++k) lanes[0] += a[k] * b[k];
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
 
 }  // namespace maxmargin::ranking

@@ -25,4 +25,12 @@ bool all_fit(const T* scores, std::int64_t size);
 template <class T>
 std::uint64_t words_above(const T* scores, std::int32_t words, T threshold, bool& is_fit);
 
+// to[k] = c * from[k]; of two, c * from[k] + d * other[k]; and c * from[k] added to it. What comes next is fetched meanwhile.
+void set_product(double c, const double* from, std::int64_t size, double* to);
+void set_products(double c, const double* from, double d, const double* other, std::int64_t size, double* to);
+void add_product(double c, const double* from, std::int64_t size, double* to);
+
+// The sum of a[k] * b[k], for few of them.
+double dot_of_block(const double* a, const double* b, std::int64_t size);
+
 }  // namespace maxmargin::ranking

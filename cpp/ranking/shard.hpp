@@ -73,20 +73,29 @@ class Shard {
         for_negatives(0, n_, visit);
     }
 
+    // Where the scores of rows are: here, unless a source says where, `source(first row, last row, task)` for every section.
+    auto in_place() const {
+        return [this](std::int64_t first, std::int64_t, std::size_t) { return scores_ + first; };
+    }
+    std::size_t n_tasks() const { return static_cast<std::size_t>(n_tasks_); }
+
     // counts[b]: negatives in bucket b. False if a score is not finite or too large to be added up.
-    bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const {
+    bool count(const Buckets& buckets, std::vector<std::int64_t>& counts) const { return count(buckets, counts, in_place()); }
+    template <class Source>
+    bool count(const Buckets& buckets, std::vector<std::int64_t>& counts, const Source& source) const {
         const auto count = static_cast<std::size_t>(buckets.count());
         std::vector<std::vector<std::int32_t>> tallies(static_cast<std::size_t>(n_tasks_));
         std::atomic<bool> all_fit{true};
         for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
             if (tallies[task].empty()) tallies[task].assign(count, 0);
             std::int32_t* tally = tallies[task].data();
+            const T* scores = source(first, last, task);
             bool is_fit = true;
             for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
                 std::int32_t bucket[kBlock];
                 for (std::int64_t at = begin; at < end; at += kBlock) {
                     const auto size = static_cast<std::int32_t>(std::min(kBlock, end - at));
-                    is_fit &= number(buckets, scores_ + at, size, bucket);
+                    is_fit &= number(buckets, scores + (at - first), size, bucket);
                     for (std::int32_t k = 0; k < size; ++k) ++tally[bucket[k]];
                 }
             });
@@ -109,17 +118,16 @@ class Shard {
         std::vector<CompensatedSum> sums(static_cast<std::size_t>(n_sections_));
         for_sections([&](std::int64_t section, std::int64_t first, std::int64_t last, std::size_t task) {
             std::vector<Cell>& own = cells[task];
-            if (own.empty()) {
-                own.resize(count);
+            if (parts[task].index.capacity() == 0) {
                 // As many as are mostly put aside: growing means copying.
                 parts[task].reserve(n_ / n_tasks_ / 16 + kBlock);
-                std::transform(below.begin(), below.end(), own.begin(), cell_of);
+                if (counts) own.resize(count), std::transform(below.begin(), below.end(), own.begin(), cell_of);
             }
             CompensatedSum sum;
             bool is_fit = true;
             for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) {
-                if (counts) is_fit &= write_run<true>(begin, end, buckets, own.data(), factor, origin, out, sum, parts[task]);
-                else is_fit &= write_run<false>(begin, end, buckets, own.data(), factor, origin, out, sum, parts[task]);
+                if (counts) is_fit &= write_run(begin, end, buckets, Tally{own.data()}, factor, origin, out, sum, parts[task]);
+                else is_fit &= write_run(begin, end, buckets, Plain{below.data()}, factor, origin, out, sum, parts[task]);
             });
             sums[static_cast<std::size_t>(section)] = sum;
             if (!is_fit) all_fit = false;
@@ -167,12 +175,15 @@ class Shard {
     }
 
     // Put the negatives above a threshold aside. False if a score is not finite or too large to be added up.
-    bool keep_above(T threshold, Members& kept) const {
+    bool keep_above(T threshold, Members& kept) const { return keep_above(threshold, kept, in_place()); }
+    template <class Source>
+    bool keep_above(T threshold, Members& kept, const Source& source) const {
         std::vector<Members> parts(static_cast<std::size_t>(n_tasks_));
         std::atomic<bool> all_fit{true};
         for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
+            const T* scores = source(first, last, task);
             bool is_fit = true;
-            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(begin, end, threshold, parts[task], is_fit); });
+            for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(scores, first, begin, end, threshold, parts[task], is_fit); });
             if (!is_fit) all_fit = false;
         });
         join(parts, kept);
@@ -237,6 +248,8 @@ class Shard {
   private:
     static constexpr std::int64_t kBlock = 256;
     static constexpr std::int64_t kSection = 1 << 15;
+    // Scores of a cache line.
+    static constexpr std::int32_t kLine = 64 / sizeof(T);
     // A section of members put aside, each of which takes longer.
     static constexpr std::int64_t kMembers = 1 << 12;
     // Below that it costs more to share rows out than it brings.
@@ -331,16 +344,38 @@ class Shard {
         std::memcpy(&bits, &below, sizeof bits);
         return bits;
     }
-    template <bool Count>
-    static std::uint64_t look_up(Cell& cell) {
-        const Cell found = cell;
-        if (Count) cell = found + (Cell{1} << 32);
-        return found & 0xFFFFFFFFu;
-    }
+    // Positives below the members of buckets, where members are counted. Stores are what takes time here: of a cell all at once, and
+    // of two numbers together.
+    struct Tally {
+        Cell* cells;
+        std::uint64_t look_up(std::int32_t bucket) const {
+            const Cell found = cells[bucket];
+            cells[bucket] = found + (Cell{1} << 32);
+            return found & 0xFFFFFFFFu;
+        }
+        void look_up(const std::int32_t* bucket, std::int32_t size, float* below) const {
+            std::int32_t k = 0;
+            for (; k + 2 <= size; k += 2) {
+                const std::uint64_t pair = look_up(bucket[k]) | look_up(bucket[k + 1]) << 32;
+                std::memcpy(below + k, &pair, sizeof pair);
+            }
+            if (k < size) {
+                const auto one = static_cast<std::uint32_t>(look_up(bucket[k]));
+                std::memcpy(below + k, &one, sizeof one);
+            }
+        }
+    };
+    // And where they are not.
+    struct Plain {
+        const float* table;
+        void look_up(const std::int32_t* bucket, std::int32_t size, float* below) const {
+            for (std::int32_t k = 0; k < size; ++k) below[k] = table[bucket[k]];
+        }
+    };
 
     // Whether all scores are fit.
-    template <bool Count>
-    bool write_run(std::int64_t begin, std::int64_t end, const Buckets& buckets, Cell* cells, double factor, double origin, T* out, CompensatedSum& total,
+    template <class Table>
+    bool write_run(std::int64_t begin, std::int64_t end, const Buckets& buckets, const Table& table, double factor, double origin, T* out, CompensatedSum& total,
                    Members& aside) const {
         std::int32_t bucket[kBlock];
         float below[kBlock];
@@ -350,20 +385,11 @@ class Shard {
             const T* s = scores_ + at;
             is_fit &= number(buckets, s, size, bucket);
             aside.reserve(kBlock + 4);
-            // Stores are what takes time here: of a cell all at once, and of two numbers together.
-            std::int32_t k = 0;
-            for (; k + 2 <= size; k += 2) {
-                if (k % 8 == 0) {
-                    __builtin_prefetch(s + kBlock + k, 0);
-                    __builtin_prefetch(out + at + kBlock + k, 1);
-                }
-                const std::uint64_t pair = look_up<Count>(cells[bucket[k]]) | look_up<Count>(cells[bucket[k + 1]]) << 32;
-                std::memcpy(below + k, &pair, sizeof pair);
+            for (std::int32_t k = 0; k < size; k += kLine) {
+                __builtin_prefetch(s + kBlock + k, 0);
+                __builtin_prefetch(out + at + kBlock + k, 1);
             }
-            if (k < size) {
-                const auto one = static_cast<std::uint32_t>(look_up<Count>(cells[bucket[k]]));
-                std::memcpy(below + k, &one, sizeof one);
-            }
+            table.look_up(bucket, size, below);
             total.add(write_slopes(s, below, size, factor, origin, out + at));
             const std::int64_t open = aside.count + put_marked(below, size, static_cast<std::int32_t>(at), aside.index.data() + aside.count);
             // Their scores are still in the cache now; later each would cost a miss.
@@ -377,27 +403,28 @@ class Shard {
     }
 
     // Survivors are rare: few words of 64 scores have one, 64 comparisons make a word of bits, and only its set bits are visited.
-    void keep_run(std::int64_t begin, std::int64_t end, T threshold, Members& kept, bool& is_fit) const {
+    // Scores are those of the rows from `first` on.
+    static void keep_run(const T* scores, std::int64_t first, std::int64_t begin, std::int64_t end, T threshold, Members& kept, bool& is_fit) {
         constexpr std::int64_t word = 64;
-        std::int64_t i = begin;
+        std::int64_t i = begin - first;
+        const auto keep = [&](std::int64_t at) {
+            kept.score[kept.count] = static_cast<double>(scores[at]);
+            kept.index[kept.count] = static_cast<std::int32_t>(first + at);
+        };
+        end -= first;
         for (std::int64_t words; (words = std::min(word, (end - i) / word)) > 0; i += words * word) {
-            std::uint64_t some = words_above(scores_ + i, static_cast<std::int32_t>(words), threshold, is_fit);
+            std::uint64_t some = words_above(scores + i, static_cast<std::int32_t>(words), threshold, is_fit);
             for (; some; some &= some - 1) {
                 const std::int64_t from = i + word * __builtin_ctzll(some);
                 kept.reserve(word);
-                for (std::uint64_t bits = above_threshold(scores_ + from, threshold); bits; bits &= bits - 1) {
-                    const std::int64_t at = from + __builtin_ctzll(bits);
-                    kept.score[kept.count] = static_cast<double>(scores_[at]);
-                    kept.index[kept.count++] = static_cast<std::int32_t>(at);
-                }
+                for (std::uint64_t bits = above_threshold(scores + from, threshold); bits; bits &= bits - 1, ++kept.count) keep(from + __builtin_ctzll(bits));
             }
         }
         kept.reserve(word);
         for (; i < end; ++i) {
-            is_fit &= fit(static_cast<double>(scores_[i]));
-            kept.score[kept.count] = static_cast<double>(scores_[i]);
-            kept.index[kept.count] = static_cast<std::int32_t>(i);
-            kept.count += scores_[i] > threshold;
+            is_fit &= fit(static_cast<double>(scores[i]));
+            keep(i);
+            kept.count += scores[i] > threshold;
         }
     }
 

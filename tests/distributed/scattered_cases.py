@@ -4,9 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from maxmargin import _core
 from maxmargin.distributed.list_inference import ScatteredList
-from maxmargin.distributed.list_shard import ListPart
+from maxmargin.distributed.list_shard import ListPart, Scores
 from maxmargin.losses import ranking_loss
 
 
@@ -41,9 +40,13 @@ class Shards:
         rows, part = self.rows[k], self.parts[k]
         if operation == "look":
             own = self.scores[rows]
-            negatives = np.empty(len(rows) - int(self.n_pos[k]))
-            assert _core.combine_scores(np.ones(1), [own[~self.relevant[rows]]], negatives)
-            return {**part.look(negatives, np.full(len(negatives), np.nan), *args), "positives": own[self.relevant[rows]]}
+            negatives = own[~self.relevant[rows]]
+            # Every other shard makes its scores of two arrays, 2 s - s, when it needs them.
+            made_of = (np.array([2.0, -1.0]), [negatives, negatives]) if k % 2 else (np.ones(1), [negatives])
+            room, below = np.full((2, len(negatives)), np.nan)
+            answer = part.look(Scores(*made_of, room), below, *args)
+            assert answer.pop("finite")
+            return {**answer, "positives": own[self.relevant[rows]]}
         if operation in ("place", "place_equal"):
             *args, self.above = args
             self.own_above = getattr(self, "own_above", {}) | {k: self.above}

@@ -12,8 +12,10 @@ from hypothesis.extra.numpy import arrays
 from scattered_cases import Shards, scattered
 
 import maxmargin as mm
+from maxmargin import _core
 from maxmargin.distributed import list_inference
 from maxmargin.distributed.list_inference import ScatteredList
+from maxmargin.distributed.list_shard import ListPart, Scores
 from maxmargin.losses import RankingLoss, ranking_loss
 
 LOSSES = ["ap", "ndcg", "auc", "mrr", "rbp", "ndcg@3", "ap@2", "p@2", "recall@4"]
@@ -244,3 +246,31 @@ def test_a_list_without_positives_or_with_a_negative_scale():
         ScatteredList(ranking_loss("ap"), [0, 0], [3, 4])
     with pytest.raises(ValueError, match="loss_scale=-1"):
         scattered([1.0, 0.0], [True, False], [], loss_scale=-1)
+
+
+@pytest.mark.parametrize("guess", ["none", "buckets", "floor"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300, 1e-300])
+@pytest.mark.parametrize("made", [False, True])
+def test_scores_that_are_not_finite_are_seen_whatever_is_guessed(guess, bad, made):
+    scores = np.random.default_rng(0).normal(size=70_000)
+    scores[69_999] = bad
+    roots = [scores, np.zeros(len(scores))] if made else [scores]
+    buckets = np.array([1.0, -1.0, 1024, 0.0, 0.0]) if guess == "buckets" else None
+    room = Scores(np.ones(len(roots)), roots, np.full(len(scores), np.nan))
+    floor = 3.0 if guess == "floor" else None
+    found = ListPart().look(room, np.empty(len(scores)), buckets, 0, floor, 1000)
+    assert found["finite"] == (bad == 1e-300)
+    assert ("first" in found) == found["finite"]
+
+
+@pytest.mark.parametrize("n", [1, 1024, 1025, 3000])
+def test_equal_scores_are_seen_before_they_are_made(n):
+    half = np.full(n, 0.25)
+    room, below = np.full(n, np.nan), np.full(n, np.nan)
+    shard = _core.ListShard(np.ones(2), [half, half], room, below)
+    assert shard.all_equal() and shard.first() == 0.5 and np.isnan(room).all()
+    shard.place_equal(np.array([3.0, 1.0]), np.array([1, n - 1]), 0.0)
+    assert below.tolist() == [3.0] + [1.0] * (n - 1) and shard.total() == 0.5 * (n + 2)
+    half[n - 1] = 0.5
+    assert shard.all_equal() == (n == 1)
+    assert shard.best(1).tolist() == [1.0] and room[n - 1] == 1.0

@@ -29,6 +29,8 @@ class BagLists(Lists):
         Rows of the candidates of the positives.
     """
 
+    is_of_rows = False
+
     def __init__(
         self, X: Any, bags: Ints, relevant: Booleans, numbers: Ints, names: list[str], thresholds: Floats, imputed: Ints
     ) -> None:

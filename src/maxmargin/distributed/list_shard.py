@@ -5,7 +5,7 @@ What the operations mean together is in :mod:`maxmargin.distributed.list_inferen
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,20 @@ _SAMPLE = 1024
 # Limits that decide nothing.
 _NOTHING = np.zeros(1, dtype=np.float32)
 _UNLIMITED = (_NOTHING, _NOTHING, np.array([-np.inf]), np.array([np.inf]), np.ones(1, dtype=np.uint8))
+
+
+class Scores(NamedTuple):
+    """Scores of negatives as sums of ``arrays`` times ``coefficients``; ``room`` is for those that have to be written down."""
+
+    coefficients: Floats
+    arrays: list[Floats]
+    room: Floats
+
+    def shard(self, below: Floats, n_threads: int) -> _core.ListShard:
+        """A list of them, made when they are first looked at."""
+        if len(self.arrays) == 1 and self.coefficients[0] == 1.0:
+            return _core.ListShard(self.arrays[0], below, n_threads)
+        return _core.ListShard(self.coefficients, self.arrays, self.room, below, n_threads)
 
 
 class ListPart:
@@ -45,25 +59,29 @@ class ListPart:
         self._shard = _core.ListShard(np.zeros(0), self.below, n_threads)
 
     def look(
-        self, scores: Floats, below: Floats, buckets: Floats | None, n_best: int, floor: float | None, most: int
+        self, scores: Scores, below: Floats, buckets: Floats | None, n_best: int, floor: float | None, most: int
     ) -> dict[str, Any]:
-        """At new scores of the negatives, all finite: whether they are equal, the best, and how many are in buckets guessed.
+        """At new scores of the negatives: whether they are equal, the best, and how many are in buckets guessed.
 
         Where a floor is guessed, only what is above it is looked at; with no guess, a sample is told. The positives below each
-        are written to ``below``, an array that need not be filled.
+        are written to ``below``, an array that need not be filled. Scores that are not ``finite`` are looked at no further.
         """
         self._whole(below)
-        self._shard = _core.ListShard(scores, below, self._n_threads)
-        found: dict[str, Any] = {"equal": self._shard.all_equal(), "best": self._shard.best(n_best)}
-        found["first"] = float(scores[0]) if len(scores) else 0.0
+        self._shard = scores.shard(below, self._n_threads)
+        found: dict[str, Any] = {}
         if floor is not None:
-            self.kept, self.below = self._shard.keep_above(floor)
+            self.kept, self.below, finite = self._shard.keep_above(floor)
             found.update(self.decide(_UNLIMITED, 0.0, most))
         elif buckets is None:
+            finite = self._shard.make()
             found["sample"] = self._shard.sample(_SAMPLE)[0]
         else:
-            found["counts"] = trimmed(self._shard.count(buckets)[0])
-        return found
+            counts, finite = self._shard.count(buckets)
+            found["counts"] = trimmed(counts)
+        if not finite:
+            return {"finite": False}
+        found.update(equal=self._shard.all_equal(), first=self._shard.first(), best=self._shard.best(n_best))
+        return {"finite": True, **found}
 
     def sample(self) -> dict[str, Any]:
         """Some of the scores."""

@@ -23,7 +23,7 @@ from maxmargin import _core
 from maxmargin._types import Booleans, Bytes, Floats, Ints
 from maxmargin._validation import thread_count
 from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_sums
-from maxmargin.distributed.list_shard import ListPart
+from maxmargin.distributed.list_shard import ListPart, Scores
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.scattered import shares_at
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
@@ -45,6 +45,11 @@ _ROWS_AT_ONCE = 16_384
 
 # Sets of fold numbers that a shard keeps.
 _GIFTS = 2
+
+# What a shard says of scores that are not finite; the client then asks where they are.
+_NOT_FINITE: Answer = {"answers": [], "hinge": np.nan}
+
+_ONE, _EMPTY = np.ones(1), np.zeros(0)
 
 # Where the rows of something stand among all scores.
 Places = slice | NDArray[np.int64]
@@ -81,7 +86,8 @@ class _Working:
     scores: Floats
     # Where scores come from, if not from all rows.
     rows: Ints | None
-    # Where the only list of a shard writes the positives below its negatives.
+    # Of the only list of a shard: what the scores of its negatives are made of, and where the positives below them are written.
+    made_of: tuple[Floats, list[Floats]] | None = None
     below: Floats | None = None
     lists: dict[int, ListPart] = field(default_factory=dict)
     # Negatives above every own positive.
@@ -118,10 +124,13 @@ class Lists:
         A check sum of whatever was chosen here, and not by the client.
     chosen : Chosen, optional
         The lists of the shard that these are; None for all of them.
+    is_of_rows : bool
+        Whether every row is a sample, so that scores are not :meth:`reduced`.
     """
 
     mark = 0
     chosen: Chosen | None = None
+    is_of_rows = True
 
     def __init__(
         self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats,
@@ -409,16 +418,16 @@ class RankingShard(RowShard, TaskShard[Lists]):
         lists, key = self._find(context), self._key(context, recipe, loss_scale, chosen)
         if begin:
             self._register(lists, recipe)
-            scores, finite = self._combined(recipe)
-            if not finite:
-                return {"answers": [], "hinge": np.nan}  # for the client to see
-            begun = self._working = _Working(key, *lists.reduced(scores))
-            if begun.rows is None and lists.is_one_part:
-                begun.below = self._room(len(scores))
+            self._working = self._begun(lists, key, recipe)
+            if self._working is None:
+                return {**_NOT_FINITE}
         working = self._working
         if working is None or working.key != key:
             raise MissingError
         answers = [self._one(lists, working, *question) for question in questions]
+        if begin and not all(answer.pop("finite", True) for answer in answers):
+            self._working = None
+            return {**_NOT_FINITE}
         if last is None:
             return {"answers": answers}
         found = self._finished(lists, working, last, loss_scale, chosen is None)
@@ -552,13 +561,29 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     # ---- what operations have in common --------------------------------------------------------------------------------------
 
+    def _begun(self, lists: Lists, key: tuple[Any, ...], recipe: dict[str, Any]) -> _Working | None:
+        """A new pass; None if scores are not finite. Those of negatives of the only list are made when they are looked at."""
+        if not (lists.is_one_part and lists.is_of_rows):
+            scores, finite = self._combined(recipe)
+            return _Working(key, *lists.reduced(scores)) if finite else None
+        ((_, part),) = lists.parts.items()
+        roots = [self._roots[root] for root in recipe["roots"].tolist()]
+        scores, own = self._score_room(len(roots[0])), part.positives
+        made_of = recipe["coefficients"], [root[part.negatives] for root in roots]
+        finite = _core.combine_scores(recipe["coefficients"], [root[own] for root in roots], scores[own])
+        return _Working(key, scores, None, made_of, self._room(len(scores))) if finite else None
+
     def _one(self, lists: Lists, working: _Working, number: int, operation: str, args: tuple[Any, ...]) -> Answer:
         """One question about a scattered list."""
         part = lists.parts[number]
         if operation == "look":
             own = working.lists[number] = ListPart(thread_count(self.n_jobs))
-            negatives = np.ascontiguousarray(working.scores[part.negatives])
-            below = np.empty(len(negatives)) if working.below is None else working.below[part.negatives]
+            if working.made_of is not None and working.below is not None:
+                negatives = Scores(*working.made_of, working.scores[part.negatives])
+                below = working.below[part.negatives]
+            else:
+                negatives = Scores(_ONE, [np.ascontiguousarray(working.scores[part.negatives])], _EMPTY)
+                below = np.empty(part.n_negatives)
             return {**own.look(negatives, below, *args), "positives": working.scores[part.positives].copy()}
         if operation in ("place", "place_equal"):
             working.above[number], args = args[-1], args[:-1]
@@ -630,6 +655,11 @@ class RankingShard(RowShard, TaskShard[Lists]):
         spare, self._spare = self._spare, None
         return np.empty(size) if spare is None or len(spare) != size else spare
 
+    def _score_room(self, size: int) -> Floats:
+        """Memory for scores, in the same way."""
+        scores, self._scratch = self._scratch, None
+        return np.empty(size) if scores is None or len(scores) != size else scores
+
     def _told(self, found: _Found, recipe: dict[str, Any]) -> Answer:
         threads = thread_count(self.n_jobs)
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
@@ -655,10 +685,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     def _combined(self, recipe: dict[str, Any]) -> tuple[Floats, bool]:
         """Scores, and whether all of them are finite."""
-        scores, self._scratch = self._scratch, None
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
-        if scores is None or len(scores) != len(roots[0]):
-            scores = np.empty(len(roots[0]))
+        scores = self._score_room(len(roots[0]))
         finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite
 
