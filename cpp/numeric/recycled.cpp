@@ -6,78 +6,86 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <utility>
-
-#include "numeric/huge_pages.hpp"
 
 #ifdef __linux__
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 namespace maxmargin {
 
 namespace {
 
-// The allocator gets blocks beyond the first from the system, if it has to, and beyond the second always.
-constexpr std::size_t kLong = std::size_t{1} << 20, kLarge = std::size_t{1} << 25;
+// Blocks from here on are whole pages of this size, aligned.
+constexpr std::size_t kLong = std::size_t{1} << 20, kPage = std::size_t{1} << 21;
 // Of all blocks at hand together.
 constexpr std::size_t kMost = std::size_t{1} << 30;
-
-#if defined(__linux__) && defined(MADV_FREE)
-// Whether the system knows how to take pages only if it needs them.
-bool offer(void* memory, std::size_t bytes) {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const auto from = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) / page * page;
-    const auto to = (reinterpret_cast<std::uintptr_t>(memory) + bytes) / page * page;
-    return madvise(reinterpret_cast<void*>(from), to - from, MADV_FREE) == 0;
-}
-#else
-bool offer(void*, std::size_t) { return false; }
-#endif
 
 struct Block {
     void* memory = nullptr;
     std::size_t bytes = 0;
 };
 
+#if defined(__linux__) && defined(MADV_FREE)
+// Zeros, or nullptr.
+void* fresh(std::size_t bytes) {
+    // One page more than is asked for: what lies before the first and behind the last page is given back.
+    void* const found = mmap(nullptr, bytes + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (found == MAP_FAILED) return nullptr;
+    const auto from = reinterpret_cast<std::uintptr_t>(found);
+    const std::uintptr_t aligned = (from + kPage - 1) / kPage * kPage;
+    if (aligned > from) munmap(found, aligned - from);
+    if (aligned < from + kPage) munmap(reinterpret_cast<void*>(aligned + bytes), from + kPage - aligned);
+    madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
+    return reinterpret_cast<void*>(aligned);
+}
+void release(const Block& block) {
+    if (block.memory) munmap(block.memory, block.bytes);
+}
+// Whether the system knows how to take pages only if it needs them.
+bool offer(const Block& block) { return madvise(block.memory, block.bytes, MADV_FREE) == 0; }
+#else
+void* fresh(std::size_t bytes) { return std::calloc(bytes, 1); }
+void release(const Block& block) { std::free(block.memory); }
+bool offer(const Block&) { return false; }
+#endif
+
 // Who does not get the lock goes without: it may be held by a thread that is no more, in the child of a fork.
 class Shelf {
   public:
-    // A block of this size; nullptr if there is none.
-    void* take(std::size_t bytes) {
+    // The smallest block that will do, unless half of it would be wasted; one without memory if there is none.
+    Block take(std::size_t bytes) {
         const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-        if (!lock) return nullptr;
-        for (Block& block : blocks_)
-            if (block.memory && block.bytes == bytes) return std::exchange(block, {}).memory;
-        return nullptr;
+        Block* best = nullptr;
+        if (lock)
+            for (Block& block : blocks_)
+                if (block.bytes >= bytes && block.bytes < 2 * bytes && (!best || block.bytes < best->bytes)) best = &block;
+        return best ? std::exchange(*best, {}) : Block{};
     }
 
-    void put(void* memory, std::size_t bytes) {
+    void put(Block block) {
         {
             const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-            if (lock && bytes <= kMost && offer(memory, bytes)) {
+            if (lock && block.bytes <= kMost && offer(block)) {
                 // The oldest are last.
-                std::size_t all = bytes;
+                std::size_t all = block.bytes;
                 std::rotate(blocks_.begin(), blocks_.end() - 1, blocks_.end());
-                std::swap(blocks_[0].memory, memory);
-                std::swap(blocks_[0].bytes, bytes);
+                std::swap(blocks_[0], block);
                 for (std::size_t k = 1; k < blocks_.size(); ++k)
-                    if ((all += blocks_[k].bytes) > kMost) std::free(std::exchange(blocks_[k], {}).memory);
+                    if ((all += blocks_[k].bytes) > kMost) release(std::exchange(blocks_[k], {}));
             }
         }
-        std::free(memory);
+        release(block);
     }
 
     void clear() {
         const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         if (!lock) return;
-        for (Block& block : blocks_) std::free(std::exchange(block, {}).memory);
+        for (Block& block : blocks_) release(std::exchange(block, {}));
     }
 
   private:
     std::mutex mutex_;
-    std::array<Block, 8> blocks_;
+    std::array<Block, 16> blocks_;
 };
 
 // It lives as long as the process: arrays may be let go at its very end.
@@ -89,28 +97,29 @@ Shelf& shelf() {
 }  // namespace
 
 Recycled::Recycled(std::size_t bytes) : bytes_(std::max(bytes, std::size_t{1})) {
-    if (bytes_ >= kLong) memory_ = shelf().take(bytes_);
-    if (memory_) return;
-    memory_ = allocated();
-    if (!memory_) {
-        shelf().clear();
-        memory_ = allocated();
+    if (bytes_ < kLong) {
+        memory_ = std::malloc(bytes_);
+    } else {
+        if (bytes_ > SIZE_MAX - 2 * kPage) throw std::bad_alloc();
+        bytes_ = (bytes_ + kPage - 1) / kPage * kPage;
+        const Block found = shelf().take(bytes_);
+        if (found.memory) {
+            memory_ = found.memory, bytes_ = found.bytes;
+            return;
+        }
+        memory_ = fresh(bytes_);
+        if (!memory_) {
+            shelf().clear();
+            memory_ = fresh(bytes_);
+        }
+        cleared_ = true;
     }
     if (!memory_) throw std::bad_alloc();
 }
 
 Recycled::~Recycled() {
     if (bytes_ < kLong) std::free(memory_);
-    else shelf().put(memory_, bytes_);
-}
-
-void* Recycled::allocated() {
-    // Zeros that come with fresh pages cost nothing.
-    cleared_ = bytes_ >= kLarge;
-    if (!cleared_) return std::malloc(bytes_);
-    void* const found = std::calloc(bytes_, 1);
-    if (found) prefer_huge_pages(found, bytes_);
-    return found;
+    else shelf().put({memory_, bytes_});
 }
 
 }  // namespace maxmargin

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <utility>
+
+#include "numeric/recycled.hpp"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -75,22 +77,22 @@ class Buckets {
 template <class T>
 class Buffer {
   public:
-    T* data() { return data_.get(); }
-    T& operator[](std::int64_t k) { return data_[static_cast<std::size_t>(k)]; }
+    T* data() { return static_cast<T*>(memory_.data()); }
+    T& operator[](std::int64_t k) { return data()[k]; }
     std::int64_t capacity() const { return capacity_; }
-    void discard() { data_.reset(), capacity_ = 0; }
+    void discard() { memory_ = {}, capacity_ = 0; }
     // Room for `size` entries, of which the first `keep` survive.
     void grow(std::int64_t size, std::int64_t keep) {
         if (size <= capacity_) return;
         size = std::max(size, 2 * capacity_);
-        std::unique_ptr<T[]> larger(new T[static_cast<std::size_t>(size)]);
-        if (keep > 0) std::memcpy(larger.get(), data_.get(), static_cast<std::size_t>(keep) * sizeof(T));
-        data_ = std::move(larger);
+        Recycled larger(static_cast<std::size_t>(size) * sizeof(T));
+        if (keep > 0) std::memcpy(larger.data(), memory_.data(), static_cast<std::size_t>(keep) * sizeof(T));
+        memory_ = std::move(larger);
         capacity_ = size;
     }
 
   private:
-    std::unique_ptr<T[]> data_;
+    Recycled memory_;
     std::int64_t capacity_ = 0;
 };
 

@@ -385,11 +385,14 @@ class Shard {
             const T* s = scores_ + at;
             is_fit &= number(buckets, s, size, bucket);
             aside.reserve(kBlock + 4);
-            for (std::int32_t k = 0; k < size; k += kLine) {
+            std::int32_t k = 0;
+            // What comes next is fetched meanwhile.
+            for (; k + kLine <= size; k += kLine) {
                 __builtin_prefetch(s + kBlock + k, 0);
                 __builtin_prefetch(out + at + kBlock + k, 1);
+                table.look_up(bucket + k, kLine, below + k);
             }
-            table.look_up(bucket, size, below);
+            table.look_up(bucket + k, size - k, below + k);
             total.add(write_slopes(s, below, size, factor, origin, out + at));
             const std::int64_t open = aside.count + put_marked(below, size, static_cast<std::int32_t>(at), aside.index.data() + aside.count);
             // Their scores are still in the cache now; later each would cost a miss.
