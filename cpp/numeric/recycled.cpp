@@ -15,10 +15,14 @@ namespace maxmargin {
 
 namespace {
 
-// Blocks from here on are whole pages of this size, aligned.
-constexpr std::size_t kLong = std::size_t{1} << 20, kPage = std::size_t{1} << 21;
-// Of all blocks at hand together.
-constexpr std::size_t kMost = std::size_t{1} << 30;
+// Shorter blocks come from the allocator, which keeps them itself.
+constexpr std::size_t kLong = std::size_t{1} << 16;
+// Blocks from the first size on are whole pages of the second, aligned.
+constexpr std::size_t kPaged = std::size_t{1} << 20, kPage = std::size_t{1} << 21;
+// Blocks from here on are offered to the system; that interrupts all other threads, and is not worth it for shorter ones.
+constexpr std::size_t kOffered = std::size_t{1} << 22;
+// Of all blocks at hand together: those that are offered, and those that are not.
+constexpr std::size_t kMost = std::size_t{1} << 30, kMostShort = std::size_t{1} << 26;
 
 struct Block {
     void* memory = nullptr;
@@ -27,7 +31,7 @@ struct Block {
 
 #if defined(__linux__) && defined(MADV_FREE)
 // Zeros, or nullptr.
-void* fresh(std::size_t bytes) {
+void* fresh_pages(std::size_t bytes) {
     // One page more than is asked for: what lies before the first and behind the last page is given back.
     void* const found = mmap(nullptr, bytes + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (found == MAP_FAILED) return nullptr;
@@ -38,16 +42,19 @@ void* fresh(std::size_t bytes) {
     madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
     return reinterpret_cast<void*>(aligned);
 }
-void release(const Block& block) {
-    if (block.memory) munmap(block.memory, block.bytes);
-}
+void release_pages(const Block& block) { munmap(block.memory, block.bytes); }
 // Whether the system knows how to take pages only if it needs them.
 bool offer(const Block& block) { return madvise(block.memory, block.bytes, MADV_FREE) == 0; }
 #else
-void* fresh(std::size_t bytes) { return std::calloc(bytes, 1); }
-void release(const Block& block) { std::free(block.memory); }
+void* fresh_pages(std::size_t bytes) { return std::calloc(bytes, 1); }
+void release_pages(const Block& block) { std::free(block.memory); }
 bool offer(const Block&) { return false; }
 #endif
+
+void release(const Block& block) {
+    if (block.bytes < kPaged) std::free(block.memory);
+    else release_pages(block);
+}
 
 // Who does not get the lock goes without: it may be held by a thread that is no more, in the child of a fork.
 class Shelf {
@@ -65,13 +72,15 @@ class Shelf {
     void put(Block block) {
         {
             const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-            if (lock && block.bytes <= kMost && offer(block)) {
-                // The oldest are last.
+            const bool is_short = block.bytes < kOffered;
+            if (lock && block.bytes <= kMost && (is_short || offer(block))) {
+                // The oldest are last, and go if there are too many of their kind.
                 std::size_t all = block.bytes;
                 std::rotate(blocks_.begin(), blocks_.end() - 1, blocks_.end());
                 std::swap(blocks_[0], block);
                 for (std::size_t k = 1; k < blocks_.size(); ++k)
-                    if ((all += blocks_[k].bytes) > kMost) release(std::exchange(blocks_[k], {}));
+                    if ((blocks_[k].bytes < kOffered) == is_short && (all += blocks_[k].bytes) > (is_short ? kMostShort : kMost))
+                        release(std::exchange(blocks_[k], {}));
             }
         }
         release(block);
@@ -85,7 +94,7 @@ class Shelf {
 
   private:
     std::mutex mutex_;
-    std::array<Block, 16> blocks_;
+    std::array<Block, 64> blocks_;
 };
 
 // It lives as long as the process: arrays may be let go at its very end.
@@ -97,24 +106,21 @@ Shelf& shelf() {
 }  // namespace
 
 Recycled::Recycled(std::size_t bytes) : bytes_(std::max(bytes, std::size_t{1})) {
-    if (bytes_ < kLong) {
-        memory_ = std::malloc(bytes_);
-    } else {
-        if (bytes_ > SIZE_MAX - 2 * kPage) throw std::bad_alloc();
-        bytes_ = (bytes_ + kPage - 1) / kPage * kPage;
+    if (bytes_ > SIZE_MAX - 2 * kPage) throw std::bad_alloc();
+    if (bytes_ >= kPaged) bytes_ = (bytes_ + kPage - 1) / kPage * kPage;
+    if (bytes_ >= kLong) {
         const Block found = shelf().take(bytes_);
-        if (found.memory) {
-            memory_ = found.memory, bytes_ = found.bytes;
-            return;
-        }
-        memory_ = fresh(bytes_);
-        if (!memory_) {
-            shelf().clear();
-            memory_ = fresh(bytes_);
-        }
-        cleared_ = true;
+        memory_ = found.memory;
+        if (memory_) bytes_ = found.bytes;
     }
+    if (!memory_) allocate();
+    if (!memory_) shelf().clear(), allocate();
     if (!memory_) throw std::bad_alloc();
+}
+
+void Recycled::allocate() {
+    cleared_ = bytes_ >= kPaged;
+    memory_ = cleared_ ? fresh_pages(bytes_) : std::malloc(bytes_);
 }
 
 Recycled::~Recycled() {

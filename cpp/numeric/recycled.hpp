@@ -1,8 +1,8 @@
 // Memory of long arrays, used again: fresh pages, which the system has to clear, cost more than what is computed into them.
 //
-// What is given back stays at hand, a few blocks at most, and the system is told that it may take the pages whenever somebody needs
-// memory. Long blocks lie in pages of 2 MB, where the system has them: to offer and to take back small ones costs as much as to
-// fill them. Blocks that are not long come from the allocator.
+// What is given back stays at hand, a few blocks at most, and of large ones the system is told that it may take the pages whenever
+// somebody needs memory. They lie in pages of 2 MB, where the system has them: to offer and to take back small ones costs as much as
+// to fill them. Short blocks come from the allocator.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,7 @@ class Recycled {
     bool cleared() const { return cleared_; }
 
   private:
+    void allocate();
     void swap(Recycled& other) noexcept {
         std::swap(bytes_, other.bytes_), std::swap(memory_, other.memory_), std::swap(cleared_, other.cleared_);
     }

@@ -28,7 +28,7 @@ class BucketMethod {
   public:
     BucketMethod(const Search& search, const T* scores, const std::uint8_t* relevant, std::int64_t n,
                  const std::vector<std::int32_t>& positives, Placement<T>& placement, bool cleared, int n_threads)
-        : search_(search), merge_(search), shard_(scores, n, positives, n_threads), scores_(scores), relevant_(relevant), n_(n), placement_(placement), cleared_(cleared),
+        : search_(search), merge_(search), shard_(scores, n, positives, n_threads), scores_(scores), relevant_(relevant), n_(n), n_threads_(n_threads), placement_(placement), cleared_(cleared),
           settler_(search, placement), n_neg_(search.n_neg()), last_(merge_.last()) {}
 
     // Writes the gradient of all negatives; `cleared` says whether it comes in as zeros. False if a score is not finite or too large to
@@ -46,15 +46,14 @@ class BucketMethod {
         const std::int64_t live = merge_.first_dead(coarse, coarse_size);
         if (live * 8 < coarse_size) {
             bool finite = true;
-            if (filter(live, finite)) {
-                settler_.settle();
-                return finite;
-            }
+            if (filter(live, finite)) return true;
             if (!finite) return false;
         }
         const Buckets buckets = merge_.choose_buckets(sample_, live);
         inseparable_ = !buckets.usable();
-        return !inseparable_ && bucket_pass(buckets);
+        if (inseparable_ || !bucket_pass(shard_, buckets, placement_.gradient())) return false;
+        settler_.settle();
+        return true;
     }
 
     // Scores too close together for buckets (a range of a few subnormals, say); nothing has been placed.
@@ -62,6 +61,8 @@ class BucketMethod {
 
   private:
     static constexpr std::int64_t kNoSample = 4096;
+    // So many wait as one group; more of them are parted by buckets first, which threads can share.
+    static constexpr std::int64_t kWaiting = 1 << 14;
 
     bool draw_sample() {
         sample_.scores.clear();
@@ -123,12 +124,42 @@ class BucketMethod {
         finite = shard_.keep_above(static_cast<T>(floor), aside_);
         if (!finite) return false;
         if (aside_.count < n_neg_ && search_.rank(aside_.count + 1, floor, 1, last_) != last_) return false;
-        clear();
         placement_.add_count(last_, n_neg_ - aside_.count);
+        settle_kept(live);
+        return true;
+    }
+
+    // The few above the floor wait as one group; if they are many, they are a list of their own.
+    void settle_kept(std::int64_t live) {
+        if (aside_.count > kWaiting) {
+            const Buckets buckets = merge_.choose_buckets(sample_, live, aside_.count);
+            if (buckets.usable()) return list_kept(buckets);
+        }
+        clear();
         std::swap(settler_.waiting.score, aside_.score);
         std::swap(settler_.waiting.index, aside_.index);
         settler_.waiting.groups.assign(1, {0, aside_.count, 0, 1, last_});
-        return true;
+        settler_.settle();
+    }
+    void list_kept(const Buckets& buckets) {
+        Members kept;
+        std::swap(kept, aside_);
+        const std::vector<std::int32_t> none;
+        Buffer<double> slopes;
+        slopes.grow(kept.count, 0);
+        bucket_pass(Shard<double>(kept.score.data(), kept.count, none, n_threads_), buckets, slopes.data());
+        std::int32_t* const index = kept.index.data();
+        T* const gradient = placement_.gradient();
+        // Zeros, and what is not zero while these are in the cache.
+        shard_.for_rows([&](std::int64_t first, std::int64_t last) {
+            if (!cleared_) std::fill(gradient + first, gradient + last, T{0});
+            const auto end = std::lower_bound(index, index + kept.count, last) - index;
+            for (auto k = std::lower_bound(index, index + end, first) - index; k < end; ++k) gradient[index[k]] = static_cast<T>(slopes[k]);
+        });
+        Waiting& waiting = settler_.waiting;
+        const std::int64_t n_waiting = waiting.groups.empty() ? 0 : waiting.groups.back().end;
+        for (std::int64_t k = 0; k < n_waiting; ++k) waiting.index[k] = index[waiting.index[k]];
+        settler_.settle();
     }
 
     // Lists too short for a sample to pay: all negatives wait as one group.
@@ -148,7 +179,9 @@ class BucketMethod {
         return all_fit;
     }
 
-    bool bucket_pass(const Buckets& buckets) {
+    // Writes the gradient of the rows of a shard to `out`, but of those that wait for the settler. False if a score is not fit.
+    template <class S>
+    bool bucket_pass(const Shard<S>& shard, const Buckets& buckets, S* out) {
         std::vector<std::int64_t> counts, above;
         std::vector<Group> opened;
         Ranks plan;
@@ -158,32 +191,33 @@ class BucketMethod {
         // more than a bucket.
         if (20 * search_.n_pos() * search_.n_pos() <= n_neg_) plan = merge_.plan_from_sample(buckets, sample_, open_part);
         if (open_part <= 0.1) {
-            if (!write(buckets, plan, &counts)) return false;
+            const CompensatedSum before = placement_.total();
+            if (!write(shard, buckets, plan, out, &counts)) return false;
             above = summed(counts);
             proved = merge_.prove(buckets, plan, above, opened);
-            if (!proved) placement_.forget();
+            if (!proved) placement_.total() = before;
         } else {
-            if (!shard_.count(buckets, counts)) return false;
+            if (!shard.count(buckets, counts)) return false;
             above = summed(counts);
         }
         if (!proved) {
             plan = merge_.plan_from_counts(buckets, above, opened);
-            write(buckets, plan, nullptr);
+            write(shard, buckets, plan, out, nullptr);
         }
         for (std::size_t b = 0; b < plan.size(); ++b)
             if (plan[b]) placement_.add_count(plan[b], counts[b]);
-        open_buckets(buckets, counts, opened);
-        settler_.settle();
+        open_buckets(shard, buckets, counts, opened, out);
         return true;
     }
 
     // Write the gradient of the buckets that the plan settles, put the members of the others aside; count if asked to.
-    bool write(const Buckets& buckets, const Ranks& plan, std::vector<std::int64_t>* counts) {
+    template <class S>
+    bool write(const Shard<S>& shard, const Buckets& buckets, const Ranks& plan, S* out, std::vector<std::int64_t>* counts) {
         std::vector<float> below;
         below.reserve(plan.size());
         for (const std::int32_t rank : plan) below.push_back(rank ? static_cast<float>(last_ - rank) : -0.0f);
         aside_.count = 0;
-        return shard_.write(buckets, below, placement_.unit(), placement_.origin(), placement_.gradient(), placement_.total(), aside_, counts);
+        return shard.write(buckets, below, placement_.unit(), placement_.origin(), out, placement_.total(), aside_, counts);
     }
 
     static std::vector<std::int64_t> summed(const std::vector<std::int64_t>& counts) {
@@ -194,7 +228,8 @@ class BucketMethod {
 
     // Go once through the members of the open buckets. Where two ranks are in question a threshold decides nearly all of
     // them on the spot; the rest is collected bucket by bucket.
-    void open_buckets(const Buckets& buckets, const std::vector<std::int64_t>& counts, const std::vector<Group>& opened) {
+    template <class S>
+    void open_buckets(const Shard<S>& shard, const Buckets& buckets, const std::vector<std::int64_t>& counts, const std::vector<Group>& opened, S* out) {
         std::vector<std::int32_t> side_of(static_cast<std::size_t>(buckets.count()), 0);
         std::vector<std::int64_t> sizes;
         for (const Group& bucket : opened) {
@@ -203,7 +238,7 @@ class BucketMethod {
         }
         const std::vector<Side> sides = merge_.sides(opened, sizes);
         const std::vector<Standing> standing =
-            shard_.decide(aside_, sides, side_of.data(), placement_.unit(), placement_.origin(), placement_.gradient(), placement_.total());
+            shard.decide(aside_, sides, side_of.data(), placement_.unit(), placement_.origin(), out, placement_.total());
 
         settler_.waiting.groups.clear();
         std::vector<std::int64_t> fill(opened.size());
@@ -232,6 +267,7 @@ class BucketMethod {
     const T* scores_;
     const std::uint8_t* relevant_;
     std::int64_t n_;
+    int n_threads_;
     Placement<T>& placement_;
     bool cleared_;
     Settler<T> settler_;

@@ -80,7 +80,9 @@ class Merge {
     }
 
     // `live`: how many of the coarse sample are not surely below every positive.
-    Buckets choose_buckets(const Sample& sample, std::int64_t live) const {
+    Buckets choose_buckets(const Sample& sample, std::int64_t live) const { return choose_buckets(sample, live, n_neg_); }
+    // For so many of the negatives.
+    Buckets choose_buckets(const Sample& sample, std::int64_t live, std::int64_t members) const {
         const auto size = static_cast<std::int64_t>(sample.coarse.size());
         const auto at = [&](std::int64_t k) { return sample.coarse[static_cast<std::size_t>(k)]; };
         const auto margin = static_cast<std::int64_t>(3 * std::sqrt(static_cast<double>(live) + 1)) + 2;
@@ -93,8 +95,8 @@ class Merge {
         // With many positives, several thresholds fall into a bucket; smaller ones then save more than they cost. In long lists they may
         // be smaller still, as long as their table stays in the nearest cache.
         const auto more = [&] {
-            if (count < 64 * n_pos && count < 4096 && count * std::int64_t{128} < n_neg_) return true;
-            return count < 16 * n_pos && count < 262144 && (count * std::int64_t{32} < n_neg_ || (count < 4 * n_pos && count * std::int64_t{8} < n_neg_));
+            if (count < 64 * n_pos && count < 4096 && count * std::int64_t{128} < members) return true;
+            return count < 16 * n_pos && count < 262144 && (count * std::int64_t{32} < members || (count < 4 * n_pos && count * std::int64_t{8} < members));
         };
         while (more()) count *= 2;
         const double quartiles = at(size / 4) - at(3 * size / 4);

@@ -3,7 +3,6 @@
 // array of labels is written.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -48,11 +47,6 @@ class Placement {
         if (k % kTermsPerPart == 0) total_.add(part), part = 0;
     }
     T* gradient() { return gradient_; }
-
-    void forget() {
-        total_ = {};
-        std::fill(counts_.begin(), counts_.end(), 0);
-    }
 
     // negatives_above[i]: how many negatives precede the (i+1)-th positive.
     std::vector<std::int64_t> negatives_above() const {

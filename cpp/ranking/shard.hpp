@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "bucket_map.hpp"
@@ -181,6 +182,8 @@ class Shard {
         std::vector<Members> parts(static_cast<std::size_t>(n_tasks_));
         std::atomic<bool> all_fit{true};
         for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t task) {
+            // As many as are mostly kept: growing means copying.
+            if (parts[task].index.capacity() == 0) parts[task].reserve(n_ / n_tasks_ / 16);
             const T* scores = source(first, last, task);
             bool is_fit = true;
             for_negatives(first, last, [&](std::int64_t begin, std::int64_t end) { keep_run(scores, first, begin, end, threshold, parts[task], is_fit); });
@@ -190,9 +193,14 @@ class Shard {
         return all_fit;
     }
 
+    // visit(first row, last row), for all rows in sections.
+    template <class Visit>
+    void for_rows(const Visit& visit) const {
+        for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t) { visit(first, last); });
+    }
     // Zeros for all rows.
     void clear(T* out) const {
-        for_sections([&](std::int64_t, std::int64_t first, std::int64_t last, std::size_t) { std::fill(out + first, out + last, T{0}); });
+        for_rows([&](std::int64_t first, std::int64_t last) { std::fill(out + first, out + last, T{0}); });
     }
 
     // Are all negatives equal to this score?
@@ -317,23 +325,24 @@ class Shard {
         return total;
     }
 
-    static void join(std::vector<Members>& parts, Members& all) {
+    void join(std::vector<Members>& parts, Members& all) const {
         if (parts.size() == 1) {
             std::swap(all, parts[0]);
             return;
         }
-        std::int64_t total = 0;
-        for (const Members& part : parts) total += part.count;
+        std::vector<std::int64_t> begins;
         all.count = 0;
+        for (const Members& part : parts) begins.push_back(std::exchange(all.count, all.count + part.count));
+        const std::int64_t total = std::exchange(all.count, 0);
         all.reserve(total);
-        for (Members& part : parts) {
-            if (part.count == 0) continue;
-            const auto size = static_cast<std::size_t>(part.count);
-            std::memcpy(all.index.data() + all.count, part.index.data(), size * sizeof(std::int32_t));
-            std::memcpy(all.score.data() + all.count, part.score.data(), size * sizeof(double));
-            std::memcpy(all.group.data() + all.count, part.group.data(), size * sizeof(std::int32_t));
-            all.count += part.count;
-        }
+        all.count = total;
+        share_out(total < kRowsPerTask ? 1 : static_cast<int>(n_threads_), parts.size(), [&](std::size_t k) {
+            if (parts[k].count == 0) return;
+            const auto size = static_cast<std::size_t>(parts[k].count);
+            std::memcpy(all.index.data() + begins[k], parts[k].index.data(), size * sizeof(std::int32_t));
+            std::memcpy(all.score.data() + begins[k], parts[k].score.data(), size * sizeof(double));
+            std::memcpy(all.group.data() + begins[k], parts[k].group.data(), size * sizeof(std::int32_t));
+        });
     }
 
     // Of a bucket: how many members it has, and, in the lower half, the bits of a float: the positives below its members; -0.0 marks

@@ -43,7 +43,9 @@ def query_offsets(qid: ArrayLike | None, n: int) -> tuple[NDArray[Any], Codes, N
     >>> query_offsets([7, 3, 7], 3)
     (array([7, 3]), array([0, 2, 3]), array([0, 2, 1]))
     """
-    ids = np.zeros(n, dtype=np.int64) if qid is None else _as_ids(qid)
+    if qid is None:
+        return np.zeros(min(n, 1), dtype=np.int64), np.array([0, n] if n else [0], dtype=np.int64), None
+    ids = _as_ids(qid)
     if ids.shape != (n,):
         raise ValueError(f"qid has shape {ids.shape}, but one query id for each of the {n} samples is needed")
     if n == 0:
@@ -68,6 +70,19 @@ def query_offsets(qid: ArrayLike | None, n: int) -> tuple[NDArray[Any], Codes, N
     order = np.argsort(query, kind="stable")
     offsets = np.concatenate(([0], np.cumsum(np.bincount(query))))
     return heads[np.sort(first)], offsets.astype(np.int64), order
+
+
+def counts_in_lists(marked: NDArray[Any], offsets: Ints) -> Ints:
+    """How many of the samples of every list are marked, shape (levels, q), for marks of shape (levels, n).
+
+    Examples
+    --------
+    >>> counts_in_lists(np.array([[True, False, True, True]]), np.array([0, 1, 1, 4]))
+    array([[1, 0, 2]])
+    """
+    # Where marked ones are few it is the quickest; sums of truth values are slow anyway.
+    places = [np.searchsorted(np.flatnonzero(row), offsets) for row in marked]
+    return np.diff(np.array(places, dtype=np.int64).reshape(len(marked), len(offsets)), axis=1)
 
 
 def _as_ids(qid: ArrayLike) -> NDArray[Any]:

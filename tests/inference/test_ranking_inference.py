@@ -316,6 +316,25 @@ def test_a_sample_that_finds_too_many_negatives_high():
     assert fast == pytest.approx(sure, rel=1e-13) and sure == pytest.approx(0.98186, abs=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(("n_pos", "digits"), [(30, 9), (2000, 9), (300, 2)])
+def test_many_negatives_among_the_positives_and_far_more_below(dtype, n_jobs, n_pos, digits):
+    """One in twelve is left once those that are surely below all positives are: enough for a list of its own."""
+    rng = np.random.default_rng(0)
+    n = 400_000
+    relevant = np.isin(np.arange(n), rng.choice(n, n_pos, replace=False))
+    scores = np.where(rng.random(n) < 1 / 12, rng.uniform(0, 1, n), rng.uniform(-9, -8, n)) + relevant * 9
+    scores[relevant] = rng.uniform(0, 1, n_pos)
+    scores[8191::8192] = rng.uniform(0, 1, n // 8192)  # wherever a section of rows may end
+    scores = np.round(scores, digits).astype(dtype).astype(np.float64)  # the same numbers in both precisions
+    fast = mm.most_violating_ranking(scores.astype(dtype), relevant, "ap", n_jobs=n_jobs)
+    sure = mm.most_violating_ranking(scores, relevant, "ap", method="sort")
+    assert fast.hinge == pytest.approx(sure.hinge, rel=1e-12) and fast.loss == sure.loss
+    by_score = np.lexsort((fast.gradient, scores)), np.lexsort((sure.gradient, scores))  # equal scores may change places
+    assert np.allclose(fast.gradient[by_score[0]], sure.gradient[by_score[1]], rtol=1e-6 if dtype == np.float32 else 0, atol=0)
+
+
 @pytest.mark.parametrize(("n", "n_pos", "values"), [(4000, 10, 50), (100_000, 1000, 50), (400_000, 10, 50), (150_000, 10, 3)])
 def test_long_sums_lose_nothing(n, n_pos, values):
     """Integer scores: the hinge of the ranking found is a fraction."""

@@ -17,6 +17,7 @@ from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import BinaryProblem, RankingProblem
+from maxmargin.queries import counts_in_lists
 from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins
 
 
@@ -155,7 +156,7 @@ class ApproximateRankingSVM(LinearRanker):
 
 def _difficult(lists: RankingProblem, rows: Any, difficult: Booleans) -> RankingProblem | _NoHinge:
     """The lists of the difficult samples."""
-    sizes = np.add.reduceat(difficult, lists.offsets[:-1], dtype=np.int64)
+    sizes = counts_in_lists(difficult[None], lists.offsets)[0]
     left = sizes > 0
     if not left.any():
         return _NoHinge(rows.shape[1])

@@ -15,6 +15,7 @@ from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
 from maxmargin.problems.arrays import ArrayProblem
+from maxmargin.queries import counts_in_lists
 from maxmargin.structures.rows import sum_of_rows, times
 from maxmargin.structures.streaming import is_streamed
 
@@ -70,7 +71,7 @@ class RankingProblem(ArrayProblem):
         self.checked = checked_loss(loss)
         self.offsets = np.array([0, X.shape[0]], dtype=np.int64) if offsets is None else offsets
         sizes = np.diff(self.offsets)
-        positives = np.add.reduceat(self.relevant, self.offsets[:-1], axis=1, dtype=np.int64)
+        positives = counts_in_lists(self.relevant, self.offsets)
         mixed = (positives > 0) & (positives < sizes)
         per_list = mixed.sum(axis=0)
         weights = np.ones(len(sizes)) if list_weights is None else list_weights
@@ -150,7 +151,7 @@ def gain_shares(
     grades in order, if these lists do not have every one.
     """
     levels = np.unique(grades) if levels is None else levels
-    relevant = np.add.reduceat(grades > thresholds[:, None], offsets[:-1], axis=1, dtype=np.int64)
+    relevant = counts_in_lists(grades > thresholds[:, None], offsets)
     return shares_of_counts(relevant, np.diff(offsets), levels, gains, at)
 
 
