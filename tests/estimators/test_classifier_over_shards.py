@@ -163,6 +163,31 @@ def test_ctrl_c():
         OverShards(refine=False).fit_engine(engine_of(X, Y, faults=[Fault("interrupt", judged[0] - 2)]))
 
 
+def test_folds_are_refined_in_common_rounds(monkeypatch):
+    settings = {"C": 0.1, "refine": "always", "max_iter": 6}
+    told = []
+    engines = [engine_of(X, Y) for _ in range(3)]
+    together = OverShards(**settings).fit_engine(engines[0])
+    # One after the other: for somebody who wants to be told, or with more rows than memory is spent for.
+    with_callback = OverShards(**settings, callback=lambda history: told.append(len(history))).fit_engine(engines[1])
+    monkeypatch.setattr(events, "_ROWS_TOGETHER", 99)
+    one_by_one = OverShards(**settings).fit_engine(engines[2])
+    assert "several" in engines[0].log and "several" not in engines[1].log + engines[2].log
+    assert engines[1].rounds == engines[2].rounds and engines[0].rounds < 0.5 * engines[2].rounds
+    for other in (with_callback, one_by_one):
+        assert (other.coef_ == together.coef_).all() and (other.gains_ == together.gains_).all() and other.gains_.any()
+    assert told[:7] == [1, 2, 3, 4, 5, 6, 1]
+
+
+def test_ctrl_c_while_folds_are_refined():
+    whole = engine_of(X, Y)
+    start = OverShards(C=0.1, refine=False).fit_engine(engine_of(X, Y))
+    OverShards(C=0.1).fit_engine(whole)
+    with pytest.warns(ConvergenceWarning, match="refinement was stopped, and the start is kept"):
+        model = OverShards(C=0.1).fit_engine(engine_of(X, Y, faults=[Fault("interrupt", whole.log.index("several") + 9)]))
+    assert not model.refined_ and (model.coef_ == start.coef_).all() and model.threshold_ == start.threshold_
+
+
 def test_a_lost_shard_changes_no_bit():
     settings = {"C": [0.01, 0.1], "refine": "always", "max_iter": 4, "threshold": {"budget": 0.1}}
     whole = engine_of(X, Y)

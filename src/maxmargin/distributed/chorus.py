@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ class _OverError(Exception):
 def in_chorus(voices: Sequence[Callable[[Call], Result]], exchange: Exchange) -> list[Result]:
     """What every voice returns; each is a function that asks questions one by one, and all that are waiting are asked together.
 
-    The exchange is done by the caller's own thread, so that Ctrl-C reaches it.
+    The exchange is done by the caller's own thread, so that Ctrl-C reaches it; limits of time are those of the caller.
 
     Examples
     --------
@@ -55,7 +56,9 @@ def in_chorus(voices: Sequence[Callable[[Call], Result]], exchange: Exchange) ->
         except BaseException as error:
             heard.put((k, "fails", error))
 
-    threads = [threading.Thread(target=sing, args=(k,), daemon=True) for k in range(len(voices))]
+    threads = [
+        threading.Thread(target=contextvars.copy_context().run, args=(sing, k), daemon=True) for k in range(len(voices))
+    ]
     for thread in threads:
         thread.start()
     ended: dict[int, Any] = {}

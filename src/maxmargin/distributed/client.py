@@ -102,6 +102,12 @@ class Conversation:
         other.set_task(task)
         return other
 
+    def through(self, engine: Engine) -> Conversation:
+        """A new conversation about the same task, with the same gifts, through another engine; repeats are counted together."""
+        other = Conversation(engine, self.task)
+        other._gifts, other._counts = self._gifts, self._counts
+        return other
+
     def give(self, gifts: Sequence[Any]) -> str:
         """Something for every shard, each its own, which goes out with the next question; the mark by which tasks name it."""
         mark = fingerprint(*gifts).hex()

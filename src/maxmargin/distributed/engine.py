@@ -19,10 +19,13 @@ from maxmargin import __version__
 from maxmargin.distributed.sums import add_group
 
 # Of what operations mean; raised whenever a worker of the version before would misunderstand.
-PROTOCOL = 2
+PROTOCOL = 3
 
 # Tasks that a shard keeps, those that came last; the client counts along.
 KEPT_TASKS = 4
+
+# Kinds of parts of messages. Unions written with | would be made anew for every part, which takes longer than to look at it.
+_TEXT, _SEQUENCE, _NESTED, _FLOAT = (str, bytes), (tuple, list), (dict, tuple, list), (float, np.floating)
 
 # One tuple for all shards, or a list with one for each that is asked.
 Arguments = tuple[Any, ...] | list[tuple[Any, ...]]
@@ -199,9 +202,9 @@ def _size(value: Any, known: dict[int, int]) -> int:
     """Of a part of a message; what questions to many shards have in common is looked at once."""
     if isinstance(value, np.ndarray):
         return value.nbytes
-    if isinstance(value, str | bytes):
+    if isinstance(value, _TEXT):
         return len(value)
-    if not isinstance(value, dict | tuple | list):
+    if not isinstance(value, _NESTED):
         return 8
     found = known.get(id(value))
     if found is None:
@@ -223,7 +226,7 @@ def leaves(value: Any) -> Iterator[Any]:
             if not isinstance(key, str):
                 yield key
             yield from leaves(inner)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, _SEQUENCE):
         for inner in value:
             yield from leaves(inner)
     else:
@@ -241,7 +244,7 @@ def aligned(value: Any) -> Any:
     """
     if isinstance(value, dict):
         return {key: aligned(inner) for key, inner in value.items()}
-    if isinstance(value, tuple | list):
+    if isinstance(value, _SEQUENCE):
         parts = [aligned(inner) for inner in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if isinstance(value, np.ndarray) and not value.flags.aligned:
@@ -284,9 +287,9 @@ def _is_sound(value: Any, ranges: bool) -> bool:
             elif not _is_sound(inner, ranges):
                 return False
         return True
-    if isinstance(value, tuple | list):
+    if isinstance(value, _SEQUENCE):
         return all(_is_sound(inner, ranges) for inner in value)
-    return not isinstance(value, float | np.floating) or math.isfinite(value)
+    return not isinstance(value, _FLOAT) or math.isfinite(value)
 
 
 class LossWatch:

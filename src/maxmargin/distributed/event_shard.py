@@ -100,8 +100,10 @@ class EventShard(RankingShard):
         "pool", "pool_counts", "pool_neighbours", "pool_sample", "pool_ranks", "pool_squares", "pool_sigmoid",
     }  # fmt: skip
 
-    _pooled: _Pool | None = None
-    _held: tuple[bytes, list[tuple[Floats, Floats]]] | None = None
+    def _forget(self) -> None:
+        super()._forget()
+        self._pooled: _Pool | None = None
+        self._held: tuple[bytes, list[tuple[Floats, Floats]]] | None = None
 
     def _check_labels(self) -> None:
         if self.y.dtype != object:

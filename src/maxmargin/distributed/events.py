@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,13 +24,18 @@ from maxmargin.distributed.pooled import PooledScores
 from maxmargin.distributed.problem import ShardedRanking
 from maxmargin.distributed.sharded import n_columns
 from maxmargin.distributed.sums import tree_sum
+from maxmargin.distributed.voices import together
 from maxmargin.losses import RankingLoss
 from maxmargin.structures.rows import LARGEST_FEATURE
+
+Result = TypeVar("Result")
 
 # Labels that a shard tells; more than that are numbers that somebody took for labels.
 _MOST_LABELS = 100_000
 # Scores that differ by less than this, relative to their size, differ by rounding.
 _ROUNDING = 1e-12
+# Shards with no more rows than that have their folds trained together: some 150 bytes a row and fold.
+_ROWS_TOGETHER = 100_000
 # Newton's method gains digits so fast that the last ones cost little; L-BFGS ends where scikit-learn's does.
 _NEWTON_TOL, _QUASI_NEWTON_TOL = 1e-8, 1e-4
 
@@ -225,6 +232,21 @@ class ShardedEvents:
     def lists(self, loss: RankingLoss, part: int = -1, *, tested: bool = False) -> ShardedDirect:
         """The direct loss of one list: all samples, or those that a fold is trained on, or ``tested`` by; without intercepts."""
         return ShardedDirect(_RankedEvents(self.shards, loss, part, tested, self.scale))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether :meth:`together` pays: rounds take longer than what is computed in them, and memory is no matter."""
+        return bool(self._counts.sum(axis=1).max() <= _ROWS_TOGETHER)
+
+    def together(self, works: Sequence[Callable[[ShardedEvents], Result]]) -> list[Result]:
+        """What every work returns that gets these samples, and asks their shards in rounds common to all."""
+
+        def voice(work: Callable[[ShardedEvents], Result], shards: Conversation) -> Result:
+            own = copy.copy(self)
+            own.shards = shards
+            return work(own)
+
+        return together(self.shards, [partial(voice, work) for work in works])
 
     # ---- held-out samples -----------------------------------------------------------------------------------------------------
 

@@ -324,8 +324,6 @@ class ShardedRanking(ShardedProblem):
         def registered(number: int) -> Floats:
             return np.asarray(self.unscaled(weights[number]))
 
-        alive = set(self._roots)
-
         def message(shard: int) -> tuple[Any, ...]:
             held = self.shards.roots[shard]
             new = {number: registered(number) for number in sorted(weights.keys() - held)}

@@ -246,7 +246,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     operations = RowShard.operations | {
         "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
-        "negatives_above", "useful_lists", "first_relevant",
+        "negatives_above", "useful_lists", "first_relevant", "several",
     }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
@@ -264,6 +264,14 @@ class RankingShard(RowShard, TaskShard[Lists]):
             raise ValueError("the rows of a query are apart from each other; put those of every query next to each other")
         self.own_loss = loss
         self.n_jobs = n_jobs
+        # Shards of conversations that have one of their own, and the run that these are of.
+        self._voices: dict[int, RankingShard] = {}
+        self._run = ""
+        self._forget()
+
+    def _forget(self) -> None:
+        """All that was computed, as in the beginning."""
+        self._built = {}
         self._roots: dict[int, Floats] = {}
         self._found: OrderedDict[tuple[Any, ...], _Found] = OrderedDict()
         self._working: _Working | None = None
@@ -274,6 +282,22 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self._last: tuple[Floats, Floats] | None = None
         # Numbers of folds, by their mark.
         self._given: dict[str, Bytes] = {}
+
+    def several(self, run: str, questions: list[tuple[int, str, tuple[Any, ...]]]) -> Answer:
+        """Answers to conversations that run together, by their number, each by a shard of its own over the same rows.
+
+        Those of another run are let go, and with no question these too.
+        """
+        if run != self._run or not questions:
+            self._run, self._voices = run, {}
+        answers = []
+        for voice, operation, args in questions:
+            if voice not in self._voices:
+                own = self._voices[voice] = object.__new__(type(self))
+                own.__dict__.update(self.__dict__)
+                own._forget()
+            answers.append(self._voices[voice].answer(operation, *args))
+        return {"answers": answers}
 
     def answer(self, operation: str, *args: Any) -> Answer:
         """As of any shard; what came as a gift is kept."""

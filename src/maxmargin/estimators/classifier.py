@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from types import MethodType
 from typing import Any, ClassVar, Literal, Self
@@ -349,7 +350,9 @@ class RankingClassifier(ClassifierMixin, Estimator):
             return True
         ones, checkpoints = np.ones(len(start.weights) - 1), checkpoints_of(self.max_iter)
         how = Steps(self.step, self.epsilon, self.max_iter, self.tol, seconds_left, self.callback)
-        tried = try_descents(samples.trials(start.folds, loss), checkpoints, ones, how, line, began)
+        # A callback is told of one descent after the other.
+        in_folds = partial(samples.in_folds, start.folds, loss, self.callback is None)
+        tried = try_descents(in_folds, checkpoints, ones, how, line, began)
         if tried.ended:
             return False
         self.checkpoints_, self.gains_, self.n_steps_, self.gain_, self.gain_error_ = (

@@ -192,6 +192,18 @@ def judge(checkpoints: Sequence[int], gains: Floats) -> Verdict:
     return Verdict(np.array(checkpoints, dtype=np.int64), gains, int(checkpoints[best]), float(means[best]), error)
 
 
+class Trial(NamedTuple):
+    """A descent in one fold: what checkpoints gained on held-out lists, the weights there, and whether something ended it."""
+
+    gains: list[float]
+    reached: list[Floats]
+    ended: bool
+
+
+# Gets lists to descend on, lists to judge by, and weights to begin with.
+Attempt = Callable[[DirectLists, DirectLists, Floats], Trial]
+
+
 class Tried(NamedTuple):
     """Descents in folds: the verdict, the weights of every fold after the steps it is about, and whether something ended them."""
 
@@ -201,7 +213,7 @@ class Tried(NamedTuple):
 
 
 def try_descents(
-    trials: Iterable[tuple[DirectLists, DirectLists, Floats]],
+    in_folds: Callable[[Attempt], Iterable[Trial | None]],
     checkpoints: Sequence[int],
     scale: Floats,
     how: Steps,
@@ -212,22 +224,27 @@ def try_descents(
 
     Parameters
     ----------
-    trials : iterable of (train, held out, start)
-        Lists to descend on, lists to judge by, and weights to begin with.
+    in_folds : callable
+        Makes an attempt in every fold, one after the other or all at once; None stands for one that Ctrl-C has stopped.
     checkpoints : sequence of int
         Numbers of steps, in ascending order, after which to look.
     scale, how, line, began
         As in :func:`descend`.
     """
-    gains, reached, ended = [], [], False
-    for train, held, first in trials:
+    def attempt(train: DirectLists, held: DirectLists, first: Floats) -> Trial:
         run = descend(train, first, scale, how, line, began, checkpoints)
         before = held.loss(first)
-        gains.append([before - held.loss(weights) for weights in run.reached])
-        reached.append(run.reached)
-        ended = run.stopped or run.out_of_time
+        return Trial([before - held.loss(weights) for weights in run.reached], run.reached, run.stopped or run.out_of_time)
+
+    trials: list[Trial] = []
+    ended = False
+    for trial in in_folds(attempt):
+        if trial is not None:
+            trials.append(trial)
+        ended = trial is None or trial.ended
         if ended:
             break
-    verdict = judge(checkpoints, np.array(gains))
+    gains = np.array([trial.gains for trial in trials]) if trials else np.zeros((1, len(checkpoints)))
+    verdict = judge(checkpoints, gains)
     at = list(checkpoints).index(verdict.steps)
-    return Tried(verdict, [weights[at] for weights in reached], ended)
+    return Tried(verdict, [trial.reached[at] for trial in trials], ended)

@@ -8,6 +8,7 @@ import numbers
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from itertools import starmap
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -191,8 +192,9 @@ class DirectLossMinimizer(LinearRanker):
             first = self._first_weights(problem, scale) if earlier is None else earlier
             ended = False
             if self.validation is not None:
-                trials = ((*parts, self._first_weights(parts[0], scale)) for parts in self._parts(model))
-                tried = try_descents(trials, checkpoints_of(self.max_iter), scale, how, line, began)
+                folds = ((*parts, self._first_weights(parts[0], scale)) for parts in self._parts(model))
+                one_by_one, checkpoints = (lambda attempt: starmap(attempt, folds)), checkpoints_of(self.max_iter)
+                tried = try_descents(one_by_one, checkpoints, scale, how, line, began)
                 self.checkpoints_, self.gains_, self.gain_, self.gain_error_ = (
                     tried.verdict.checkpoints, tried.verdict.gains, tried.verdict.gain, tried.verdict.error,
                 )  # fmt: skip

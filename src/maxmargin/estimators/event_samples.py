@@ -14,15 +14,12 @@ import numpy as np
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.estimators.calibration import calibrate
 from maxmargin.estimators.cutoffs import Aim, Cutoff, choose_cutoff, outcome
-from maxmargin.estimators.descent import DirectLists
+from maxmargin.estimators.descent import Attempt, DirectLists, Trial
 from maxmargin.estimators.held_out import pooled_scores
 from maxmargin.estimators.linear_start import TunedStart, fit_hinge, linear_scores, metric_of, tune_logistic
 from maxmargin.losses import RankingLoss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
-
-# Training lists, held-out lists, and weights to begin with.
-Trial = tuple[DirectLists, DirectLists, Floats]
 
 
 class HeldOutScores(Protocol):
@@ -56,8 +53,10 @@ class EventSamples(Protocol):
     def tune(self, start: str, Cs: Sequence[float] | None, loss: RankingLoss, tell: Callable[[str], None]) -> TunedStart:
         """The start: a logistic regression with the best of some C, or the hinge, with the best of all for None."""
 
-    def trials(self, by_fold: Sequence[Floats], loss: RankingLoss) -> Iterator[Trial]:
-        """Lists of every fold, one fold after the other."""
+    def in_folds(
+        self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt
+    ) -> Iterator[Trial | None]:
+        """An attempt in every fold, from its weights: one after the other, or some at a time where ``may_mix`` says so."""
 
     def lists(self, loss: RankingLoss) -> DirectLists:
         """One list of all samples."""
@@ -88,10 +87,12 @@ class SamplesInMemory:
         assert Cs is not None
         return tune_logistic(*data, Cs, tell)
 
-    def trials(self, by_fold: Sequence[Floats], loss: RankingLoss) -> Iterator[Trial]:
-        """Copies of the rows of a fold, let go with it."""
+    def in_folds(
+        self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt
+    ) -> Iterator[Trial | None]:
+        """One after the other: copies of the rows of a fold are let go with it."""
         for weights, (train, test) in zip(by_fold, self.folds, strict=True):
-            yield self._list(loss, train), self._list(loss, test), weights[:-1]
+            yield attempt(self._list(loss, train), self._list(loss, test), weights[:-1])
 
     def lists(self, loss: RankingLoss) -> DirectLists:
         """One list of all samples."""

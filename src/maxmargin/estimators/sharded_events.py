@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,8 +18,8 @@ from maxmargin.distributed.pooled import PooledScores
 from maxmargin.estimators.calibration import fit_sigmoid, isotonic, targets_of
 from maxmargin.estimators.classifier import RankingClassifier, one_class_fold
 from maxmargin.estimators.cutoffs import Aim, Cutoff, Cuts, best_cut, between, outcome_of_counts, within_budget
-from maxmargin.estimators.descent import DirectLists
-from maxmargin.estimators.event_samples import HeldOutScores, Trial
+from maxmargin.estimators.descent import Attempt, DirectLists, Trial
+from maxmargin.estimators.event_samples import HeldOutScores
 from maxmargin.estimators.linear_start import MOST_FEATURES_OF_NEWTON, TunedStart, own_metric, search_grid
 from maxmargin.losses import RankingLoss
 
@@ -47,10 +48,21 @@ class SamplesOverShards:
         assert start == "logistic" and Cs is not None
         return search_grid(_RegressionsOverShards(self.events, loss), Cs, tell)
 
-    def trials(self, by_fold: Sequence[Floats], loss: RankingLoss) -> Iterator[Trial]:
-        """Lists of some rows of every shard, which nobody copies."""
-        for part, weights in enumerate(by_fold):
-            yield self.events.lists(loss, part), self.events.lists(loss, part, tested=True), weights[:-1]
+    def in_folds(
+        self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt
+    ) -> Iterator[Trial | None]:
+        """On lists of some rows of every shard, which nobody copies; in common rounds, where these are what takes time."""
+
+        def work(part: int, events: ShardedEvents) -> Trial:
+            return attempt(events.lists(loss, part), events.lists(loss, part, tested=True), by_fold[part][:-1])
+
+        if not (may_mix and self.events.is_small):
+            yield from (work(part, self.events) for part in range(len(by_fold)))
+            return
+        try:
+            yield from self.events.together([partial(work, part) for part in range(len(by_fold))])
+        except KeyboardInterrupt:
+            yield None
 
     def lists(self, loss: RankingLoss) -> DirectLists:
         """One list of all samples."""
