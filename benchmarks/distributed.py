@@ -446,16 +446,16 @@ def watch():
     while not over.wait(0.02):
         peak[0] = max(peak[0], status("VmRSS"))
 threading.Thread(target=watch, daemon=True).start()
-from maxmargin.distributed import ranking_shard as rs
+from maxmargin.distributed import lists
 walked = [0, 0.0]  # bytes and seconds
 for name, place in (("times", 0), ("sum_of_rows", 1)):
-    def counted(*args, own=getattr(rs, name), place=place):
+    def counted(*args, own=getattr(lists, name), place=place):
         begin = time.perf_counter()
         found = own(*args)
         walked[0] += args[place].nbytes
         walked[1] += time.perf_counter() - begin
         return found
-    setattr(rs, name, counted)
+    setattr(lists, name, counted)
 engine = LocalEngine([ShardOf(part, "ranking", n_jobs=2) for part in open_packed(sys.argv[1])])
 begin = time.perf_counter()
 found = OneSlackCuttingPlane(tol=1e-3).solve(ShardedRanking(engine, "ap"), 1e-3)

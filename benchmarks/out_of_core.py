@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import markdown, update_report
-from maxmargin.distributed import LocalEngine, Rows, ShardedRanking, ShardOf, open_packed, ranking_shard
+from maxmargin.distributed import LocalEngine, Rows, ShardedRanking, ShardOf, lists, open_packed
 from maxmargin.distributed.packed import write_packed
 from maxmargin.solvers import OneSlackCuttingPlane
 from maxmargin.structures.rows import sum_of_rows, times
@@ -136,7 +136,7 @@ def measure(folder, cold, repeats):
     coefficients.clear()
     walks = Walks(folder, cold)
     product, summed = walks.watch(times, lambda args: args[0]), walks.watch(sum_of_rows, lambda args: args[1])
-    ranking_shard.times, ranking_shard.sum_of_rows = product, summed
+    lists.times, lists.sum_of_rows = product, summed
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     start = time.perf_counter()
     problem = ShardedRanking(LocalEngine([ShardOf(source, "ranking") for source in sources]), "ap")

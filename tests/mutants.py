@@ -615,7 +615,7 @@ MUTANTS = (
         "test_scattered_training.py -k one_list",
     ),
     Mutant(
-        "src/maxmargin/distributed/ranking_shard.py",
+        "src/maxmargin/distributed/lists.py",
         "ordered[self.order] = gradient",
         "ordered[:] = gradient",
         "test_scattered_training.py -k one_list",
@@ -726,7 +726,7 @@ MUTANTS = (
     Mutant("cpp/ranking/scattered.hpp", "groups_[g].first_rank += all.above;", "", "test_scattered_lists.py"),
     Mutant("cpp/ranking/scattered.hpp", "position += members;", "", "test_scattered_lists.py"),
     Mutant(
-        "cpp/ranking/scattered.hpp", "at(k + 1), at(k + 2), before", "at(k + 1), at(k + 1), before", "test_scattered_lists.py"
+        "cpp/ranking/scattered.hpp", "at(k + 1), at(k + 2), other", "at(k + 1), at(k + 1), other", "test_scattered_lists.py"
     ),
     Mutant("cpp/ranking/scattered.hpp", "take(merge_.last(), search_.n_neg() - count);", "", "test_scattered_lists.py"),
     Mutant(
@@ -736,10 +736,31 @@ MUTANTS = (
         "test_scattered_lists.py",
     ),
     Mutant(
-        "src/maxmargin/distributed/ranking_shard.py",
+        "src/maxmargin/distributed/lists.py",
         "total += sum_of_rows(",
         "total = sum_of_rows(",
         "test_scattered_training.py",
+    ),
+    # Conversations that run together.
+    Mutant("src/maxmargin/distributed/ranking_shard.py", "                own._forget()\n", "", "test_voices.py"),
+    Mutant("src/maxmargin/distributed/ranking_shard.py", "if run != self._run or not questions", "if 0", "test_voices.py -k go"),
+    Mutant(
+        "src/maxmargin/distributed/client.py",
+        "other._gifts, other._counts = self._gifts, self._counts",
+        "other._counts = self._counts",
+        "test_voices.py -k alone",
+    ),
+    Mutant(
+        "src/maxmargin/distributed/chorus.py",
+        "target=contextvars.copy_context().run, args=(sing, k)",
+        "target=sing, args=(k,)",
+        "test_voices.py -k time",
+    ),
+    Mutant(
+        "src/maxmargin/estimators/sharded_events.py",
+        "not (may_mix and self.events.is_small)",
+        "not self.events.is_small",
+        "test_classifier_over_shards.py -k common",
     ),
     # Memory that is used again belongs to nobody.
     Mutant("cpp/ranking/merge.hpp", "first_rank + k + 1, 0, 0, 0", "first_rank + k, 0, 0, 0", "test_scattered_lists.py"),

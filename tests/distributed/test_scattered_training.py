@@ -77,7 +77,7 @@ def test_a_long_list_in_buckets():
 
 @pytest.mark.parametrize("kind", [np.float32, sparse.csr_array])
 def test_features_of_the_few_rows_above_a_floor(kind, monkeypatch):
-    monkeypatch.setattr("maxmargin.distributed.ranking_shard._ROWS_AT_ONCE", 20)
+    monkeypatch.setattr("maxmargin.distributed.lists._ROWS_AT_ONCE", 20)
     X, y = samples(n=80_000, columns=4)
     y = np.zeros(len(X))
     y[::4_001] = 1

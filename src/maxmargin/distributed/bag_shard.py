@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.distributed.ranking_shard import Lists, RankingShard
+from maxmargin.distributed.lists import Lists
+from maxmargin.distributed.ranking_shard import RankingShard
 from maxmargin.distributed.rows import Rows, with_columns
 from maxmargin.distributed.shard import Answer, Context
 from maxmargin.losses import RankingLoss

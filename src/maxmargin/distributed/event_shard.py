@@ -15,7 +15,8 @@ from scipy.special import expit, log_expit
 from maxmargin import fingerprint
 from maxmargin._types import Booleans, Bytes, Floats, Ints
 from maxmargin.distributed.judging import irrelevant_above
-from maxmargin.distributed.ranking_shard import Lists, RankingShard, by_row
+from maxmargin.distributed.lists import Lists
+from maxmargin.distributed.ranking_shard import RankingShard, by_row
 from maxmargin.distributed.rows import with_columns
 from maxmargin.distributed.shard import Answer, Context, MissingError
 from maxmargin.losses import ranking_loss

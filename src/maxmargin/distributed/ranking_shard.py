@@ -13,17 +13,16 @@ import hashlib
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Bytes, Floats, Ints
 from maxmargin._validation import thread_count
 from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_sums
 from maxmargin.distributed.list_shard import ListPart, Scores
+from maxmargin.distributed.lists import Chosen, Found, Lists
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
 from maxmargin.distributed.scattered import shares_at
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
@@ -31,7 +30,7 @@ from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
-from maxmargin.structures.rows import is_sparse, sum_of_rows, times
+from maxmargin.structures.rows import is_sparse, times
 
 # Gradients that are kept for features to be asked for: cuts are made at two of the points of a search, which looks at five at
 # most. Those of whole lists can be made anew.
@@ -40,9 +39,6 @@ _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
 _MOST_ROOTS = 32
 
-# Rows that are copied at a time, where only some of them count.
-_ROWS_AT_ONCE = 16_384
-
 # Sets of fold numbers that a shard keeps.
 _GIFTS = 2
 
@@ -50,33 +46,6 @@ _GIFTS = 2
 _NOT_FINITE: Answer = {"answers": [], "hinge": np.nan}
 
 _ONE, _EMPTY = np.ones(1), np.zeros(0)
-
-# Where the rows of something stand among all scores.
-Places = slice | NDArray[np.int64]
-
-
-@dataclass(eq=False)
-class _Found:
-    """What inference has found at some scores: sums over all blocks, each times its weight.
-
-    The gradient counts ``unit`` times, and is about all rows, in the order of scores, or some: elsewhere it is zero.
-    """
-
-    hinge: float
-    loss: float
-    gradient: Floats
-    unit: float = 1.0
-    rows: Ints | None = None
-
-
-@dataclass(eq=False)
-class _Part:
-    """A block that lies in other shards too: the rows that this one has."""
-
-    positives: Places
-    negatives: Places
-    n_negatives: int
-
 
 @dataclass(eq=False)
 class _Working:
@@ -92,141 +61,6 @@ class _Working:
     lists: dict[int, ListPart] = field(default_factory=dict)
     # Negatives above every own positive.
     above: dict[int, Ints] = field(default_factory=dict)
-
-
-class Chosen(NamedTuple):
-    """Lists of a shard that a task is about: their rows, where they begin among these, and which lists of the shard they are.
-
-    ``rows`` is None for all rows.
-    """
-
-    rows: Ints | None
-    offsets: Ints
-    lists: Ints
-
-
-class Lists:
-    """The lists of a shard under a task: the loss, relevance, weights, and the rows they are about.
-
-    Scores are kept in an order in which the rows of whole lists come first, and then the negatives and the positives of every
-    scattered one: its negatives lie in one piece.
-
-    Attributes
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    whole : RankingProblem, optional
-        Lists that lie here alone, without features; None if there are none.
-    order : int array of shape (n,) or fewer, optional
-        Rows in the order of scores, those that lists are about; None if it is that of X.
-    parts : dict of int to _Part
-        By number of the block.
-    mark : int
-        A check sum of whatever was chosen here, and not by the client.
-    chosen : Chosen, optional
-        The lists of the shard that these are; None for all of them.
-    is_of_rows : bool
-        Whether every row is a sample, so that scores are not :meth:`reduced`.
-    """
-
-    mark = 0
-    chosen: Chosen | None = None
-    is_of_rows = True
-
-    def __init__(
-        self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats,
-        some: Ints | None = None,
-    ) -> None:  # fmt: skip
-        """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1.
-
-        Where lists are about ``some`` rows of X only, relevance and offsets are of these.
-        """
-        self.X, self.names, self.thresholds = X, names, thresholds
-        self.whole: RankingProblem | None = None
-        self.parts: dict[int, _Part] = {}
-        self.n_whole = int(offsets[-1])
-        self.order: NDArray[np.int64] | None = some
-        if (numbers < 0).all():
-            return
-        rows = [np.arange(begin, end) for begin, end in pairwise(offsets)]
-        order = [own for own, number in zip(rows, numbers, strict=True) if number < 0]
-        self.n_whole = done = sum(map(len, order))
-        # With several notions of relevance the negatives of the first lie in one piece.
-        for own, number in zip(rows, numbers, strict=True):
-            if number < 0:
-                continue
-            for level, truth in enumerate(relevant[:, own]):
-                if level == 0:
-                    order += [own[~truth], own[truth]]
-                    n_negatives = int(np.count_nonzero(~truth))
-                    inner = np.concatenate([np.flatnonzero(~truth), np.flatnonzero(truth)])
-                    negatives, positives = slice(done, done + n_negatives), slice(done + n_negatives, done + len(own))
-                    part = _Part(positives, negatives, n_negatives)
-                else:
-                    other = truth[inner]
-                    # Ties are dealt in the order of the rows.
-                    first = np.argsort(inner)
-                    part = _Part(done + first[other[first]], done + first[~other[first]], int(np.count_nonzero(~other)))
-                self.parts[level * len(names) + int(number)] = part
-            done += len(own)
-        joined = np.concatenate([np.zeros(0, dtype=np.int64), *order])
-        if some is not None or not np.array_equal(joined, np.arange(len(joined))):
-            self.order = joined if some is None else some[joined]
-
-    @property
-    def is_one_part(self) -> bool:
-        """Whether all rows are those of one list that lies in other shards too, under one notion of relevance."""
-        return len(self.parts) == 1 and self.n_whole == 0
-
-    def root(self, weights: Floats, n_jobs: int | None) -> Floats:
-        """Scores at weights, in their order."""
-        scores = times(self.X, weights, n_jobs)
-        if self.order is None:
-            return scores
-        # Places are within the rows; only so numpy writes where it is told without another copy.
-        return np.take(scores, self.order, out=_core.recycled(len(self.order)), mode="clip")
-
-    def sum_of_rows(self, gradient: Floats, n_jobs: int | None) -> Floats:
-        """Rows times numbers that are in the order of scores."""
-        if self.order is None:
-            return sum_of_rows(gradient, self.X, n_jobs)
-        ordered = _core.recycled(self.X.shape[0])
-        if len(gradient) < len(ordered):
-            ordered[:] = 0
-        ordered[self.order] = gradient
-        return sum_of_rows(ordered, self.X, n_jobs)
-
-    def sum_of_some(self, some: Ints, gradient: Floats, n_jobs: int | None) -> Floats:
-        """The same where the numbers of all other rows are zero; ``some`` are places in the order of scores."""
-        rows = some if self.order is None else self.order[some]
-        ascending = np.argsort(rows)
-        rows, gradient, total = rows[ascending], gradient[ascending], np.zeros(self.X.shape[1])
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            piece = slice(first, first + _ROWS_AT_ONCE)
-            total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
-        return total
-
-    def reduced(self, scores: Floats) -> tuple[Floats, Ints | None]:
-        """The scores that lists are about, and the rows they come from if these are not all: here all."""
-        return scores, None
-
-    def spread(self, gradient: Floats, rows: Ints | None) -> Floats:
-        """The way back, for a gradient."""
-        return gradient
-
-    def solve(self, scores: Floats, loss_scale: float, n_jobs: int | None) -> _Found:
-        """Inference in all whole lists; the gradient of other rows is zero."""
-        gradient = np.zeros(len(scores))
-        if self.whole is None:
-            return _Found(0.0, 0.0, gradient)
-        lists, own = self.whole, scores[: self.n_whole]
-        hinges, losses = list[float](), list[float]()
-        sizes, threads = np.diff(lists.offsets), thread_count(n_jobs)
-        for relevant, factors in zip(lists.relevant, lists.weights, strict=True):
-            delta, hinge, slopes = solve_lists(own, relevant, lists.offsets, lists.checked, loss_scale, threads)
-            losses += (factors * delta).tolist()
-            hinges += (factors * hinge).tolist()
-            gradient[: self.n_whole] += slopes * np.repeat(factors, sizes)
-        return _Found(math.fsum(hinges), math.fsum(losses), gradient)
 
 
 class RankingShard(RowShard, TaskShard[Lists]):
@@ -273,7 +107,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         """All that was computed, as in the beginning."""
         self._built = {}
         self._roots: dict[int, Floats] = {}
-        self._found: OrderedDict[tuple[Any, ...], _Found] = OrderedDict()
+        self._found: OrderedDict[tuple[Any, ...], Found] = OrderedDict()
         self._working: _Working | None = None
         # Arrays as long as the rows, to be used again.
         self._scratch: Floats | None = None
@@ -618,7 +452,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     def _finished(
         self, lists: Lists, working: _Working, last: list[tuple[int, float]], loss_scale: float, with_whole: bool
-    ) -> _Found:
+    ) -> Found:
         """Whole lists, and the gradients of scattered ones."""
         if working.below is not None and working.lists:
             # What was written is the gradient but for the unit, which can wait: all that follows is linear.
@@ -626,14 +460,14 @@ class RankingShard(RowShard, TaskShard[Lists]):
             unit, part, above = dict(last)[number], lists.parts[number], -working.above[number]
             if own.kept is None:
                 working.below[part.positives] = above
-                return _Found(0.0, 0.0, working.below, unit)
+                return Found(0.0, 0.0, working.below, unit)
             self._spare, some = working.below, np.flatnonzero(own.below)
             rows = np.concatenate([own.kept[some], np.arange(part.n_negatives, len(working.scores))])
-            return _Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, rows)
+            return Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, rows)
         found = (
             lists.solve(working.scores, loss_scale, self.n_jobs)
             if with_whole
-            else _Found(0.0, 0.0, np.zeros(len(working.scores)))
+            else Found(0.0, 0.0, np.zeros(len(working.scores)))
         )
         for number, factor in last:
             if number in working.lists:
@@ -646,7 +480,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         found.gradient = lists.spread(found.gradient, working.rows)
         return found
 
-    def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> _Found:
+    def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> Found:
         """Whole lists at the scores of a recipe."""
         key = self._key(context, recipe, loss_scale, None)
         found = self._found.get(key)
@@ -657,7 +491,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
                 found = lists.solve(scores, loss_scale, self.n_jobs)
                 found.gradient = lists.spread(found.gradient, rows)
             else:
-                found = _Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
+                found = Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
             self._scratch = candidates
             self._keep(key, found, _KEPT)
         return found
@@ -667,7 +501,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         only = None if chosen is None else tuple(chosen)
         return context["key"], recipe["roots"].tobytes(), recipe["coefficients"].tobytes(), loss_scale, only
 
-    def _keep(self, key: tuple[Any, ...], found: _Found, most: int) -> None:
+    def _keep(self, key: tuple[Any, ...], found: Found, most: int) -> None:
         old = [self._found.pop(key)] if key in self._found else []
         self._found[key] = found
         while len(self._found) > most:
@@ -684,7 +518,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         scores, self._scratch = self._scratch, None
         return np.empty(size) if scores is None or len(scores) != size else scores
 
-    def _told(self, found: _Found, recipe: dict[str, Any]) -> Answer:
+    def _told(self, found: Found, recipe: dict[str, Any]) -> Answer:
         threads = thread_count(self.n_jobs)
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
         if found.rows is not None:
