@@ -25,8 +25,9 @@ from scipy.special import expit
 
 from benchmarks import datasets
 from benchmarks.datasets import Queries
-from benchmarks.distributed import cluster, rows_of
+from benchmarks.distributed import cluster
 from benchmarks.ranking_quality import difference, evaluate, five_parts, normalised, rotated
+from benchmarks.shards import rows_of
 from benchmarks.timing import markdown, update_report
 from maxmargin.dask import DaskRankingSVM
 
