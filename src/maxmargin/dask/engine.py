@@ -28,7 +28,6 @@ from maxmargin.distributed.engine import (
     ShardSource,
     arguments_for,
     check_shards,
-    size_of,
 )  # fmt: skip
 from maxmargin.distributed.pace import Pace
 
@@ -142,8 +141,6 @@ class DaskEngine:
         questions = arguments_for(args, asked)
         self.rounds += 1
         replies: list[Reply] = self._run(self._answers(operation, asked, questions))
-        self.bytes_down += size_of(questions)
-        self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies
 
     def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
@@ -154,8 +151,6 @@ class DaskEngine:
         questions = arguments_for(args, range(self.n_shards))
         self.rounds += 1
         replies: list[Reply] = self._run(self._answers_added(operation, questions, name, size))
-        self.bytes_down += size_of(questions)
-        self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies
 
     def renew(self, shards: Sequence[int]) -> None:
@@ -267,13 +262,15 @@ class DaskEngine:
                     source, where = f"{self.describe(first.shard)}, or another of its group of {len(places)}", first.address
                     self._pace.warn(logger, first.shard, source, f"worker {where}", operation, taken)
             try:
-                found: list[dict[str, Any]] = unpacked(asked.result())
+                told = asked.result()
+                found: list[dict[str, Any]] = unpacked(told)
             except Exception as error:
                 logger.debug("asking the group of shard %d on %s: %s", first.shard, first.address, error)
                 return None
         finally:
             asked.cancel()
         self._pace.took(operation, time.monotonic() - begin)
+        self._count(sum(map(len, packed_questions)), len(told))
         return found
 
     async def _answer(self, k: int, operation: str, args: tuple[Any, ...]) -> Reply:
@@ -284,11 +281,17 @@ class DaskEngine:
             while True:
                 try:
                     place = await self._seated(k)
-                    told = unpacked(await self._ask(place, operation, question))
+                    told = await self._ask(place, operation, question)
                 except _LostError:
                     await self._lose(k)
                     continue
-                return self._reply(place, told)
+                self._count(len(question), len(told))
+                return self._reply(place, unpacked(told))
+
+    def _count(self, down: int, up: int) -> None:
+        """Bytes of a question that was answered, and of the answer."""
+        self.bytes_down += down
+        self.bytes_up += up
 
     def _reply(self, place: _Place, told: dict[str, Any]) -> Reply:
         if "error" in told:

@@ -122,7 +122,7 @@ class Engine(Protocol):
     moves : int
         Shards that were made anew.
     bytes_up, bytes_down : int
-        Sent from shards to the client, and from the client to shards.
+        Sent from shards to the client, and from the client to shards; with the envelope of messages where these are packed.
     """
 
     n_shards: int
