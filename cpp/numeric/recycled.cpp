@@ -17,10 +17,9 @@ namespace {
 
 // Shorter blocks come from the allocator, which keeps them itself.
 constexpr std::size_t kLong = std::size_t{1} << 16;
-// Blocks from the first size on are whole pages of the second, aligned.
-constexpr std::size_t kPaged = std::size_t{1} << 20, kPage = std::size_t{1} << 21;
-// Blocks from here on are offered to the system; that interrupts all other threads, and is not worth it for shorter ones.
-constexpr std::size_t kOffered = std::size_t{1} << 22;
+// Blocks from the first size on are whole pages of the second, aligned: for shorter ones too much of the last page would be wasted.
+// They are offered to the system, which interrupts all other threads, and is not worth it for shorter ones either.
+constexpr std::size_t kPaged = std::size_t{6} << 20, kPage = std::size_t{1} << 21;
 // Of all blocks at hand together: those that are offered, and those that are not.
 constexpr std::size_t kMost = std::size_t{1} << 30, kMostShort = std::size_t{1} << 26;
 
@@ -72,14 +71,14 @@ class Shelf {
     void put(Block block) {
         {
             const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-            const bool is_short = block.bytes < kOffered;
+            const bool is_short = block.bytes < kPaged;
             if (lock && block.bytes <= kMost && (is_short || offer(block))) {
                 // The oldest are last, and go if there are too many of their kind.
                 std::size_t all = block.bytes;
                 std::rotate(blocks_.begin(), blocks_.end() - 1, blocks_.end());
                 std::swap(blocks_[0], block);
                 for (std::size_t k = 1; k < blocks_.size(); ++k)
-                    if ((blocks_[k].bytes < kOffered) == is_short && (all += blocks_[k].bytes) > (is_short ? kMostShort : kMost))
+                    if ((blocks_[k].bytes < kPaged) == is_short && (all += blocks_[k].bytes) > (is_short ? kMostShort : kMost))
                         release(std::exchange(blocks_[k], {}));
             }
         }
