@@ -743,11 +743,12 @@ MUTANTS = (
     ),
     # Conversations that run together.
     Mutant("src/maxmargin/distributed/ranking_shard.py", "                own._forget()\n", "", "test_voices.py"),
+    Mutant("src/maxmargin/distributed/ranking_shard.py", "self.__dict__, _voices={}", "self.__dict__", "test_voices.py -k go"),
     Mutant("src/maxmargin/distributed/ranking_shard.py", "if run != self._run or not questions", "if 0", "test_voices.py -k go"),
     Mutant(
         "src/maxmargin/distributed/client.py",
-        "other._gifts, other._counts = self._gifts, self._counts",
-        "other._counts = self._counts",
+        "other._gifts = self._gifts",
+        "pass",
         "test_voices.py -k alone",
     ),
     Mutant(

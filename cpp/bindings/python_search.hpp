@@ -1,6 +1,7 @@
 // Losses of rankings that are written in Python.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -18,7 +19,7 @@ class PythonSearch final : public maxmargin::ranking::Search {
 
     void solve(Query* queries, std::size_t count) const override {
         std::size_t total = 0;
-        for (std::size_t q = 0; q < count; ++q) total += static_cast<std::size_t>(queries[q].hi - queries[q].lo);
+        for (std::size_t q = 0; q < count; ++q) total += static_cast<std::size_t>(std::max(0, queries[q].hi - queries[q].lo));
         std::vector<double> step(total);
         ask(total, step.data(), [&](std::int64_t* j, std::int64_t* i) {
             for (std::size_t q = 0; q < count; ++q)

@@ -236,7 +236,9 @@ class Merge {
             }
             const double scale = std::max(std::fabs(thresholds[at + 1]), std::fabs(search_.positive(group.lo)));
             const double rounding = 4 * std::numeric_limits<double>::epsilon() * scale;
-            found.push_back({thresholds[at] - rounding, thresholds[at + 1] + rounding});
+            // Thresholds of a loss written in Python may fall by more than that: what lies between them is undecided too.
+            const auto ends = std::minmax({thresholds[at] - rounding, thresholds[at + 1] + rounding});
+            found.push_back({ends.first, ends.second});
             at += 2;
         }
         return found;

@@ -55,11 +55,12 @@ class ListShard {
     bool all_equal() const {
         if (!room_) return n_ == 0 || shard_.all_equal(scores_[0]);
         double part[kPart];
+        const double score = first();
         for (std::int64_t at = 0; at < n_; at += kPart) {
             const std::int64_t size = std::min(kPart, n_ - at);
             made_of_.make(at, size, part);
             for (std::int64_t k = 0; k < size; ++k)
-                if (part[k] != first()) return false;
+                if (part[k] != score) return false;
         }
         return true;
     }
@@ -423,10 +424,12 @@ class ListMerge {
         std::vector<Query> queries;
         for (std::size_t t = 0; t < ties.size(); ++t) {
             const Tie& tie = ties[t];
-            if (tie.count == 1) continue;
             const Entry& entry = order[tie.first];
+            const std::int32_t hi = groups_[static_cast<std::size_t>(entry.group)].hi;
+            // By rounding it may be above the bound already.
+            if (tie.count == 1 || first[t] >= hi) continue;
             several.push_back(t);
-            queries.push_back({entry.score, tie.position + tie.count, first[t], groups_[static_cast<std::size_t>(entry.group)].hi, 0});
+            queries.push_back({entry.score, tie.position + tie.count, first[t], hi, 0});
         }
         if (!queries.empty()) search_.solve(queries.data(), queries.size());
         for (std::size_t k = 0; k < several.size(); ++k) last[several[k]] = queries[k].rank;

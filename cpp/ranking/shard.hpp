@@ -285,8 +285,9 @@ class Shard {
     static std::vector<Verdict> verdicts(const std::vector<Side>& sides, double factor) {
         std::vector<Verdict> found;
         found.reserve(sides.size());
+        // Nobody is on both sides, whatever the limits are: those of a shard come from elsewhere.
         for (const Side& side : sides)
-            found.push_back({side.limits.low, side.limits.high, {factor * static_cast<double>(side.high_below), factor * static_cast<double>(side.low_below), 0}});
+            found.push_back({std::min(side.limits.low, side.limits.high), side.limits.high, {factor * static_cast<double>(side.high_below), factor * static_cast<double>(side.low_below), 0}});
         return found;
     }
 

@@ -1,6 +1,8 @@
 """Conversations that run together: each has answers as if it were alone, in fewer rounds, whatever goes wrong."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -66,11 +68,27 @@ def test_shards_of_a_run_are_let_go():
 
     events.together([work, work])
     assert [2, 2, 2] in seen and [len(shard._voices) for shard in engine._shards] == [0, 0, 0]
-    # What a run that failed has left goes with the next one.
-    with pytest.raises(ZeroDivisionError):
-        events.together([work, lambda own: 1 / (len(WORKS[0](own)) - len(WORKS[0](own)))])
-    events.shards.plain("several", "another", [(0, "info", ())])
-    assert [len(shard._voices) for shard in engine._shards] == [1, 1, 1]
+    # Also if one of them fails, or nobody has said that it is over; at once, and not when garbage is next collected.
+    gc.disable()
+    try:
+        with pytest.raises(ZeroDivisionError):
+            events.together([work, lambda own: 1 / (len(WORKS[0](own)) - len(WORKS[0](own)))])
+        assert [len(shard._voices) for shard in engine._shards] == [0, 0, 0]
+        events.shards.plain("several", "one", [(0, "info", ())])
+        voices = [weakref.ref(shard._voices[0]) for shard in engine._shards]
+        events.shards.plain("several", "another", [(1, "info", ())])
+        assert [list(shard._voices) for shard in engine._shards] == [[1], [1], [1]] and not any(voice() for voice in voices)
+    finally:
+        gc.enable()
+
+
+def test_what_is_small():
+    _, events = prepared()
+    assert events.is_small
+    events.n_samples = 400_000
+    assert not events.is_small
+    events.n_samples, events.sizes = 80, np.zeros((2, 51))
+    assert not events.is_small
 
 
 @pytest.mark.parametrize("kind", ["lost before", "lost after", "nan"])

@@ -103,9 +103,9 @@ class Conversation:
         return other
 
     def through(self, engine: Engine) -> Conversation:
-        """A new conversation about the same task, with the same gifts, through another engine; repeats are counted together."""
+        """A new conversation about the same task, with the same gifts, through another engine."""
         other = Conversation(engine, self.task)
-        other._gifts, other._counts = self._gifts, self._counts
+        other._gifts = self._gifts
         return other
 
     def give(self, gifts: Sequence[Any]) -> str:

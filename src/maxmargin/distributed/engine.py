@@ -157,7 +157,10 @@ class Engine(Protocol):
         """
 
     def renew(self, shards: Sequence[int]) -> None:
-        """Make shards anew, on other workers where there are any: their answers were not to be believed."""
+        """Make shards anew, on other workers where there are any: their answers were not to be believed.
+
+        Several conversations may say so of the same answer: twice between two calls is like once.
+        """
 
     def describe(self, shard: int) -> str:
         """What the source of a shard says of itself."""

@@ -34,8 +34,9 @@ Result = TypeVar("Result")
 _MOST_LABELS = 100_000
 # Scores that differ by less than this, relative to their size, differ by rounding.
 _ROUNDING = 1e-12
-# Shards with no more rows than that have their folds trained together: some 150 bytes a row and fold.
-_ROWS_TOGETHER = 100_000
+# Folds are trained together where a worker has no more rows than that, times folds: these take up to 150 bytes each. And no more
+# folds than that, as each has a thread.
+_ROWS_TOGETHER, _FOLDS_TOGETHER = 1_000_000, 32
 # Newton's method gains digits so fast that the last ones cost little; L-BFGS ends where scikit-learn's does.
 _NEWTON_TOL, _QUASI_NEWTON_TOL = 1e-8, 1e-4
 
@@ -236,7 +237,8 @@ class ShardedEvents:
     @property
     def is_small(self) -> bool:
         """Whether :meth:`together` pays: rounds take longer than what is computed in them, and memory is no matter."""
-        return bool(self._counts.sum(axis=1).max() <= _ROWS_TOGETHER)
+        rows = self.n_samples * self.n_folds / max(1, self.shards.engine.workers)
+        return rows <= _ROWS_TOGETHER and self.n_folds <= _FOLDS_TOGETHER
 
     def together(self, works: Sequence[Callable[[ShardedEvents], Result]]) -> list[Result]:
         """What every work returns that gets these samples, and asks their shards in rounds common to all."""

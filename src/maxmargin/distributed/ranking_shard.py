@@ -128,7 +128,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         for voice, operation, args in questions:
             if voice not in self._voices:
                 own = self._voices[voice] = object.__new__(type(self))
-                own.__dict__.update(self.__dict__)
+                own.__dict__.update(self.__dict__, _voices={})
                 own._forget()
             answers.append(self._voices[voice].answer(operation, *args))
         return {"answers": answers}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from maxmargin.distributed.chorus import Call, in_chorus
@@ -47,12 +48,23 @@ def together(shards: Conversation, works: Sequence[Callable[[Conversation], Resu
         answers = {shard: iter(reply.values["answers"]) for shard, reply in zip(order, replies, strict=True)}
         return {voice: [Reply.of(next(answers[shard])) for shard in only] for voice, (_, (only, _)) in asked.items()}
 
-    def voice(work: Callable[[Conversation], Result]) -> Callable[[Call], Result]:
-        return lambda call: work(shards.through(_Voice(engine, call, lock)))
+    def voice(work: Callable[[Conversation], Result]) -> Callable[[Call], tuple[Result, int]]:
+        def sing(call: Call) -> tuple[Result, int]:
+            own = shards.through(_Voice(engine, call, lock))
+            return work(own), own.repeats
 
-    found = in_chorus([voice(work) for work in works], exchange)
+        return sing
+
+    try:
+        found = in_chorus([voice(work) for work in works], exchange)
+    except BaseException:
+        # Who goes on with the same shards wants the memory back; whether that can be had is another matter.
+        with suppress(Exception):
+            engine.call("several", (run, []))
+        raise
     engine.call("several", (run, []))  # lets go of what they had
-    return found
+    shards.repeats += sum(repeats for _, repeats in found)
+    return [result for result, _ in found]
 
 
 class _Voice:
