@@ -13,6 +13,8 @@ TESTS = (
     "test_ranking_inference.py",
     "test_many_rankings.py",
     "test_cutoff_ranking.py",
+    "test_own_losses_that_round.py",
+    "test_scattered_lists.py",
     "test_recycled_memory.py",
     "test_threads.py",
     "test_row_products.py",
