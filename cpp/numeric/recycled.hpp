@@ -2,7 +2,7 @@
 //
 // What is given back stays at hand, a few blocks at most, and of large ones the system is told that it may take the pages whenever
 // somebody needs memory. They lie in pages of 2 MB, where the system has them: to offer and to take back small ones costs as much as
-// to fill them. Short blocks come from the allocator.
+// to fill them. Of shorter ones up to 64 MB stay with the process. Those below 64 kB come from the allocator, and go back to it.
 #pragma once
 
 #include <cstddef>
