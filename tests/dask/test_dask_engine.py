@@ -184,19 +184,56 @@ def test_nothing_of_dask_is_loaded_by_the_package():
     assert found.stdout.strip() == "False"
 
 
-def test_an_answer_that_gets_lost_is_asked_for_again(client, monkeypatch):
-    whole, lost = Seat.answer, []
+@pytest.mark.parametrize(("n_shards", "how"), [(1, "answer"), (3, "answer_for")])
+def test_an_answer_that_gets_lost_is_asked_for_again(client, monkeypatch, n_shards, how):
+    whole, lost = getattr(Seat, how), []
 
-    async def answer(self, number, question):
-        if unpacked(question)[0] == "labels" and not lost:
+    async def answer(self, number, question, *neighbours):
+        first = question if how == "answer" else question[0]
+        if unpacked(first)[0] == "labels" and not lost:
             lost.append(number)
             await asyncio.Event().wait()  # Dask never answers what it did not expect
-        return await whole(self, number, question)
+        return await whole(self, number, question, *neighbours)
 
-    monkeypatch.setattr(Seat, "answer", answer)
-    with DaskEngine(ranking_sources(), client, beat=0.1, patience=0.3) as engine:
-        assert [len(reply.values["labels"]) for reply in engine.call("labels", (9,))] == [2, 2, 2]
+    monkeypatch.setattr(Seat, how, answer)
+    with DaskEngine(ranking_sources(n_shards), client, beat=0.1, patience=0.3) as engine:
+        assert sum(len(reply.values["labels"]) for reply in engine.call("labels", (9,))) == 2 * n_shards
         assert lost and engine.moves == 0
+
+
+def test_shards_of_a_worker_answer_in_one_message(client, monkeypatch):
+    asked, whole = [], Seat.answer_for
+
+    async def noted(self, number, questions, neighbours):
+        asked.append(len(questions))
+        return await whole(self, number, questions, neighbours)
+
+    monkeypatch.setattr(Seat, "answer_for", noted)
+    expected = OneSlackCuttingPlane().solve(ShardedRanking(LocalEngine(ranking_sources(4))), 0.01)
+    with DaskEngine(ranking_sources(4), client) as engine:
+        found = OneSlackCuttingPlane().solve(ShardedRanking(engine), 0.01)
+        # Two workers have two each.
+        assert set(asked) == {2} and len(asked) == 2 * engine.rounds
+        sent = engine.bytes_up
+        # Of some shards, in the order in which they are named.
+        rows = [reply.values["rows"] for reply in engine.call("info")]
+        assert [reply.values["rows"] for reply in engine.call("info", only=[3, 0, 2])] == [rows[3], rows[0], rows[2]]
+        assert engine.bytes_up > sent
+    assert (found.weights == expected.weights).all() and found.passes == expected.passes
+
+
+def test_one_of_a_message_that_is_gone_is_made_anew(client):
+    """Its worker lives; but the actor is not there any more."""
+    with DaskEngine(ranking_sources(4), client, beat=0.1, patience=0.3) as engine:
+        rows = [reply.values["rows"] for reply in engine.call("info")]
+        place = engine._places[3]
+
+        def forget(dask_worker, key=place.actor.key):
+            del dask_worker.state.actors[key]
+
+        client.run(forget, workers=[place.address])
+        assert [reply.values["rows"] for reply in engine.call("info")] == rows
+        assert engine.moves == 1
 
 
 def test_messages_travel_as_one_piece(client, monkeypatch):
@@ -230,7 +267,8 @@ def test_groups_add_up_their_vectors(client, monkeypatch):
     with DaskEngine(ranking_sources(5), client) as engine:
         found = OneSlackCuttingPlane().solve(ShardedRanking(engine), 0.01)
     assert (found.weights == expected.weights).all() and found.passes == expected.passes
-    assert sorted(set(groups)) == [("features", 1), ("features", 2)] and engine.moves == 0
+    # The fifth is by itself, with nobody to add up for.
+    assert set(groups) == {("features", 2)} and engine.moves == 0
 
 
 def test_an_error_in_a_group_is_that_of_its_shard(client):

@@ -206,7 +206,15 @@ class DaskEngine:
 
     async def _answers(self, operation: str, asked: list[int], questions: list[tuple[Any, ...]]) -> list[Reply]:
         await self._place_all([k for k in asked if k not in self._places])
-        return await _all_of(self._answer(k, operation, question) for k, question in zip(asked, questions, strict=True))
+        own = dict(zip(asked, questions, strict=True))
+        neighbours: dict[str, list[int]] = {}
+        for k in sorted(asked):
+            # A shard that may be asked elsewhere too is asked by itself.
+            neighbours.setdefault(str(k) if self.speculate else self._places[k].address, []).append(k)
+        groups = list(neighbours.values())
+        found = await _all_of(self._answer_group(group, operation, [own[k] for k in group]) for group in groups)
+        replies = {k: reply for group, told in zip(groups, found, strict=True) for k, reply in zip(group, told, strict=True)}
+        return [replies[k] for k in asked]
 
     async def _answers_added(self, operation: str, questions: list[tuple[Any, ...]], name: str, size: int) -> list[Reply]:
         await self._place_all([k for k in range(self.n_shards) if k not in self._places])
@@ -217,30 +225,43 @@ class DaskEngine:
         return [reply for replies in found for reply in replies]
 
     async def _answer_group(
-        self, group: list[int], operation: str, questions: list[tuple[Any, ...]], name: str
+        self, group: list[int], operation: str, questions: list[tuple[Any, ...]], name: str | None = None
     ) -> list[Reply]:
-        """Answers with vectors added up; or of every shard for itself, where one is lost."""
-        async with AsyncExitStack() as stack:
-            for k in group:
-                await stack.enter_async_context(self._locks.setdefault(k, asyncio.Lock()))
-            try:
-                places = [await self._seated(k) for k in group]
-                told = await self._ask_group(places, operation, questions, name)
-            except _LostError:
-                told = None
+        """Answers of shards on one worker, in one message; of any with vectors of a name added up, if there is one.
+
+        Or of every shard for itself, where one is lost.
+        """
+        told: list[dict[str, Any]] | None = None
+        if len(group) > 1:
+            async with AsyncExitStack() as stack:
+                # Always in ascending order: nobody waits in a circle.
+                for k in group:
+                    await stack.enter_async_context(self._locks.setdefault(k, asyncio.Lock()))
+                with suppress(_LostError):
+                    places = [await self._seated(k) for k in group]
+                    if name is not None or len({place.address for place in places}) == 1:
+                        told = await self._ask_group(places, operation, questions, name)
+                    for k, one in zip(group, told or (), strict=False):
+                        # Whom a neighbour does not find is not there; whom others cannot reach may be.
+                        if name is None and "lost" in one:
+                            await self._lose(k)
         if told is None or any("lost" in one for one in told):
             return await _all_of(self._answer(k, operation, own) for k, own in zip(group, questions, strict=True))
         return [self._reply(place, one) for place, one in zip(places, told, strict=True)]
 
     async def _ask_group(
-        self, places: list[_Place], operation: str, questions: list[tuple[Any, ...]], name: str
+        self, places: list[_Place], operation: str, questions: list[tuple[Any, ...]], name: str | None
     ) -> list[dict[str, Any]] | None:
         """What the first of a group tells of all; None if that got lost, or if the first cannot be spoken to."""
         first, number, begin = places[0], next(self._numbers), time.monotonic()
         packed_questions = [packed((operation, own)) for own in questions]
         others = [(place.address, place.actor.key) for place in places[1:]]
         try:
-            asked = asyncio.ensure_future(_awaited(first.actor.answer_group(number, packed_questions, others, name)))
+            if name is None:
+                telling = first.actor.answer_for(number, packed_questions, [key for _, key in others])
+            else:
+                telling = first.actor.answer_group(number, packed_questions, others, name)
+            asked = asyncio.ensure_future(_awaited(telling))
         except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
             raise _LostError from error
         heard, slow = begin, False
@@ -263,14 +284,14 @@ class DaskEngine:
                     self._pace.warn(logger, first.shard, source, f"worker {where}", operation, taken)
             try:
                 told = asked.result()
-                found: list[dict[str, Any]] = unpacked(told)
+                found: list[dict[str, Any]] = [unpacked(one) for one in told] if name is None else unpacked(told)
             except Exception as error:
                 logger.debug("asking the group of shard %d on %s: %s", first.shard, first.address, error)
                 return None
         finally:
             asked.cancel()
         self._pace.took(operation, time.monotonic() - begin)
-        self._count(sum(map(len, packed_questions)), len(told))
+        self._count(sum(map(len, packed_questions)), sum(map(len, told)) if name is None else len(told))
         return found
 
     async def _answer(self, k: int, operation: str, args: tuple[Any, ...]) -> Reply:

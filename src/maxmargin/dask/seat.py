@@ -64,6 +64,21 @@ class Seat:
         finally:
             self._open.discard(number)
 
+    async def answer_for(self, number: int, questions: list[bytes], neighbours: list[str]) -> list[bytes]:
+        """The answers of this shard and of others on the same worker, given by the keys of their actors.
+
+        One that is not there any more is ``lost``. One message costs more than most of what is asked.
+        """
+        # Busy as long as one of them is.
+        self._open.add(number)
+        try:
+            seats = [self, *(get_worker().state.actors.get(key) for key in neighbours)]
+            return await asyncio.gather(
+                *(_told(seat, -number - 1, question) for seat, question in zip(seats, questions, strict=True))
+            )
+        finally:
+            self._open.discard(number)
+
     async def answer_group(self, number: int, questions: list[bytes], others: list[tuple[str, str]], name: str) -> bytes:
         """The answers of this shard and of others, given by address and key of their actors, with vectors of a name added up.
 
@@ -93,6 +108,11 @@ class Seat:
 
     def __getstate__(self) -> Any:
         raise TypeError("an actor stays where it is; send the source of its shard")
+
+
+async def _told(seat: Seat | None, number: int, question: bytes) -> bytes:
+    """What an actor on this worker says, if it is there."""
+    return packed({"lost": True}) if seat is None else await seat.answer(number, question)
 
 
 async def _asked(number: int, question: bytes, address: str, key: str) -> bytes:
