@@ -26,7 +26,13 @@ Buckets buckets_of(const InputVector<double>& made_of) {
     require(made_of.size() == 5, "buckets are made of five numbers");
     const double* p = made_of.data();
     require(p[2] >= 3 && p[2] <= 1 << 24, "buckets must be at least three, and not too many");
-    return {p[0], p[1], static_cast<std::int32_t>(p[2]), p[3], p[4]};
+    const Buckets buckets{p[0], p[1], static_cast<std::int32_t>(p[2]), p[3], p[4]};
+    require(buckets.usable(), "buckets must be between two scores that are far enough apart");
+    return buckets;
+}
+bool is_usable(const InputVector<double>& made_of) {
+    const double* p = made_of.data();
+    return made_of.size() == 5 && p[2] >= 3 && p[2] <= 1 << 24 && Buckets{p[0], p[1], static_cast<std::int32_t>(p[2]), p[3], p[4]}.usable();
 }
 nb::ndarray<nb::numpy, double> made_of(const Buckets& buckets) {
     const auto& numbers = buckets.made_of();
@@ -333,6 +339,7 @@ void bind_scattered(nb::module_& m) {
         .def("plan", &BoundMerge::plan, "buckets"_a, "counts"_a)
         .def("all_in_one", &BoundMerge::all_in_one)
         .def("keep_above", &BoundMerge::keep_above, "count"_a, "floor"_a)
+        .def_static("is_usable", &is_usable, "buckets"_a)
         .def_static("lowest", &BoundMerge::lowest, "buckets"_a, "bucket"_a)
         .def("sides", &BoundMerge::sides)
         .def("decided", &BoundMerge::decided, "above"_a, "undecided"_a, "lowest"_a, "highest"_a)

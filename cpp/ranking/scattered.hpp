@@ -451,7 +451,7 @@ class ListMerge {
                         take(rank, room);
                     }
                     const std::int64_t given = std::min(room, wanted);
-                    append(runs[static_cast<std::size_t>(shard[order[k].at])], below(rank), given);
+                    append(runs[static_cast<std::size_t>(shard[order[k].at])], merge_.last() - rank, given);
                     room -= given, wanted -= given;
                 }
         }
@@ -471,7 +471,7 @@ class ListMerge {
             for (std::int64_t wanted = sizes[k]; wanted > 0;) {
                 while (room == 0) room = shares[++rank];
                 const std::int64_t given = std::min(room, wanted);
-                append(runs[k], below(static_cast<std::int32_t>(rank) + 1), given);
+                append(runs[k], merge_.last() - static_cast<std::int32_t>(rank) - 1, given);
                 room -= given, wanted -= given;
             }
         return runs;
@@ -492,9 +492,9 @@ class ListMerge {
     void check_total(std::int64_t total) const {
         if (total != search_.n_neg()) throw std::runtime_error("the shards' counts do not add up to the number of negatives");
     }
-    static void append(Runs& runs, float below, std::int64_t count) {
-        if (!runs.below.empty() && runs.below.back() == static_cast<double>(below)) runs.count.back() += count;
-        else runs.below.push_back(static_cast<double>(below)), runs.count.push_back(count);
+    static void append(Runs& runs, std::int32_t below, std::int64_t count) {
+        if (!runs.below.empty() && runs.below.back() == below) runs.count.back() += count;
+        else runs.below.push_back(below), runs.count.push_back(count);
     }
 
     // Entries by group, score and shard. Those of a shard are in this order already, so that they need only be merged.

@@ -189,3 +189,22 @@ def test_files_hold_no_pickles(tmp_path):
 def test_other_solvers_have_none():
     with pytest.raises(TypeError, match="checkpoint"):
         BCFW(checkpoint=None)
+
+
+def test_other_data_in_a_column_that_is_small_beside_others(tmp_path):
+    """Marks compare vectors by their largest entry; what was found tells."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.3).astype(float)
+    noise, good, bad = 1e7 * rng.normal(size=400), 1e-4 * (y + 0.3 * rng.normal(size=400)), 1e-4 * 0.3 * rng.normal(size=400)
+
+    def make(column, n_shards=2):
+        parts = split_rows(np.stack([noise, column], axis=1), y, n_shards)
+        return ShardedRanking(LocalEngine([ShardOf(part, "ranking") for part in parts]), "ap")
+
+    file = tmp_path / "run.ckpt"
+    found = solve(lambda: make(good), 1e-10, file, tol=1e-3)
+    assert found.certified
+    with pytest.raises(SavedFileError, match="other data"):
+        solve(lambda: make(bad), 1e-10, file, tol=1e-3)
+    again = solve(lambda: make(good, 5), 1e-10, file, tol=1e-3)
+    assert again.certified and again.passes == found.passes

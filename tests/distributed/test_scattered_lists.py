@@ -274,3 +274,30 @@ def test_equal_scores_are_seen_before_they_are_made(n):
     half[n - 1] = 0.5
     assert shard.all_equal() == (n == 1)
     assert shard.best(1).tolist() == [1.0] and room[n - 1] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "separated", "tied"])
+def test_more_positives_than_single_precision_counts(kind, monkeypatch):
+    """All negatives are sent then; here the limit is moved."""
+    monkeypatch.setattr(list_inference, "_MOST_POSITIVES", 50)
+    rng = np.random.default_rng(0)
+    relevant = np.arange(20_000) % 200 == 0
+    scores = rng.normal(size=20_000) + (8 if kind == "separated" else 1) * relevant
+    scores = scores.round(1) if kind == "tied" else scores
+    shards = Shards(scores, relevant, [5000, 7000])
+    ranked = ScatteredList(ranking_loss("ap"), shards.n_pos, shards.n_neg)
+    for _ in range(2):
+        check(shards, ranked.find(shards), scores, relevant, "ap")
+    assert shards.asked == 2 * ["look", "aside", "place"]
+
+
+def test_sixteen_million_positives_below_three_negatives():
+    relevant = np.ones(2**24 + 1004, dtype=bool)
+    relevant[[5, 2**23, -1]] = False
+    scores = np.where(relevant, 0.0, 10.0)
+    scores[5] = 11.0
+    shards = Shards(scores, relevant, [2**22])
+    found = ScatteredList(ranking_loss("auc"), shards.n_pos, shards.n_neg).find(shards)
+    n_pos = int(shards.n_pos.sum())
+    assert [part.below.tolist() for part in shards.parts] == [[n_pos], [n_pos, n_pos]]
+    assert found.hinge == pytest.approx(1 + 2 * 31 / 3, rel=1e-14)

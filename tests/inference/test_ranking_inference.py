@@ -499,3 +499,14 @@ def test_non_finite_scores_are_found_wherever_they_are(where, value, n, shift):
 def test_bad_input(scores, relevant, options, error, message):
     with pytest.raises(error, match=message):
         mm.most_violating_ranking(scores, relevant, **options)
+
+
+def test_interleaving_of_more_positives_than_single_precision_counts():
+    relevant = np.ones(2**24 + 5008, dtype=bool)
+    relevant[-8:] = False
+    scores = np.arange(len(relevant), dtype=np.float32)
+    scores[-8:] = 2.0 ** np.arange(16, 24)  # so many positives are below each of them
+    found = mm.most_violating_ranking(scores, relevant, "auc", loss_scale=0.0)
+    assert found.gradient.dtype == np.float32
+    assert (found.n_pos + 1 - found.interleaving[-8:]).tolist() == (2 ** np.arange(16, 24)).tolist()
+    assert (found.interleaving[relevant] - 1).sum() == (found.n_pos + 1 - found.interleaving[~relevant]).sum()

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 # What is the same of a shard after every reload.
 _LASTING = ("rows", "n_features", "queries", "checksum", "n_blocks")
 # A pass is repeated whenever a shard is lost within it; somebody who kills a worker in every pass must not keep it going.
-_MOST_REPEATS = 20
+MOST_REPEATS = 20
 
 
 class Added(NamedTuple):
@@ -146,7 +146,7 @@ class Conversation:
         open_ = asked
         if self._pinned is None:
             self._doubted.clear()
-        for _ in range(_MOST_REPEATS):
+        for _ in range(MOST_REPEATS):
             fresh = [k for k in open_ if self._pinned is None or self._pinned[k] is None]
             replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_, added)
             again = []
@@ -174,7 +174,7 @@ class Conversation:
             self.repeats += 1
             open_ = again
         raise ShardError(
-            f"shards {open_} did not answer {operation!r} in {_MOST_REPEATS} attempts, the first of them is "
+            f"shards {open_} did not answer {operation!r} in {MOST_REPEATS} attempts, the first of them is "
             f"{self.engine.describe(open_[0])}; look after the workers, and start again from the checkpoint"
         )
 
@@ -208,7 +208,7 @@ class Conversation:
         """
         self._counts.passes += 1
         self._doubted.clear()
-        for _ in range(_MOST_REPEATS):
+        for _ in range(MOST_REPEATS):
             self._pinned = [None] * self.n_shards
             try:
                 return work()
@@ -216,7 +216,7 @@ class Conversation:
                 self.repeats += 1
             finally:
                 self._pinned = None
-        raise ShardError(f"a pass was begun {_MOST_REPEATS} times, and a shard was lost every time; look after the workers")
+        raise ShardError(f"a pass was begun {MOST_REPEATS} times, and a shard was lost every time; look after the workers")
 
     def _call(
         self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int], added: Added | None = None

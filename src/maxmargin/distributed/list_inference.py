@@ -41,6 +41,8 @@ _SHORT = 4096
 # So many undecided members of all shards are sent at once; more are split into finer buckets before, this often at most.
 _UNDECIDED = 65_536
 _SPLITS = 6
+# Shards count positives in single precision; of more of them the scores of all negatives are sent, equal ones as one.
+_MOST_POSITIVES = 2**24
 # A floor is used where no more than this part of the negatives is expected above it.
 _FLOOR_PART = 16
 
@@ -118,6 +120,15 @@ class ScatteredList:
         self._floor = float(guess[1]) if len(guess) in (2, 7) else None
         self._buckets = np.array(guess[-5:]) if len(guess) > 2 else None
 
+    @staticmethod
+    def is_guess(guess: Any) -> bool:
+        """Whether an array could be a :meth:`guess`."""
+        if not isinstance(guess, np.ndarray) or guess.dtype != np.float64 or guess.ndim != 1 or len(guess) not in (1, 2, 6, 7):
+            return False
+        if not np.isfinite(guess).all() or guess[0] < 0:
+            return False
+        return len(guess) <= 2 or bool(_core.ListMerge.is_usable(np.array(guess[-5:])))
+
     def find(self, call: Call, loss_scale: float = 1.0) -> ScatteredRanking:
         """Ask the shards, which have been told the weights. The loss counts ``loss_scale`` times, which must not be negative."""
         if not loss_scale >= 0:
@@ -173,7 +184,7 @@ class ScatteredList:
             # A few in a hundred cost little; with buckets too coarse for a better floor, these would be in use every other time.
             many = min(max(2 * wanted, self._N // (4 * _FLOOR_PART)), self._N // 4)
             return self._floor if counts < many and 8 * counts > 9 * live else None
-        if self._buckets is None or wanted * _FLOOR_PART > self._N:
+        if self._buckets is None or wanted * _FLOOR_PART > self._N or self._P > _MOST_POSITIVES:
             return None
         reached = np.cumsum(counts)
         # The last bucket has no lower end.
@@ -222,7 +233,7 @@ class ScatteredList:
         self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]]
     ) -> tuple[Floats, dict[str, Any], Ints] | None:
         """Buckets, which of them have one rank, and how many are in each; None where there are none to be had."""
-        if self._N <= _SHORT:
+        if self._N <= _SHORT or self._P > _MOST_POSITIVES:
             return None
         if self._buckets is not None:
             # Points of a line are close to each other: what parted the last ones may part these too.

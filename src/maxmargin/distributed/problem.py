@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut, Tangent
-from maxmargin.distributed.client import Added, Conversation
+from maxmargin.distributed.client import MOST_REPEATS, Added, Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.handles import Gradient, Point, Root, Scores
 from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
@@ -228,18 +228,28 @@ class ShardedRanking(ShardedProblem):
         parts = zip(arrays["roots.weights"], arrays["roots.coefficients"].tolist(), strict=True)
         scores = Scores({self._register(weights): coefficient for weights, coefficient in parts}, self._register)
         for k, block in enumerate(self.scattered):
-            block.ranking.begin_with(arrays[f"buckets.{k}"])
+            # Of other shards other lists are scattered; a guess that fits badly costs a round.
+            if (guess := arrays.get(f"buckets.{k}")) is not None:
+                block.ranking.begin_with(guess)
         point = Point(scores, {}, [])
         point.psi = -psi
         return scores, Gradient(point, self._features_at)
 
-    def _pass(self, scores: Scores, loss_scale: float, chosen: list[int] | None) -> tuple[Tangent, list[ScatteredList]]:
-        """The tangent at scores, of all blocks or of some scattered ones; and what scattered lists can begin with next time."""
+    def _pass(
+        self, scores: Scores, loss_scale: float, chosen: list[int] | None, starts: list[ScatteredList] | None = None
+    ) -> tuple[Tangent, list[ScatteredList]]:
+        """The tangent at scores, of all blocks or of some scattered ones; and what scattered lists can begin with next time.
+
+        This time they begin with what they know, or with ``starts``.
+        """
         n, blocks = self.n_blocks, self.scattered if chosen is None else [self.scattered[k] for k in chosen]
+        begun = [block.ranking for block in blocks] if starts is None else starts
 
         def work() -> tuple[list[dict[str, Any]], list[ScatteredRanking], list[ScatteredList]]:
             return (
-                self._scattered_pass(scores, loss_scale, chosen, blocks) if blocks else (self._look(scores, loss_scale), [], [])
+                self._scattered_pass(scores, loss_scale, chosen, blocks, begun)
+                if blocks
+                else (self._look(scores, loss_scale), [], [])
             )
 
         found, ranked, rankings = self.shards.whole(work)
@@ -249,14 +259,14 @@ class ShardedRanking(ShardedProblem):
         hinges = [float(answer["hinge"]) for answer in found]
         hinges += [block.weight * one.hinge for block, one in zip(blocks, ranked, strict=True)]
         known = dict(zip(scores.recipe()["roots"].tolist(), dots, strict=True))
-        point = Point(Scores(dict(scores.terms), self._register), known, losses, (loss_scale, chosen))
+        point = Point(Scores(dict(scores.terms), self._register), known, losses, (loss_scale, chosen, begun))
         return Tangent(math.fsum(hinges) / n, math.fsum(losses) / n, Gradient(point, self._features_at)), rankings
 
     def _look(self, scores: Scores, loss_scale: float) -> list[dict[str, Any]]:
         return self._ask("look", scores, lambda shard: (loss_scale,))
 
     def _scattered_pass(
-        self, scores: Scores, loss_scale: float, chosen: list[int] | None, blocks: list[Block]
+        self, scores: Scores, loss_scale: float, chosen: list[int] | None, blocks: list[Block], starts: list[ScatteredList]
     ) -> tuple[list[dict[str, Any]], list[ScatteredRanking], list[ScatteredList]]:
         numbers = None if chosen is None else [block.number for block in blocks]
         units = [(block.number, block.weight * block.ranking.unit) for block in blocks]
@@ -275,21 +285,27 @@ class ShardedRanking(ShardedProblem):
                 ends.extend(found)
             return {shard: answer["answers"] for shard, answer in zip(asked, found, strict=True)}
 
-        ranked, rankings = rank_all(blocks, ask, self.shards.n_shards, loss_scale)
+        ranked, rankings = rank_all(blocks, starts, ask, self.shards.n_shards, loss_scale)
         return ends, ranked, rankings
 
     def _features_at(self, point: Point) -> Floats:
-        loss_scale, chosen = point.extra
+        loss_scale, chosen, starts = point.extra
         numbers = None if chosen is None else [self.scattered[k].number for k in chosen]
         losses, size = point.losses, group_size(self.shards.n_shards, self.n_features)
-        for _ in range(3):
+        for _ in range(MOST_REPEATS):
             found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers), added=Added("psi", size))
             if not any("lost" in answer for answer in found):
                 break
-            # What scattered lists have to do with each other is known after a pass over all shards only.
+            # What scattered lists have to do with each other is known after a pass over all shards only. It begins with what the
+            # first one began with: by another way sums of the same gradient may differ in their last bits.
             self.shards.repeats += 1
-            tangent, _ = self._pass(point.scores, loss_scale, chosen)
+            tangent, _ = self._pass(point.scores, loss_scale, chosen, starts)
             losses = tangent.gradient.point.losses
+        else:
+            raise ShardError(
+                f"a shard was lost {MOST_REPEATS} times between a pass and its cut; look after the workers, and start again from "
+                "the checkpoint"
+            )
         for k, (answer, loss) in enumerate(zip(found, losses, strict=False)):
             if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.

@@ -116,13 +116,13 @@ def _weights(rows: Ints, weights: Floats) -> Floats:
 
 
 def rank_all(
-    blocks: Sequence[Block], ask: Ask, n_shards: int, loss_scale: float
+    blocks: Sequence[Block], starts: Sequence[ScatteredList], ask: Ask, n_shards: int, loss_scale: float
 ) -> tuple[list[ScatteredRanking], list[ScatteredList]]:
     """The most violating ranking of every block; and lists that know the buckets that were used, to begin with the next time.
 
-    The last round asks all shards, whether they have any of the lists or not.
+    This time they begin with those of ``starts``, one for each block, which stay as they are. The last round asks all shards, whether they have any of the lists or not.
     """
-    rankings = [copy.copy(block.ranking) for block in blocks]
+    rankings = [copy.copy(start) for start in starts]
 
     def exchange(asked: dict[int, tuple[str, Any]]) -> dict[int, Any]:
         questions: Questions = {}

@@ -53,6 +53,8 @@ class ViolatingRanking:
     _scores: Reals
     _positives: Int32s
     _negatives_above: Ints
+    # In double precision, where the gradient has fewer digits than there are positives.
+    _slopes: Floats | None = None
 
     def __post_init__(self) -> None:
         self.n_pos = len(self._positives)
@@ -62,7 +64,8 @@ class ViolatingRanking:
     def interleaving(self) -> Ints:
         """For every sample in input order: one plus the number of samples of the other class above it, shape (n,)."""
         # The gradient of a negative is 2/(PN) for every positive below it.
-        below = np.rint(self.gradient.astype(np.float64) * (0.5 * self.n_pos * self.n_neg)).astype(np.int64)
+        slopes = self.gradient if self._slopes is None else self._slopes
+        below = np.rint(slopes.astype(np.float64) * (0.5 * self.n_pos * self.n_neg)).astype(np.int64)
         ranks: Ints = self.n_pos + 1 - below
         ranks[self._positives] = self._negatives_above + 1
         return ranks
@@ -142,12 +145,18 @@ def most_violating_ranking(
     if method == "exhaustive":
         check_both_classes(truth)
         return ViolatingRanking(*solve_exhaustively(values, truth, checked_loss(loss), loss_scale))
-    delta, hinge, gradient, positives, above = _solve_list(values, truth, loss, method, loss_scale, thread_count(n_jobs))
+    many = values.dtype == np.float32 and len(values) > _DIGITS_OF_SINGLES and np.count_nonzero(truth) > _DIGITS_OF_SINGLES
+    wide = values.astype(np.float64) if many else values
+    delta, hinge, gradient, positives, above = _solve_list(wide, truth, loss, method, loss_scale, thread_count(n_jobs))
     if len(positives) in (0, len(values)):
         check_both_classes(truth)  # raises; the kernel has counted the positives already
+    if many:
+        return ViolatingRanking(delta, hinge, gradient.astype(np.float32), values, positives, above, gradient)
     return ViolatingRanking(delta, hinge, gradient, values, positives, above)
 
 
+# Ranks are read off the gradient; those of more positives than that are not whole numbers in single precision.
+_DIGITS_OF_SINGLES = 2**22
 # Up to so many pairs a loss written in Python is asked once for all of them, which takes less time than forty questions.
 _FEW_PAIRS = 2**13
 
@@ -257,7 +266,7 @@ def most_violating_rankings(
     values = check_scores(scores)
     truth = check_relevant(relevant, len(values))
     ids, offsets, order = query_offsets(qid, len(values))
-    if values.dtype == np.float32 and np.diff(offsets).max() > 2**22:
+    if values.dtype == np.float32 and np.diff(offsets).max() > _DIGITS_OF_SINGLES:
         # Beyond that float32 cannot tell two interleaving ranks apart.
         values = values.astype(np.float64)
     ordered, ordered_truth = (values, truth) if order is None else (values[order], truth[order])
