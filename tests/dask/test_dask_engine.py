@@ -222,9 +222,9 @@ def test_shards_of_a_worker_answer_in_one_message(client, monkeypatch):
     assert (found.weights == expected.weights).all() and found.passes == expected.passes
 
 
-def test_one_of_a_message_that_is_gone_is_made_anew(client):
+def test_one_of_a_message_that_is_gone_is_made_anew():
     """Its worker lives; but the actor is not there any more."""
-    with DaskEngine(ranking_sources(4), client, beat=0.1, patience=0.3) as engine:
+    with threads() as client, DaskEngine(ranking_sources(4), client, beat=0.1, patience=0.3) as engine:
         rows = [reply.values["rows"] for reply in engine.call("info")]
         place = engine._places[3]
 

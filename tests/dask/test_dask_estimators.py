@@ -112,7 +112,7 @@ def test_frames(client):
         ranker(client).fit(lazy, "rel", "q")
     with pytest.raises(ValueError, match="X has no columns besides those that y, qid and sample_weight name"):
         ranker(client).fit(lazy[["rel"]], "rel")
-    with pytest.raises(ValueError, match="X has no column 'b', which DaskRankingSVM was trained with"):
+    with pytest.raises(ValueError, match="X has no column 'b', which the model was trained with"):
         model.predict(lazy[["a"]])
 
 

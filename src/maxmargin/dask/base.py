@@ -5,24 +5,27 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from dask import is_dask_collection
+from dask.delayed import Delayed
 from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._warnings import warn
 from maxmargin.cuts import Problem
 from maxmargin.dask.cluster import Cluster, find_client
-from maxmargin.dask.collections import is_frame, kept_whole, numeric_features, shards_of
+from maxmargin.dask.collections import Shards, is_frame, kept_whole, numeric_features, shards_of, trained_columns
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files, is_url
 from maxmargin.distributed import CheckpointFile, ShardOf, row_sources
 from maxmargin.distributed.kinds import Kind
+from maxmargin.distributed.packed import feature_names
 from maxmargin.distributed.status import ClusterLine, numbers
 from maxmargin.estimators.base import Estimator, limits_of
 from maxmargin.losses import RankingLoss
@@ -81,22 +84,39 @@ class DaskEstimator(Estimator):
     def _fit_shards(self, make: Make) -> Self:
         """The body of every fit: ``make`` gets the client and the number of shards that would be good."""
         self._check_parameters()
-        with self._started(make) as engine:
-            if self.checkpoint is not None:
-                engine.cluster.remedy = f"start again with checkpoint={os.fspath(self.checkpoint)!r}"
-            self._engine: DaskEngine | None = engine
-            try:
-                problem = self._problem_over(engine)
-                bare = _bare_call(engine)
-                begin = time.monotonic()
-                weights = self._train(problem)
-                self._warn_if_small(bare, (time.monotonic() - begin) / max(1, self._n_passes(engine)))
-                self.cluster_ = numbers(engine, problem.shards.repeats)
-            finally:
-                self._engine = None
+        before = dict(self.__dict__)
+        try:
+            with self._started(make) as engine:
+                weights = self._weights_over(engine)
+        except BaseException:
+            # Nothing is half of this model and half of the one before.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         self._keep(weights)
         self._restore()
         return self
+
+    def _weights_over(self, engine: DaskEngine) -> Any:
+        if self.checkpoint is not None:
+            engine.cluster.remedy = f"start again with checkpoint={os.fspath(self.checkpoint)!r}"
+        self._engine: DaskEngine | None = engine
+        try:
+            problem = self._problem_over(engine)
+            bare = _bare_call(engine)
+            begin = time.monotonic()
+            weights = self._train(problem)
+            self._warn_if_small(bare, (time.monotonic() - begin) / max(1, self._n_passes(engine)))
+            self.cluster_ = numbers(engine, problem.shards.repeats)
+        finally:
+            self._engine = None
+        return weights
+
+    def _client(self) -> Client:
+        """The client, once there is a worker."""
+        client = find_client(self.client)
+        client.sync(Cluster(client, self.worker_timeout).some_workers)
+        return client
 
     def _started(self, make: Make) -> DaskEngine:
         client = find_client(self.client)
@@ -107,12 +127,16 @@ class DaskEstimator(Estimator):
 
     def _shards_to_judge(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> DaskEngine:
         """An engine for data to be judged by."""
-        check_is_fitted(self)
+        return self._started(self._from_collections(X, y, qid, sample_weight, judged=True))
+
+    def _to_judge(self, X: Any, y: Any, group: Any = None, sample_weight: Any = None) -> Shards:
+        """A shard for every chunk, with the columns that the model was trained with."""
+        settings: dict[str, Any] = {"group": self.whole or "qid", "trained": self._trained_names()}
+        return shards_of(X, y, group, sample_weight, n_shards=1_000_000, kind=self.kind, **settings)
+
+    def _trained_names(self) -> tuple[Any, ...] | None:
         names = getattr(self, "feature_names_in_", None)
-        try:
-            return self._started(self._from_collections(X, y, qid, sample_weight))
-        finally:
-            self._note_names(None if names is None else tuple(names))
+        return None if names is None else tuple(names)
 
     def _problem_over(self, engine: DaskEngine) -> Any:
         """The problem of loaded shards; what is known of the data becomes fitted attributes."""
@@ -135,11 +159,18 @@ class DaskEstimator(Estimator):
         """A loss that shards cannot know by its name."""
         return None
 
-    def _from_collections(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Make:
+    def _from_collections(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, judged: bool = False) -> Make:
+        if self.whole is not None and qid is None:
+            raise ValueError(
+                f"{self.whole} is None; say which {self.whole} every row belongs to, by a Dask array or the name of a column"
+            )
+
         def make(client: Client, n_shards: int) -> DaskEngine:
             settings: dict[str, Any] = {"kind": self.kind, "loss": self._own_loss(), "n_jobs": self._jobs()}
+            settings |= {"group": self.whole or "qid", "trained": self._trained_names() if judged else None}
             made = shards_of(X, y, qid, sample_weight, n_shards=n_shards, **settings)
-            self._note_names(made.names)
+            if not judged:
+                self._note_names(made.names)
             parts, sources = made.parts, made.sources
             if self.whole is not None:
                 parts = kept_whole(client, made, self.whole).parts
@@ -149,9 +180,12 @@ class DaskEstimator(Estimator):
         return make
 
     def _from_files(self, files: Files, shards: int | None, cache: Any, options: dict[str, Any]) -> Make:
+        if shards is not None and not (isinstance(shards, Integral) and shards > 0):
+            raise ValueError(f"shards={shards!r} must be a positive number of parts, or None")
+
         def make(client: Client, n_shards: int) -> DaskEngine:
             rows = row_sources(_absolute(files), shards or _unless_folder(files, n_shards), cache=cache, **options)
-            self._note_names(None)
+            self._note_names(feature_names(rows))
             return self._engine_of([ShardOf(source, self.kind, self._own_loss(), self._jobs()) for source in rows], client)
 
         return make
@@ -192,11 +226,9 @@ class DaskEstimator(Estimator):
 
     def _warn_if_small(self, bare: float, pass_: float) -> None:
         if pass_ < _WORTH_IT * bare:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to workers that asks nothing takes "
                 f"{1e3 * bare:.1f} ms; data of this size are trained faster by {self.local.__name__} in one process",
-                UserWarning,
-                stacklevel=4,
             )
 
     # ---- parameters ---------------------------------------------------------------------------------------------------------
@@ -235,7 +267,9 @@ class DaskEstimator(Estimator):
 
     def _made_local(self, hidden: set[str]) -> Any:
         known = {field.name for field in dataclasses.fields(self.local)}
-        made = self.local(**{name: value for name, value in self.get_params(deep=False).items() if name in known})
+        # Somebody's function need not be known elsewhere, and training is over.
+        given = {**self.get_params(deep=False), "callback": None}
+        made = self.local(**{name: value for name, value in given.items() if name in known})
         for name, value in vars(self).items():
             if name.endswith("_") and not name.startswith("_") and name not in hidden:
                 setattr(made, name, value)
@@ -245,16 +279,16 @@ class DaskEstimator(Estimator):
 
     def _map(self, X: Any, method: str, dtype: Any, width: int | None = None, columns: Any = None) -> Any:
         """A prediction for every row, or several with names, lazily where X is a Dask collection."""
+        check_is_fitted(self)
+        if not is_dask_collection(X):
+            return getattr(self.to_local(), method)(X)
         local = self._for_workers()
         if is_frame(X):
-            names = list(getattr(self, "feature_names_in_", ()))
-            for name in names:
-                if name not in X.columns:
-                    raise ValueError(f"X has no column {name!r}, which {type(self).__name__} was trained with")
-            rows = X[names] if names else X
+            names = self._trained_names()
+            rows = X if names is None else X[trained_columns(X, names)]
             return rows.map_partitions(_predicted_frame, local, method, columns, meta=_empty(X, dtype, columns))
-        if not is_dask_collection(X):
-            return getattr(local, method)(X)
+        if isinstance(X, Delayed) or not hasattr(X, "chunks"):
+            raise TypeError(f"X is a {type(X).__name__}; pass rows of features, a Dask array of shape (n, d) or a data frame")
         if X.ndim != 2:
             raise ValueError(f"X has shape {X.shape}; rows of features are needed, shape (n, d)")
         if not np.isnan(X.shape[1]) and X.shape[1] != self.n_features_in_:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.dask.base import DaskEstimator
-from maxmargin.dask.cluster import find_client
-from maxmargin.dask.collections import kept_whole, numeric_features, plain_column, shards_of, stacked
+from maxmargin.dask.collections import gathered, kept_whole, rows_of_chunks
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files
 from maxmargin.distributed import ShardedMean
@@ -109,12 +108,10 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
         check_is_fitted(self)
         if sequence is None:
             return self.to_local().predict(X)
-        client, local = find_client(self.client), self._for_workers()
-        made = shards_of(X, sequence, sequence, n_shards=1_000_000, kind=self.kind)
-        names = self._columns_of(made.names)
-        whole = kept_whole(client, made)
+        local, made = self._for_workers(), self._to_judge(X, sequence, sequence)
+        whole = kept_whole(self._client(), made)
         found = [
-            da.from_delayed(delayed(_labelled)(local, names, parts), (rows,), self.classes_.dtype)
+            da.from_delayed(delayed(_labelled)(local, made.names, parts), (rows,), self.classes_.dtype)
             for parts, rows in zip(whole.parts, whole.rows, strict=True)
             if rows
         ]
@@ -127,33 +124,32 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
         check_is_fitted(self)
         if sequence is None:
             return float(self.to_local().score(X, y))
-        client, local = find_client(self.client), self._for_workers()
-        made = shards_of(X, y, sequence, n_shards=1_000_000, kind=self.kind)
-        names = self._columns_of(made.names)
+        client, local, made = self._client(), self._for_workers(), self._to_judge(X, y, sequence)
         parts = [own for own in kept_whole(client, made).parts if own]
-        found = client.gather(client.compute([delayed(_right)(local, names, own) for own in parts]))
+        found = gathered(client, [delayed(_right)(local, made.names, own) for own in parts])
         total = sum(count for _, count in found)
         if not total:
             raise ValueError("X has no rows; there is nothing to judge")
         return float(math.fsum(right for right, _ in found) / total)
 
-    def _columns_of(self, names: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        trained = getattr(self, "feature_names_in_", None)
-        return names if names is None or trained is None else tuple(trained)
+    def to_local(self) -> Any:
+        """The same model in one process, without Dask.
+
+        There a sequence is a matrix; of a model that was trained on a frame it is a list of dictionaries with the columns' names.
+        """
+        return super().to_local()
 
 
-def _sequences(names: Any, parts: list[Any]) -> tuple[list[Any], NDArray[Any], NDArray[Any]]:
+def _sequences(names: Any, parts: list[Any], truth: str = "y") -> tuple[list[Any], NDArray[Any], NDArray[Any]]:
     """Features of every sequence, where sequences end but for the last, and labels of all rows."""
-    chunks = [parts[k : k + 3] for k in range(0, len(parts), 3)]
-    X = stacked([numeric_features(chunk[0], names, "a chunk") for chunk in chunks])
-    y, ids = (np.concatenate([plain_column(chunk[k], name) for chunk in chunks]) for k, name in ((1, "y"), (2, "sequence")))
+    X, (y, ids) = rows_of_chunks(parts, names, [truth, "sequence"])
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     edges = [0, *ends.tolist(), X.shape[0]]
     return [X[a:b] for a, b in pairwise(edges)], ends, y
 
 
 def _labelled(local: ChainSVM, names: Any, parts: list[Any]) -> NDArray[Any]:
-    return np.concatenate(local.predict(_sequences(names, parts)[0]))
+    return np.concatenate(local.predict(_sequences(names, parts, "sequence")[0]))
 
 
 def _right(local: ChainSVM, names: Any, parts: list[Any]) -> tuple[float, int]:

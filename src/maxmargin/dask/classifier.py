@@ -131,6 +131,7 @@ class DaskRankingClassifier(DaskEstimator, ClassifierOverShards):
 
     def score(self, X: Any, y: Any) -> float:
         """The metric that was trained for, as that of :class:`maxmargin.RankingClassifier`; exact, and no list is gathered."""
+        check_is_fitted(self)
         loss, positive = ranking_loss(self.loss), self._positive()
         weights = np.append(self.coef_[0], self.intercept_[0])
         with self._shards_to_judge(X, y) as engine:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from dask import delayed, is_dask_collection
+from dask.delayed import Delayed
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -40,6 +41,8 @@ class ChunkShard:
         Columns of a frame that are features.
     kind, loss, n_jobs
         As in :class:`maxmargin.distributed.ShardOf`.
+    group : str
+        What messages call ``qid``: it may be a sequence, or a bag.
     """
 
     first: int
@@ -49,6 +52,7 @@ class ChunkShard:
     kind: Kind
     loss: RankingLoss | None = None
     n_jobs: int | None = None
+    group: str = "qid"
 
     def load(self) -> Shard:
         """There is nothing without chunks."""
@@ -56,22 +60,9 @@ class ChunkShard:
 
     def load_parts(self, parts: Sequence[Any]) -> Shard:
         """The shard of some chunks: features, labels and what else there is, of one after the other."""
-        width = 1 + len(self.columns)
-        chunks = [parts[k : k + width] for k in range(0, len(parts), width)]
-        found: dict[str, list[Any]] = {name: [] for name in self.columns}
-        features = []
-        for number, (X, *others) in enumerate(chunks, self.first):
-            rows = numeric_features(X, self.names, f"chunk {number}")
-            features.append(rows)
-            for name, values in zip(self.columns, others, strict=True):
-                column = plain_column(values, name)
-                if len(column) != rows.shape[0]:
-                    raise ValueError(
-                        f"chunk {number} of X has {rows.shape[0]} rows and that of {name} {len(column)}; both need the same "
-                        "chunks: call compute_chunk_sizes() on both first, or make both from one frame"
-                    )
-                found[name].append(column)
-        return self._shard(stacked(features), {name: np.concatenate(columns) for name, columns in found.items()})
+        called = [self.group if name == "qid" else name for name in self.columns]
+        X, columns = rows_of_chunks(parts, self.names, called, self.first)
+        return self._shard(X, dict(zip(self.columns, columns, strict=True)))
 
     def _shard(self, X: Any, columns: dict[str, NDArray[Any]]) -> Shard:
         y, qid, weight = (columns.get(name) for name in _COLUMNS)
@@ -98,8 +89,33 @@ class ChunkShard:
         return f"chunk {self.first} of X" if self.first == self.last else f"chunks {self.first} to {self.last} of X"
 
 
+def rows_of_chunks(
+    parts: Sequence[Any], names: Sequence[Any] | None, columns: Sequence[str], first: int | None = None
+) -> tuple[Any, list[NDArray[Any]]]:
+    """Features of chunks below each other, and what else these have, the same columns in each; ``first`` is their number."""
+    width = 1 + len(columns)
+    features: list[Any] = []
+    found: list[list[NDArray[Any]]] = [[] for _ in columns]
+    for k in range(0, len(parts), width):
+        X, *others = parts[k : k + width]
+        where = "a chunk" if first is None else f"chunk {first + k // width}"
+        rows = numeric_features(X, names, where)
+        features.append(rows)
+        for name, values, kept in zip(columns, others, found, strict=True):
+            column = plain_column(values, name)
+            if len(column) != rows.shape[0]:
+                raise ValueError(
+                    f"{where} of X has {rows.shape[0]} rows and that of {name} {len(column)}; both need the same chunks: call "
+                    "compute_chunk_sizes() on both first, or make both from one frame"
+                )
+            kept.append(column)
+    return stacked(features), [np.concatenate(kept) for kept in found]
+
+
 def first_of_queries(weights: NDArray[Any], offsets: Ints) -> NDArray[Any]:
     """The weight of every query, which is that of all of its samples."""
+    if np.isnan(weights).any():
+        raise ValueError("sample_weight has missing values; give every query a weight")
     sizes = np.diff(offsets)
     first = weights[offsets[:-1][sizes > 0]]
     if (weights != np.repeat(first, sizes[sizes > 0])).any():
@@ -119,6 +135,7 @@ def numeric_features(X: Any, names: Sequence[Any] | None, where: str) -> Any:
             )
         single = all(kind == np.float32 for kind in X.dtypes)
         return np.ascontiguousarray(X.to_numpy(dtype=np.float32 if single else np.float64))
+    _refuse_masked(X, f"{where} of X")
     rows: Any
     if hasattr(X, "tocsr"):
         rows = sparse.csr_array(X)
@@ -131,17 +148,23 @@ def numeric_features(X: Any, names: Sequence[Any] | None, where: str) -> Any:
     return np.ascontiguousarray(rows, dtype=rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64)
 
 
+def _refuse_masked(values: Any, what: str) -> None:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise ValueError(f"{what} has masked entries; fill them, or leave these rows out")
+
+
 def plain_column(values: Any, name: str) -> NDArray[Any]:
     """Labels, queries or weights of a chunk: numbers, or text of one kind."""
+    _refuse_masked(values, name)
     if hasattr(values, "columns"):
         if len(values.columns) != 1:
             raise ValueError(f"{name} is a frame of {len(values.columns)} columns; pass one of them")
         values = values.iloc[:, 0]
     if getattr(getattr(values, "dtype", None), "kind", "O") not in "fiubUS" and len(values):
         values = np.asarray([str(value) if isinstance(value, str) else value for value in values])
-        if values.dtype == object:
-            raise ValueError(f"{name} holds values of several kinds, or missing ones; all must be numbers, or all text")
     column = np.asarray(values)
+    if column.dtype == object and len(column):
+        raise ValueError(f"{name} holds values of several kinds, or missing ones; all must be numbers, or all text")
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
@@ -182,7 +205,9 @@ class Shards(NamedTuple):
 
 def is_frame(X: Any) -> bool:
     """Whether it is a Dask data frame."""
-    return is_dask_collection(X) and hasattr(X, "npartitions") and hasattr(X, "columns")
+    # A Delayed has every attribute; a series knows its name, as the one of its columns.
+    is_lazy = is_dask_collection(X) and not isinstance(X, Delayed)
+    return is_lazy and hasattr(X, "npartitions") and hasattr(X, "columns") and getattr(X, "ndim", 2) == 2
 
 
 def shards_of(
@@ -195,6 +220,8 @@ def shards_of(
     kind: Kind,
     loss: RankingLoss | None = None,
     n_jobs: int | None = None,
+    group: str = "qid",
+    trained: Sequence[Any] | None = None,
 ) -> Shards:
     """Shards of Dask collections, at most ``n_shards``.
 
@@ -204,6 +231,10 @@ def shards_of(
         Chunks of any sizes; columns are brought together.
     y, qid, sample_weight : Dask array or series of length n; of a frame, names of its columns
         In the chunks of X, or in others if the sizes of all are known.
+    group : str
+        What messages call ``qid``.
+    trained : sequence of str, optional
+        Columns of a frame that a model was trained with, in that order; others are left out.
 
     Examples
     --------
@@ -215,31 +246,48 @@ def shards_of(
     names: tuple[Any, ...] | None = None
     others = {"y": y, "qid": qid, "sample_weight": sample_weight}
     if is_frame(X):
-        X, others, names = _of_frame(X, others)
+        X, others, names = _of_frame(X, others, group, trained)
     given = {name: value for name, value in others.items() if value is not None}
     if "y" not in given:
         raise ValueError("y is None; labels are needed, a Dask array or the name of a column of the frame")
     features = _chunked(X, "X")
-    columns = [_alike(_chunked(value, name, features), features, name) for name, value in given.items()]
+    called = {name: group if name == "qid" else name for name in given}
+    columns = [_alike(_chunked(value, called[name], features), features, called[name]) for name, value in given.items()]
     table = list(zip(features.chunks, *(column.chunks for column in columns), strict=True))
     sources, parts = [], []
     for first, last in _groups(features, n_shards):
-        sources.append(ChunkShard(first, last, tuple(given), names, kind, loss, n_jobs))
+        sources.append(ChunkShard(first, last, tuple(given), names, kind, loss, n_jobs, group))
         parts.append([part for chunk in table[first : last + 1] for part in chunk])
     return Shards(sources, parts, names)
 
 
-def _of_frame(frame: Any, others: dict[str, Any]) -> tuple[Any, dict[str, Any], tuple[Any, ...]]:
+def trained_columns(frame: Any, trained: Sequence[Any]) -> list[Any]:
+    """The columns that a model was trained with, all of which a frame must have."""
+    for name in trained:
+        if name not in frame.columns:
+            raise ValueError(f"X has no column {name!r}, which the model was trained with; add it")
+    return list(trained)
+
+
+def _of_frame(
+    frame: Any, others: dict[str, Any], group: str, trained: Sequence[Any] | None
+) -> tuple[Any, dict[str, Any], tuple[Any, ...]]:
     """The frame, and columns of it where they are named; which of the rest are features."""
     named = {name: value for name, value in others.items() if isinstance(value, str)}
     known = list(frame.columns)
+    if len(set(known)) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise ValueError(f"X has several columns {twice!r}; give columns different names")
     for name, column in named.items():
         if column not in known:
             shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+            name = group if name == "qid" else name
             raise ValueError(f"{name}={column!r} is not a column of X, which has {shown}; name one of them, or pass a series")
     features = tuple(column for column in known if column not in named.values())
+    if trained is not None:
+        features = tuple(trained_columns(frame, trained))
     if not features:
-        raise ValueError("X has no columns besides those that y, qid and sample_weight name; features are needed")
+        raise ValueError(f"X has no columns besides those that y, {group} and sample_weight name; features are needed")
     return frame, {name: frame[value] if isinstance(value, str) else value for name, value in others.items()}, features
 
 
@@ -250,15 +298,20 @@ def _chunked(values: Any, name: str, like: Chunked | None = None) -> Chunked:
             f"{name} must be {what}, not {type(values).__name__}; make one with dask.array.from_array({name}, chunks=...), or "
             "use the estimator of the same name without Dask"
         )
-    if not hasattr(values, "chunks"):
-        if not hasattr(values, "to_delayed") or not hasattr(values, "partitions"):
-            raise TypeError(f"{name} is a {type(values).__name__}; pass a Dask array, or a data frame or one of its columns")
+    if isinstance(values, Delayed) or not hasattr(values, "chunks"):
+        is_part = not isinstance(values, Delayed) and hasattr(values, "to_delayed") and hasattr(values, "partitions")
+        if not is_part or (name == "X" and getattr(values, "ndim", 2) != 2):
+            wanted = "rows of features, a Dask array of shape (n, d) or a data frame"
+            wanted = wanted if name == "X" else "a Dask array, or a data frame or one of its columns"
+            raise TypeError(f"{name} is a {type(values).__name__}; pass {wanted}")
         return Chunked(list(values.to_delayed()), None)
     array = values
     if array.ndim == 2 and array.numblocks[1] > 1:
         array = array.rechunk({1: -1})
     if name == "X" and array.ndim != 2:
         raise ValueError(f"X has shape {array.shape}; rows of features are needed, shape (n, d)")
+    if name == "X" and array.shape[1] == 0:
+        raise ValueError(f"X has shape {array.shape}, and so no features; at least one is needed")
     known = not any(math.isnan(size) for size in array.chunks[0])
     if like is not None and known and like.rows is not None and list(array.chunks[0]) != like.rows:
         if sum(array.chunks[0]) != sum(like.rows):
@@ -314,6 +367,16 @@ class Whole(NamedTuple):
     sequences: list[int]
 
 
+def gathered(client: Any, tasks: Sequence[Any]) -> list[Any]:
+    """What tasks come to; nothing stays on the workers, also if one fails and somebody keeps the error."""
+    futures = client.compute(list(tasks))
+    try:
+        return list(client.gather(futures))
+    finally:
+        for future in futures:
+            future.release()
+
+
 def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
     """The parts of shards, of which those rows that go on with a sequence from before belong to the shard where it begins.
 
@@ -323,7 +386,7 @@ def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
     at = 1 + made.sources[0].columns.index("qid")
     chunks = [parts[k : k + width] for parts in made.parts for k in range(0, len(parts), width)]
     owners = [g for g, parts in enumerate(made.parts) for _ in range(len(parts) // width)]
-    ends = client.gather(client.compute([delayed(_ends_of)(chunk[at], number, what) for number, chunk in enumerate(chunks)]))
+    ends = gathered(client, [delayed(_ends_of)(chunk[at], number, what) for number, chunk in enumerate(chunks)])
     pieces: list[list[tuple[int, int, int]]] = [[] for _ in made.parts]
     counts = [0] * len(made.parts)
     seen: dict[Any, int] = {}
@@ -355,7 +418,7 @@ def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
 
 
 def _ends_of(values: Any, number: int, what: str) -> _Ends:
-    ids = plain_column(values, "qid")
+    ids = plain_column(values, what)
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.zeros(0, dtype=int)
     heads = ids[starts]
     if len(np.unique(heads)) < len(heads):
@@ -367,8 +430,13 @@ def _ends_of(values: Any, number: int, what: str) -> _Ends:
 
 
 def _cut(part: Any, first: int, end: int, rows: int) -> Any:
-    return part if (first, end) == (0, rows) else delayed(_between)(part, first, end)
+    return part if (first, end) == (0, rows) else delayed(_between)(part, first, end, rows)
 
 
-def _between(values: Any, first: int, end: int) -> Any:
+def _between(values: Any, first: int, end: int, rows: int) -> Any:
+    if values.shape[0] != rows:
+        raise ValueError(
+            f"a chunk of X has {values.shape[0]} rows, and those of what belongs to it {rows}; both need the same chunks: call "
+            "compute_chunk_sizes() on both first, or make both from one frame"
+        )
     return values.iloc[first:end] if hasattr(values, "iloc") else values[first:end]

@@ -456,6 +456,10 @@ class DaskEngine:
                     await self.cluster.some_workers(at_most=self.beat / 2)
                 if future.status == "error":
                     error = await future.exception()
+                    # Whoever keeps the error keeps this frame, and with it all that was computed.
+                    for done in found.values():
+                        for other in done or ():
+                            other.release()
                     error.add_note(f"while Dask computed what shard {k} is made of: {self.describe(k)}")
                     raise error
         return found

@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import metrics
 from maxmargin._types import Floats
 from maxmargin.dask.base import DaskEstimator
-from maxmargin.dask.cluster import find_client
-from maxmargin.dask.collections import Whole, kept_whole, numeric_features, plain_column, shards_of, stacked
+from maxmargin.dask.collections import Whole, gathered, kept_whole, rows_of_chunks
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files
 from maxmargin.distributed import ShardedLatentRanking
+from maxmargin.distributed.bag_shard import check_labels_of_bags
 from maxmargin.distributed.kinds import Kind
 from maxmargin.distributed.sums import tree_sum
 from maxmargin.estimators import LatentRankingSVM
@@ -139,9 +139,9 @@ class DaskLatentRankingSVM(DaskEstimator, LatentRankingSVM):
         if bag is None:
             return float(self.to_local().score(X, y))
         whole, names = self._bags(X, y, bag)
-        client = find_client(self.client)
+        client = self._client()
         tasks = [delayed(_scored)(self.coef_, names, parts, True) for parts in whole.parts if parts]
-        found = np.concatenate(client.gather(client.compute(tasks)), axis=1)
+        found = np.concatenate(gathered(client, tasks), axis=1)
         scores, relevant = found[0], found[1] > self.relevance_threshold_
         if relevant.all() or not relevant.any():
             raise ValueError("y must contain relevant and irrelevant bags, but holds only one class; score a larger set")
@@ -152,17 +152,23 @@ class DaskLatentRankingSVM(DaskEstimator, LatentRankingSVM):
         return metrics.evaluate(relevant, scores, metrics=[name])[name]
 
     def _bags(self, X: Any, y: Any, bag: Any) -> tuple[Whole, Any]:
-        made = shards_of(X, y, bag, n_shards=1_000_000, kind=self.kind)
-        trained = getattr(self, "feature_names_in_", None)
-        names = made.names if made.names is None or trained is None else tuple(trained)
-        return kept_whole(find_client(self.client), made, "bag"), names
+        made = self._to_judge(X, y, bag)
+        return kept_whole(self._client(), made, "bag"), made.names
 
 
 def _scored(coef: Floats, names: Any, parts: list[Any], labelled: bool) -> NDArray[Any]:
     """The score of the best candidate of every bag, and below it its label if that is asked for."""
-    chunks = [parts[k : k + 3] for k in range(0, len(parts), 3)]
-    X = stacked([numeric_features(chunk[0], names, "a chunk") for chunk in chunks])
-    y, ids = (np.concatenate([plain_column(chunk[k], name) for chunk in chunks]) for k, name in ((1, "y"), (2, "bag")))
+    X, (y, ids) = rows_of_chunks(parts, names, ["y" if labelled else "bag", "bag"])
+    if X.shape[1] != len(coef):
+        raise ValueError(f"X has {X.shape[1]} features, but the model was trained with {len(coef)}")
     starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
-    scores = np.maximum.reduceat(np.asarray(X @ coef), starts)
-    return np.array([scores, y[starts]]) if labelled else scores
+    of_rows = np.asarray(X @ coef)
+    bad = np.flatnonzero(~np.isfinite(of_rows))
+    if len(bad):
+        bag = ids[bad[0]].item()
+        raise ValueError(f"X must be finite: a candidate of bag {bag!r} has a NaN or infinite feature; remove or replace it")
+    scores = np.maximum.reduceat(of_rows, starts)
+    if not labelled:
+        return scores
+    labels = check_labels_of_bags(y, np.append(starts, len(y)))
+    return np.array([scores, labels])

@@ -10,8 +10,7 @@ from dask import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.dask.base import DaskEstimator
-from maxmargin.dask.cluster import find_client
-from maxmargin.dask.collections import numeric_features, plain_column, shards_of
+from maxmargin.dask.collections import gathered, rows_of_chunks
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files
 from maxmargin.distributed import ShardedMean
@@ -78,9 +77,14 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
         return problem
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, as lazy as X is: of shape (n, K), or (n,) for two classes, where positive means the second."""
+        """Scores, as lazy as X is: of shape (n, K), or (n,) for two classes, where positive means the second.
+
+        For a frame with the labels as columns, or a series.
+        """
         check_is_fitted(self)
-        return self._map(X, "decision_function", np.float64, None if len(self.classes_) == 2 else len(self.classes_))
+        if len(self.classes_) == 2:
+            return self._map(X, "decision_function", np.float64)
+        return self._map(X, "decision_function", np.float64, len(self.classes_), columns=self.classes_)
 
     def predict(self, X: Any) -> Any:
         """Labels of the largest score, as lazy as X is."""
@@ -90,10 +94,10 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The part of the samples whose label is right, by their weights if they have any."""
         check_is_fitted(self)
-        local, client = self._for_workers(), find_client(self.client)
-        made = shards_of(X, y, None, sample_weight, n_shards=1_000_000, kind=self.kind)
+        local, client = self._for_workers(), self._client()
+        made = self._to_judge(X, y, None, sample_weight)
         counted = [delayed(_right)(local, made.names, *parts) for parts in made.parts]
-        found = np.array(client.gather(client.compute(counted)))
+        found = np.array(gathered(client, counted))
         right, total = found.sum(axis=0)
         if not total > 0:
             raise ValueError("X has no samples, or none that counts; there is nothing to judge")
@@ -102,8 +106,9 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
 
 def _right(local: MulticlassSVM, names: Any, X: Any, y: Any, weight: Any = None) -> tuple[float, float]:
     """Weights of the samples with the right label, and of all."""
-    rows, truth = numeric_features(X, names, "a chunk"), plain_column(y, "y")
+    columns = ["y"] if weight is None else ["y", "sample_weight"]
+    rows, (truth, *given) = rows_of_chunks([X, y] if weight is None else [X, y, weight], names, columns)
     if not len(truth):
         return 0.0, 0.0
-    weights = np.ones(len(truth)) if weight is None else plain_column(weight, "sample_weight").astype(np.float64)
+    weights = given[0].astype(np.float64) if given else np.ones(len(truth))
     return float(weights[local.predict(rows) == truth].sum()), float(weights.sum())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import metrics
 from maxmargin.dask.base import DaskEstimator
@@ -122,6 +123,7 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         """The metric that was trained for, as :meth:`maxmargin.RankingSVM.score` has it; exact, and no list is gathered."""
+        check_is_fitted(self)
         gains: Literal["linear", "exponential"] = "linear"
         options: dict[str, Any] = {"thresholds": self.relevance_thresholds_}
         loss = ranking_loss(self.loss)

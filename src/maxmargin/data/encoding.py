@@ -10,7 +10,6 @@ half of the rows, is refused unless the column is said to be categorical: it is 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin._validation import Setting
+from maxmargin._warnings import warn
 from maxmargin.data.source import DataError, number
 
 Kind = Literal["boolean"] | list[str]
@@ -263,4 +263,4 @@ class _Words:
             rows, others = sum(self.unseen.values()), len(self.unseen) - 1
             more = f"; {rows} rows have it or {others} others" if others else f"; {rows} rows have it" if rows > 1 else ""
             text = f"{self.first} is a category that was not seen in training, so it counts as none of them{more}"
-            warnings.warn(text, UnseenCategoryWarning, stacklevel=2)
+            warn(text, UnseenCategoryWarning)

@@ -73,8 +73,23 @@ def best_rows(scores: Floats, bags: Ints) -> Ints:
     if not len(starts):
         return np.zeros(0, dtype=np.int64)
     top = np.maximum.reduceat(scores, starts)
-    hits = np.flatnonzero(scores == np.repeat(top, np.diff(bags)))
+    # A score that is none is the best of its bag: it is noticed then, where sums are looked at.
+    hits = np.flatnonzero((scores == np.repeat(top, np.diff(bags))) | np.isnan(scores))
     return np.asarray(hits[np.searchsorted(hits, starts)], dtype=np.int64)
+
+
+def check_labels_of_bags(y: Any, bags: Ints) -> Floats:
+    """The label of every bag, which all of its rows have.
+
+    >>> check_labels_of_bags(np.array([1, 1, 0]), np.array([0, 2, 3]))
+    array([1., 0.])
+    """
+    if np.isnan(y).any():
+        raise ValueError("y has missing values; every row has the label of its bag")
+    labels = np.asarray(y[bags[:-1]], dtype=np.float64) if len(y) else np.zeros(0)
+    if (np.repeat(labels, np.diff(bags)) != y).any():
+        raise ValueError("y is the label of a bag, so all rows of a bag must have the same; they differ")
+    return labels
 
 
 def _combined(shares: Floats, lists: BagLists) -> Floats:
@@ -99,9 +114,7 @@ class BagShard(RankingShard):
         if self.weights is not None:
             raise ValueError("bags have no weights; leave them out")
         self.bags, sizes = self.offsets, np.diff(self.offsets)
-        self.of_bags = np.asarray(self.y[self.bags[:-1]], dtype=np.float64) if len(self.y) else np.zeros(0)
-        if (np.repeat(self.of_bags, sizes) != self.y).any():
-            raise ValueError("y is the label of a bag, so all rows of a bag must have the same; they differ")
+        self.of_bags = check_labels_of_bags(self.y, self.bags)
         # All bags are one list, whichever names they have.
         self.one_list, self.names = True, None
         self.offsets = np.array([0, len(sizes)]) if len(sizes) else np.zeros(1, dtype=np.int64)

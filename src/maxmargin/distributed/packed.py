@@ -20,7 +20,7 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -504,6 +504,14 @@ def row_sources(
         return open_packed(files)
     sources = share_out(files, shards, **options)
     return sources if cache is None else [CachedRows(source, os.fspath(cache)) for source in sources]
+
+
+def feature_names(sources: Sequence[PartsOfFiles] | Sequence[CachedRows] | Sequence[PackedRows]) -> tuple[str, ...] | None:
+    """Names of the columns, where rows come from tables whose columns are numbers."""
+    first = sources[0]
+    source = first.source if isinstance(first, CachedRows) else first
+    reading = packed_reading(source.folder) if isinstance(source, PackedRows) else source.reading
+    return reading.features if reading.kinds is None else None
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ def rank_all(
 ) -> tuple[list[ScatteredRanking], list[ScatteredList]]:
     """The most violating ranking of every block; and lists that know the buckets that were used, to begin with the next time.
 
-    This time they begin with those of ``starts``, one for each block, which stay as they are. The last round asks all shards, whether they have any of the lists or not.
+    This time they begin with those of ``starts``, one for each block, which stay as they are. The last round asks all shards,
+    whether they have any of the lists or not.
     """
     rankings = [copy.copy(start) for start in starts]
 

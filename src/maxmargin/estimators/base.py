@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from maxmargin import solvers
 from maxmargin._types import Floats
 from maxmargin._validation import ArgumentError, check_labels, check_matrix
+from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Problem
 from maxmargin.progress import StatusLine
@@ -262,8 +262,7 @@ class Estimator(BaseEstimator, ABC):
         return StatusLine(type(self).__name__, shown=bool(self.verbose))
 
     def _warn(self, text: str) -> None:
-        # Three calls above this one is `fit`, and above that the user.
-        warnings.warn(f"{type(self).__name__} {text}", ConvergenceWarning, stacklevel=6)
+        warn(f"{type(self).__name__} {text}", ConvergenceWarning)
 
     def _certify(self, solution: Solution, factor: float) -> None:
         """What is proved, for the objective times ``factor``, as fitted attributes."""

@@ -6,7 +6,6 @@ import dataclasses
 import numbers
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -24,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import fingerprint
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, check_choice
+from maxmargin._warnings import warn
 from maxmargin.deadline import seconds_left, time_limit
 from maxmargin.estimators.base import Estimator, Facility
 from maxmargin.estimators.calibration import KINDS, check_calibration, probabilities, score_of
@@ -382,11 +382,9 @@ class RankingClassifier(ClassifierMixin, Estimator):
         else:
             cut, met = scores.cutoff(self.threshold, self._positive())
             if not met:
-                warnings.warn(
+                warn(
                     f"{type(self).__name__}: threshold={self.threshold!r} is not reached by any cut of held-out scores; the one "
                     "with the largest precision is used",
-                    UserWarning,
-                    stacklevel=5,
                 )
         self.threshold_ = float(cut)
         self.held_out_ = scores.outcome(self.threshold_)

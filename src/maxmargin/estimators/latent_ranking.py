@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import check_choice
+from maxmargin._warnings import warn
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent import LatentEstimator
@@ -175,11 +175,9 @@ class LatentRankingSVM(LatentEstimator):
         given = check_annotations(annotations, bounds)
         kept = np.diff(bounds) > 0
         if not kept.all():
-            warnings.warn(
+            warn(
                 f"X has no candidates for {np.count_nonzero(~kept)} irrelevant bags, the first is {np.argmin(kept)}; they are "
                 "left out",
-                UserWarning,
-                stacklevel=2,
             )
             if not (kept & ~relevant).any():
                 raise ValueError("X has no candidates for any irrelevant bag; give at least one of them a row")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_matrix, with_constant
+from maxmargin._warnings import warn
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.problems import MultilabelProblem
@@ -166,8 +166,7 @@ class MultilabelSVM(ClassifierMixin, SampleEstimator):
                 f"{size:.2g}, so that it is what {C * size**2:.2g} is for samples of norm 1, and more passes hardly help. "
                 f"Put a scaler in front, {scaled}, or use C={_float(1.0 / size**2)} if all columns are about as large"
             )
-        # The user is as many calls above as in the base class.
-        warnings.warn(f"MultilabelSVM {text}", ConvergenceWarning, stacklevel=6)
+        warn(f"MultilabelSVM {text}", ConvergenceWarning)
 
     def _keep(self, weights: Floats) -> None:
         L = len(weights) - len(self.pairs_)

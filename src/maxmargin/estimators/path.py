@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from maxmargin._types import Floats
+from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import Estimator, choose_solver, limits_of
@@ -310,12 +310,11 @@ def regularization_path(
             keep=None if file is None else file.keep,
         )  # fmt: skip
     if not traced.complete:
-        warnings.warn(
+        warn(
             f"the path ends at lambda={traced.lambda_end:.3g} and not at {lambda_min:.3g}: it was interrupted, or a solver could "
             "not reach its gap; go on from a checkpoint, raise time_limit, the solver's max_passes or epsilon, or take another "
             "solver, such as solver='one_slack'",
             ConvergenceWarning,
-            stacklevel=2,
         )
     if template is not None:
         template._supplement()

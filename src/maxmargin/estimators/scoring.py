@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn.metrics import get_scorer
 
 from maxmargin._types import Floats
+from maxmargin._warnings import warn
 
 
 def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[str, Any]) -> Callable[..., float]:
@@ -41,5 +41,5 @@ def best_of(scores: Floats) -> int:
     if np.isnan(scores).any():
         if not (scores > -np.inf).any():
             raise ValueError("scoring gave no number for any model; look at it, and at the validation data")
-        warnings.warn("some scores are not a number; the models they belong to are not chosen", UserWarning, stacklevel=3)
+        warn("some scores are not a number; the models they belong to are not chosen")
     return int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))

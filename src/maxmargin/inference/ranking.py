@@ -54,7 +54,7 @@ class ViolatingRanking:
     _positives: Int32s
     _negatives_above: Ints
     # In double precision, where the gradient has fewer digits than there are positives.
-    _slopes: Floats | None = None
+    _slopes: Reals | None = None
 
     def __post_init__(self) -> None:
         self.n_pos = len(self._positives)

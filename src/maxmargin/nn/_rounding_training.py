@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from maxmargin._warnings import warn
 from maxmargin.nn._rounding_inputs import RoundingInput
 from maxmargin.nn.expected_energy import ExpectedEnergyLoss
 from maxmargin.nn.rounding_network import Draws, RoundingNetwork
@@ -214,9 +214,8 @@ def _state(network: RoundingNetwork) -> dict[str, Any]:
 
 
 def _warn(now: RoundingEpoch, first: RoundingEpoch) -> None:
-    warnings.warn(
+    warn(
         f"the standard deviations of the latent variables fell from {first.sigma:.2g} to {now.sigma:.2g} until epoch "
         f"{now.epoch}: soon all draws are the same; pass min_sigma=0.1, a larger entropy, or entropy_schedule='constant'",
         VarianceCollapseWarning,
-        stacklevel=4,
     )

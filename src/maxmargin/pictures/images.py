@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._warnings import warn
 from maxmargin.data import DataError
 from maxmargin.figures import save_figure
 from maxmargin.storage import replacing
@@ -181,4 +181,4 @@ def _check_white(values: NDArray[Any], name: str) -> None:
     """Other libraries have images from 0 to 1, which would look all black."""
     if values.size and values.min() >= 0 and 0 < values.max() <= 1:
         text = f"{name} has no values above {values.max():g}, but black is 0 and white is 255 here; multiply it by 255"
-        warnings.warn(text, UserWarning, stacklevel=6)
+        warn(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Int32s, Ints
 from maxmargin._validation import ArgumentError, check_choice, thread_count
+from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.deadline import time_limit
 from maxmargin.estimators.base import CERTIFICATE, Facility
@@ -397,7 +397,7 @@ class LearnedMetric(LatentEstimator):
             instead = float(smooth[~flat].mean()) if not flat.all() else 1.0
             names = ", ".join(str(c) for c in np.flatnonzero(flat))
             text = f"learned no smoothness for class {names}; that of the others is taken, or of the start; lower C"
-            warnings.warn(f"{type(self).__name__} {text}", UserWarning, stacklevel=4)
+            warn(f"{type(self).__name__} {text}")
             smooth = np.where(flat, instead, smooth)
         scaled = table / smooth[:, None]
         if not self.joint:

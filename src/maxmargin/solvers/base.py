@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
+from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
 from maxmargin.deadline import time_limit
@@ -245,7 +245,7 @@ class Run:
             certificate = replace(certificate, proved=False)
         if caught:
             message = f"{caught}; the oracle is not exact, so the gap is not a certificate"
-            warnings.warn(message, InexactOracleWarning, stacklevel=3)
+            warn(message, InexactOracleWarning)
         return Solution(
             weights=self.best_weights, certificate=certificate, converged=self.status == "converged",
             status=self.status or "converged", passes=self.passes, oracle_calls=self.problem.calls,
