@@ -409,3 +409,93 @@ def test_cluster_demo(run):
     assert "The same bits." in said.stdout and "kill -9" in said.stdout
     rows = [line.split() for line in said.stdout.splitlines() if line.startswith(("undisturbed", "a worker killed"))]
     assert rows[0][-1] == rows[1][-1] and int(rows[1][-4]) >= 1
+
+
+# ---- tables, packings and queries ---------------------------------------------------------------------------------------------
+
+
+def write_table(name, columns=("a", "b"), n=120, flag=False, label=True, seed=0):
+    rng = np.random.default_rng(seed)
+    values = {"a": rng.normal(size=n), "b": rng.normal(size=n)}
+    y = (values["a"] - values["b"] + 0.3 * rng.normal(size=n) > 0.5).astype(int)
+    header = [*(["relevance"] if label else []), "qid", *columns, *(["flag"] if flag else [])]
+    lines = [",".join(header)]
+    for k in range(n):
+        cells = [*([str(y[k])] if label else []), str(k // 20), *(repr(float(values[c][k])) for c in columns)]
+        lines.append(",".join([*cells, *(["true" if k % 3 else "false"] if flag else [])]))
+    Path(name).write_text("\n".join(lines))
+
+
+def test_columns_of_packed_tables_are_those_of_the_model(run):
+    write_table("ab.csv")
+    write_table("ba.csv", ("b", "a"))
+    run("train", "ab.csv", "--model", "m.model")
+    for name in ("ab", "ba"):
+        run("pack", f"{name}.csv", "-o", f"{name}.packed")
+    expected = answer(run("evaluate", "m.model", "ab.csv", "--json"))["metrics"]
+    for data in ("ba.csv", "ab.packed"):
+        assert answer(run("evaluate", "m.model", data, "--engine", "local", "--json"))["metrics"] == pytest.approx(expected)
+    for command in (["evaluate", "m.model", "ba.packed"], ["predict", "m.model", "ba.packed", "-o", "out"]):
+        said = run(*command, "--engine", "local", code=1).stderr
+        assert "its columns are b, a, and those of the model are a, b; pack the files again with --features a,b" in said
+    run("pack", "ba.csv", "-o", "again.packed", "--features", "a,b")
+    assert answer(run("evaluate", "m.model", "again.packed", "--engine", "local", "--json"))["metrics"] == pytest.approx(expected)
+
+
+def test_columns_of_truth_are_known_again(run):
+    write_table("flag.csv", flag=True)
+    run("pack", "flag.csv", "-o", "flag.packed")
+    whole = run("train", "flag.csv", "--model", "whole.model").stdout
+    for data in ("flag.csv", "flag.packed"):
+        run("train", data, "--engine", "local", "--model", "m.model")
+        for how in ([], ["--engine", "local"]):
+            assert "all " in run("evaluate", "m.model", "flag.csv", *how).stdout
+        assert "all " in run("evaluate", "m.model", "flag.packed", "--engine", "local").stdout
+    assert "certified" in whole
+    assert "best lambda" in run("path", "flag.csv", "--engine", "local", "--validation", "flag.csv").stdout
+
+
+def test_scores_need_no_labels(run):
+    write_table("ab.csv")
+    write_table("none.csv", label=False)
+    lines = [f"{k % 2} qid:{k // 10} 1:{np.sin(k)} 2:{np.cos(k)}" for k in range(60)]
+    Path("a.svm").write_text("\n".join(lines))
+    run("train", "a.svm", "--model", "m.model")
+    assert "120 scores" in run("predict", "m.model", "none.csv", "--engine", "local", "-o", "out").stdout
+
+
+def test_packed_rows_that_are_too_short(run):
+    Path("a.svm").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:2\n")
+    Path("few.svm").write_text("1 qid:1 1:1\n0 qid:1 1:2\n")
+    run("train", "a.svm", "--model", "m.model")
+    run("pack", "few.svm", "-o", "few.packed")
+    said = run("evaluate", "m.model", "few.packed", "--engine", "local", code=1).stderr
+    assert "has rows of 1 features, and the model has 2; pack the files again with --layout sparse" in said
+    run("pack", "few.svm", "-o", "sparse.packed", "--layout", "sparse")
+    run("evaluate", "m.model", "sparse.packed", "--engine", "local")
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5])
+def test_queries_that_come_back_are_refused_in_any_number_of_parts(run, shards):
+    for name in ("a.svm", "b.svm"):
+        Path(name).write_text("".join(f"{k % 2} qid:{k // 10} 1:{np.sin(k)}\n" for k in range(60)))
+    how = ["--engine", "local", "--shards", shards]
+    assert "with others in between; put the samples of a query together" in run(
+        "train", "a.svm", "b.svm", *how, "--model", "m.model", code=1
+    ).stderr
+    run("train", "a.svm", *how, "--model", "m.model")
+    assert "with others in between" in run("evaluate", "m.model", "a.svm", "b.svm", *how, code=1).stderr
+
+
+def test_a_file_is_named_once_however_it_is_spelt(run):
+    Path("a.svm").write_text("1 1:1\n0 1:2\n")
+    for other in ("./a.svm", Path("a.svm").absolute().as_uri()):
+        assert "twice" in run("train", "a.svm", other, "--engine", "local", "--model", "m.model", code=1).stderr
+        assert "twice" in run("pack", "a.svm", other, "-o", "packed", code=1).stderr
+
+
+def test_an_address_without_a_port(run):
+    Path("a.svm").write_text("1 1:1\n0 1:2\n")
+    with time_out(20):
+        said = run("train", "a.svm", "--engine", "dask", "--scheduler", "somewhere", "--model", "m.model", code=1).stderr
+    assert "scheduler='somewhere' is no address; give host and port" in said

@@ -210,3 +210,16 @@ def test_nobody_waits_for_workers_longer_than_is_said(client):
             model.set_params(client=nobody, worker_timeout=0.3)
             with pytest.raises(ShardError, match="no worker has come"):
                 model.score(lazy[[*NAMES, *columns]], *columns)
+
+
+def test_files_give_names_and_queries_that_stay_together(client, tmp_path):
+    pytest.importorskip("pandas")
+    header = ",".join(["y", "q", *NAMES])
+    np.savetxt(tmp_path / "a.csv", np.column_stack([Y, GROUP, X]), delimiter=",", header=header, comments="")
+    model = DaskRankingSVM(client=client, C=3.0).fit_files(str(tmp_path / "a.csv"), label="y", query="q")
+    assert model.feature_names_in_.tolist() == NAMES
+    assert np.allclose(model.predict(frame_of()[NAMES[::-1]]).compute(), X @ model.coef_)
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text())
+    for shards in (1, 2, 3):
+        with pytest.raises(ValueError, match=r"query .* with others in between; put the samples of a query together"):
+            DaskRankingSVM(client=client).fit_files(str(tmp_path / "*.csv"), label="y", query="q", shards=shards)

@@ -160,11 +160,11 @@ def test_an_interrupted_run_goes_on(tmp_path, file, monkeypatch):
     written = []
     write = packing.write_packed
 
-    def stopped(place, rows, source):
+    def stopped(place, *args):
         if len(written) == 2:
             raise KeyboardInterrupt
         written.append(place)
-        return write(place, rows, source)
+        return write(place, *args)
 
     monkeypatch.setattr(packing, "write_packed", stopped)
     with pytest.raises(KeyboardInterrupt):
@@ -234,6 +234,57 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     assert (PackedRows(str(tmp_path / "a.mmshard")).load_rows().X == 1).all()
 
 
+def test_where_there_is_no_room_is_said(tmp_path):
+    def full():
+        yield np.ones((1, 2))
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device; make room, or write somewhere else") as caught:
+        packed._write_array(tmp_path / "x.npy", (2, 2), "<f8", full())
+    assert caught.value.filename == str(tmp_path / "x.npy")
+
+
+def test_shards_of_two_packings_are_not_mixed(tmp_path, monkeypatch):
+    """One that was made again, but not to its end."""
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("grade,other,x\n" + "".join(f"{k % 2},{k % 3},{k}\n" for k in range(40)))
+    files, folder = [tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "packed"
+    pack(files, folder, 2, label="grade")
+    write = packing.write_packed
+
+    def stopped(place, *args):
+        if place.name.startswith("00001"):
+            raise KeyboardInterrupt
+        return write(place, *args)
+
+    for changed in ({"label": "other"}, {"label": "grade", "drop": ["other"]}):
+        monkeypatch.setattr(packing, "write_packed", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            pack(files, folder, 2, **changed)
+        with pytest.raises(DataError, match=r"shards are of several packings.*run maxmargin pack again|differ in precision"):
+            open_packed(folder)
+        monkeypatch.setattr(packing, "write_packed", write)
+        assert pack(files, folder, 2, **changed).kept == 1 and len(open_packed(folder)) == 2
+    # A shard that is as it should be is kept, whatever packing it was of.
+    (tmp_path / "c.csv").write_text((tmp_path / "a.csv").read_text())
+    assert pack([tmp_path / "a.csv", tmp_path / "c.csv"], folder, 2, **changed).kept == 1
+    assert len({read_meta(path)["packing"] for path in folder.iterdir()}) == 1 and len(open_packed(folder)) == 2
+    assert not list(folder.rglob("*.tmp"))
+
+
+def test_sizes_of_queries_beside_a_file_that_changed(tmp_path):
+    (tmp_path / "a.svm").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(12)))
+    beside = tmp_path / "a.svm.query"
+    beside.write_text("6\n6\n")
+    assert pack(tmp_path / "a.svm", tmp_path / "packed").queries == 2
+    assert pack(tmp_path / "a.svm", tmp_path / "packed").kept == 1
+    beside.write_text("4\n8\n")
+    with pytest.raises(DataError, match=r"the sizes of the queries beside .*a\.svm have been modified since it was packed"):
+        open_packed(tmp_path / "packed")
+    assert pack(tmp_path / "a.svm", tmp_path / "packed").kept == 0
+    assert PackedRows(str(tmp_path / "packed" / "00000-of-00001.mmshard")).load_rows().offsets.tolist() == [0, 4, 12]
+
+
 def test_files_without_samples(tmp_path):
     (tmp_path / "a.svm").write_bytes(b"# nothing\n")
     with pytest.raises(DataError, match="no samples in the files"):
@@ -248,6 +299,8 @@ def test_queries_that_go_on_and_that_come_back(tmp_path):
     (tmp_path / "c.svm").write_bytes(b"0 qid:1 1:5\n")
     with pytest.raises(DataError, match=r"c\.svm: query 1 has appeared in a shard before, with others in between; put"):
         pack(tmp_path / "[abc].svm", tmp_path / "more", 5)
+    with pytest.raises(DataError, match=r"holds . of . shards"):
+        open_packed(tmp_path / "more")
     # A shard that holds none is no end of a query.
     (tmp_path / "d.svm").write_bytes(b"1 qid:1 1:1\n" + b"# nothing\n" * 9 + b"1 qid:1 1:2\n")
     assert pack(tmp_path / "d.svm", tmp_path / "gap", 9, whole_queries=False).queries == 1
@@ -411,6 +464,22 @@ def test_every_entry_of_the_description_is_needed(tmp_path, file):
             with pytest.raises(SavedFileError, match="lacks something"):
                 read_meta(folder)
         (folder / "meta.json").write_text(json.dumps({name: meta[name] for name in meta if name != key}))
+        with pytest.raises(SavedFileError, match="lacks something"):
+            read_meta(folder)
+
+
+def test_entries_of_the_description_have_kinds(tmp_path, file):
+    pack(file, tmp_path / "packed", 1)
+    (folder,) = (tmp_path / "packed").iterdir()
+    meta = read_meta(folder)
+    (entry,) = meta["source"]
+    bad = [{**entry, name: value} for name, value in (
+        ("file", 7), ("first", "a"), ("last", None), ("modified", [1]), ("crc32", "x"), ("queries", "x"), ("bytes", -1)
+    )]  # fmt: skip
+    changes = [{"source": [one]} for one in bad] + [{"packing": 3}, {"reading": "x"}, {"reading": {"features": [1]}}]
+    changes += [{"reading": {**meta["reading"], **one}} for one in ({"label": 1}, {"queries": 1}, {"kinds": [["a", "b"]]})]
+    for change in changes:
+        (folder / "meta.json").write_text(json.dumps({**meta, **change}))
         with pytest.raises(SavedFileError, match="lacks something"):
             read_meta(folder)
 

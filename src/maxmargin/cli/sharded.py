@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -30,8 +30,9 @@ from maxmargin.distributed import (
     row_sources,
 )
 from maxmargin.distributed.client import Conversation
-from maxmargin.distributed.packed import packed_reading
+from maxmargin.distributed.packed import packed_reading, read_meta
 from maxmargin.distributed.rows import RowSource
+from maxmargin.distributed.scattered import check_together
 from maxmargin.distributed.sources import Reading
 from maxmargin.distributed.status import ClusterLine
 from maxmargin.estimators import DirectLossMinimizer, RankingSVM
@@ -112,7 +113,9 @@ class Files:
     def rows(self, n_shards: int | None) -> list[Any]:
         """Sources of rows: as many as asked for on the command line, or else so many."""
         if self.packed:
-            return list(row_sources(self.names[0]))
+            found = row_sources(self.names[0])
+            self._check_columns(found)
+            return list(found)
         options: dict[str, Any] = {"dtype": self.sharding.dtype or "float64"}
         known = self.known
         if is_table(self.names[0]):
@@ -122,12 +125,27 @@ class Files:
                 options |= {"features": wanted.features, "drop": wanted.drop}
             else:
                 options["encoding"] = known.encoding
-                if not known.labels:
-                    options |= {"label": None, "label_needed": False}
+            if known is not None and not known.labels:
+                options |= {"label": None, "label_needed": False}
         else:
             options["zero_based"] = self.reading.numbering(None if known is None else known.zero_based)
             options["n_features"] = None if known is None else known.n_features
         return list(row_sources(self.names, self.sharding.shards or n_shards, **options))
+
+    def _check_columns(self, packed: Sequence[Any]) -> None:
+        """Refuse packed shards whose columns are not the features of a model; they stay where they are."""
+        if self.known is None:
+            return
+        columns = packed_reading(packed[0].folder).features
+        wanted = None if self.known.encoding is None else self.known.encoding.columns
+        if columns is not None and wanted is not None and list(columns) != list(wanted):
+            names = ",".join(wanted)
+            problem = f"{self}: its columns are {', '.join(columns)}, and those of the model are {', '.join(wanted)}"
+            raise DataError(problem, f"pack the files again with --features {names}, or read them as they are")
+        width, meta = packed[0].n_features, read_meta(packed[0].folder)
+        if not meta["sparse"] and width != self.known.n_features:
+            problem = f"{self}: has rows of {width} features, and the model has {self.known.n_features}"
+            raise DataError(problem, "pack the files again with --layout sparse, or read them as they are")
 
     def about(self, n_samples: int) -> dict[str, Any]:
         """What models remember of their data."""
@@ -135,12 +153,19 @@ class Files:
         notes: dict[str, Any] = {"file": str(self), "samples": n_samples, "zero_based": reading.zero_based}
         if reading.features is not None:
             notes |= {"zero_based": None, "label": reading.label, "query": reading.query}
+            if reading.kinds:
+                notes |= {"columns": list(reading.features), "kinds": dict(reading.kinds)}
         return {"data": {name: value for name, value in notes.items() if value is not None or name == "zero_based"}}
 
     def feature_names(self) -> list[str] | None:
         """Columns of tables."""
         features = self._reading().features
         return None if features is None else list(features)
+
+    def encoding(self) -> Encoding | None:
+        """How columns of tables become features."""
+        reading = self._reading()
+        return None if reading.features is None else Encoding(list(reading.features), dict(reading.kinds or ()))
 
     def _reading(self) -> Reading:
         source = self.rows(1)[0]
@@ -226,6 +251,7 @@ def sizes(files: Files, shards: Conversation) -> dict[str, Any]:
     filled = [info for info in shards.infos if info["rows"]]
     queries = None
     if not all(info["one_list"] for info in filled):
+        check_together(shards)
         hashes = [reply.values["hashes"] for reply in shards.engine.call("query_hashes")]
         queries = len(np.unique(np.concatenate(hashes)))
     features = max((int(info["n_features"]) for info in shards.infos), default=0)

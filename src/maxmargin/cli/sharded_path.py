@@ -17,7 +17,6 @@ from maxmargin.cli.reading import data_like
 from maxmargin.cli.sharded import Files, ShardedSVM, check_parameters, ranking_shard, sizes, started
 from maxmargin.cli.sharded_train import traffic_line
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.data import Encoding
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.status import ClusterLine, numbers
 from maxmargin.estimators import RegularizationPath, regularization_path, save_model
@@ -87,10 +86,8 @@ def _choose(
     path: RegularizationPath, files: Files, validation: Path, reading: DataOptions, name: str, metric: str | None, gains: Any
 ) -> whole.Chosen:
     """The best model on a file, which is read here."""
-    columns = files.feature_names()
-    encoding = None if columns is None else Encoding(columns, {})
     held = data_like(
-        str(files), encoding, path.template.n_features_in_, files.about(0)["data"]["zero_based"], validation, reading
+        str(files), files.encoding(), path.template.n_features_in_, files.about(0)["data"]["zero_based"], validation, reading
     )
     measure = cv.Measure(metric, gains, float(path.template.relevance_thresholds_[0]))
     queries = {} if held.qid is None else {"qid": held.qid}

@@ -103,6 +103,7 @@ class DaskEstimator(Estimator):
         self._engine: DaskEngine | None = engine
         try:
             problem = self._problem_over(engine)
+            self._check_shards(problem)
             bare = _bare_call(engine)
             begin = time.monotonic()
             weights = self._train(problem)
@@ -111,6 +112,9 @@ class DaskEstimator(Estimator):
         finally:
             self._engine = None
         return weights
+
+    def _check_shards(self, problem: Any) -> None:
+        """Complain about what is wrong with all shards together."""
 
     def _client(self) -> Client:
         """The client, once there is a worker."""

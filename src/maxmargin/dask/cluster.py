@@ -25,6 +25,10 @@ _PAUSE = 0.2
 
 def connect(scheduler: str, timeout: float = 30.0) -> Client:
     """A client of the scheduler at an address; an error that says so if it is not there."""
+    host, separator, port = scheduler.rpartition(":")
+    if "://" not in scheduler and not (separator and host and port.isdigit()):
+        remedy = "give host and port as `dask scheduler` prints them, host:8786"
+        raise ConnectionError(f"scheduler={scheduler!r} is no address; {remedy}")
     try:
         return Client(scheduler, timeout=timeout, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

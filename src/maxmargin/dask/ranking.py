@@ -12,8 +12,9 @@ from maxmargin import metrics
 from maxmargin.dask.base import DaskEstimator
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files
-from maxmargin.distributed import ShardedRanking, evaluate
+from maxmargin.distributed import ShardedRanking, ShardOf, evaluate
 from maxmargin.distributed.kinds import Kind
+from maxmargin.distributed.scattered import check_together
 from maxmargin.estimators import RankingSVM
 from maxmargin.estimators.linear_ranker import trained_metric
 from maxmargin.estimators.sharded import ranking_over
@@ -98,6 +99,12 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
             As in :func:`maxmargin.distributed.share_out`: ``label`` and ``query`` of tables, ``dtype="float32"``, and others.
         """
         return self._fit_shards(self._from_files(files, shards, cache, options))
+
+    def _check_shards(self, problem: ShardedRanking) -> None:
+        # Rows of files have an order; those of chunks are where somebody has computed them.
+        source = self._engine.sources[0] if self._engine is not None else None
+        if isinstance(source, ShardOf) and not all(info["one_list"] for info in problem.shards.infos if info["rows"]):
+            check_together(problem.shards)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -65,13 +65,16 @@ def expand(files: Files) -> list[str]:
     given = [files] if isinstance(files, str | os.PathLike) else list(files)
     if not given:
         raise DataError("files names no file", "pass a name, a glob such as 'part-*.svm', or a list of them", "files")
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for entry in given:
         for name in _matches(os.fspath(entry)):
-            if name in found:
+            # However it is spelt.
+            place = name.removeprefix("file://")
+            place = place if is_url(place) else os.path.realpath(place)
+            if place in found:
                 raise DataError(f"files names {name} twice, and its rows would count twice", "name it once", "files")
-            found[name] = None
-    return list(found)
+            found[place] = name
+    return list(found.values())
 
 
 def _matches(name: str) -> list[str]:

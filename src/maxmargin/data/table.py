@@ -9,7 +9,7 @@ import re
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -122,6 +122,34 @@ def column_names(path: Source) -> list[str]:
     """
     with closing(lines(path)) as text:
         return _header(text, name_of(path))[0]
+
+
+# Rows that tell whether a column is about truth.
+_FIRST_ROWS = 100
+
+
+def true_or_false(path: Source, features: Sequence[str]) -> list[str]:
+    r"""Columns of a table in text whose first rows say ``true`` or ``false``; none if one of the others holds text.
+
+    >>> true_or_false(b"a,b,c\n1,True,0\n2,false,1\n", ["a", "b", "c"]), true_or_false(b"a,b\nx,true\n", ["a", "b"])
+    (['b'], [])
+    """
+    with closing(lines(path)) as text:
+        names, reader = _header(text, name_of(path))
+        places = {column: names.index(column) for column in features}
+        rows = [row for row in islice(reader, _FIRST_ROWS) if len(row) == len(names)]
+    cells = {column: {row[place].strip().lower() for row in rows} for column, place in places.items()}
+    found = [column for column, texts in cells.items() if texts and texts <= {"true", "false"}]
+    others = [text for column, texts in cells.items() if column not in found for text in texts]
+    return [] if any(not _is_number(text) for text in others) else found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number(text)
+    except ValueError:
+        return text == ""
+    return True
 
 
 def _is_parquet(path: Source) -> TypeGuard[str | os.PathLike[str]]:

@@ -12,6 +12,7 @@ It is written under another name and renamed at the end: there are no half-writt
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -34,6 +35,7 @@ from maxmargin import __version__
 from maxmargin._validation import MAX_SAMPLES
 from maxmargin.data.places import Files, is_url, stamp
 from maxmargin.data.source import DataError
+from maxmargin.data.svmlight import file_of_queries
 from maxmargin.distributed.rows import Rows
 from maxmargin.distributed.sources import Part, PartsOfFiles, Reading, checksum, share_out
 from maxmargin.queries import Names
@@ -52,7 +54,9 @@ _PACK_AGAIN = "pack its source again"
 # ---- writing ------------------------------------------------------------------------------------------------------------------
 
 
-def write_packed(folder: str | os.PathLike[str], rows: Rows, source: PartsOfFiles | None = None) -> dict[str, Any]:
+def write_packed(
+    folder: str | os.PathLike[str], rows: Rows, source: PartsOfFiles | None = None, packing: str | None = None
+) -> dict[str, Any]:
     """Write a packed shard, in one step, in the place of one that may be there; returns what its ``meta.json`` has.
 
     Parameters
@@ -62,6 +66,8 @@ def write_packed(folder: str | os.PathLike[str], rows: Rows, source: PartsOfFile
     rows : Rows
     source : PartsOfFiles, optional
         Where they come from, to find out later whether that has changed.
+    packing : str, optional
+        Of which it is a shard: shards of several ones are not used together.
 
     Examples
     --------
@@ -72,7 +78,7 @@ def write_packed(folder: str | os.PathLike[str], rows: Rows, source: PartsOfFile
     ...     [meta[key] for key in ("rows", "features", "dtype", "sparse", "queries")]
     [2, 2, 'float32', False, None]
     """
-    return _write(Path(folder), rows, rows.X.shape[1], [rows.X], _origin(source))
+    return _write(Path(folder), rows, rows.X.shape[1], [rows.X], {**_origin(source), "packing": packing})
 
 
 def _origin(source: PartsOfFiles | None) -> dict[str, Any]:
@@ -80,7 +86,38 @@ def _origin(source: PartsOfFiles | None) -> dict[str, Any]:
     if source is None:
         return {"source": [], "reading": None}
     entries = [{**_here(part)._asdict(), "crc32": checksum(part, source.reading)} for part in source.parts]
+    for entry in entries:
+        if (beside := _queries_beside(entry["file"])) is not None:
+            entry["queries"] = beside
     return {"source": entries, "reading": _as_json(source.reading)}
+
+
+def _queries_beside(file: str) -> int | None:
+    """The CRC-32 of the file with the sizes of the queries of another; None if there is none."""
+    side = None if is_url(file) else file_of_queries(file)
+    return None if side is None else zlib.crc32(Path(side).read_bytes())
+
+
+def packing_of(sources: Sequence[PartsOfFiles]) -> str:
+    """A name for the packing of files in just these parts, read in this way."""
+    parts = [[_here(part)._asdict() for part in source.parts] for source in sources]
+    return hashlib.blake2b(json.dumps([parts, _as_json(sources[0].reading)]).encode(), digest_size=16).hexdigest()
+
+
+def set_packing(folder: str | os.PathLike[str], packing: str) -> None:
+    """Have a packed shard, which is as it should be, belong to a packing."""
+    meta = read_meta(folder)
+    if meta.get("packing") == packing:
+        return
+    path = Path(folder) / _META
+    other = path.with_name(f".{_META}.{secrets.token_hex(6)}.tmp")
+    try:
+        with _synced(other) as file:
+            file.write(json.dumps({**meta, "packing": packing}, indent=1).encode())
+        os.replace(other, path)
+    except BaseException:
+        other.unlink(missing_ok=True)
+        raise
 
 
 def _here(part: Part) -> Part:
@@ -172,9 +209,20 @@ class _Summed:
 @contextmanager
 def _synced(path: Path) -> Iterator[IO[bytes]]:
     with open(path, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            # The system does not say which file has no room.
+            raise OSError(error.errno, _no_room(error), os.fspath(path)) from error
+
+
+def _no_room(error: OSError) -> str:
+    full = error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+    return f"{error.strerror or error}{'; make room, or write somewhere else' if full else ''}"
 
 
 @contextmanager
@@ -222,7 +270,7 @@ def make_dense(folder: str | os.PathLike[str], n_features: int) -> dict[str, Any
             yield wide
 
     shape_only = np.broadcast_to(np.zeros((), dtype=X.dtype), (X.shape[0], n_features))
-    origin = {key: meta[key] for key in ("source", "reading")}
+    origin = {key: meta.get(key) for key in ("source", "reading", "packing")}
     return _write(folder, rows._replace(X=shape_only), n_features, blocks(), origin)
 
 
@@ -255,18 +303,51 @@ def _is_sound(meta: dict[str, Any]) -> bool:
     def counts(*values: Any) -> bool:
         return all(type(value) is int and value >= 0 for value in values)
 
-    keys = {"file", "bytes", "modified", "first", "last", "crc32"}
+    def is_part(entry: Any) -> bool:
+        keys = {"file", "bytes", "modified", "first", "last", "crc32"}
+        return (
+            isinstance(entry, dict)
+            and set(entry) - {"queries"} == keys
+            and isinstance(entry["file"], str)
+            and counts(entry["bytes"], entry["first"], entry["last"], entry.get("queries", 0))
+            and (entry["modified"] is None or type(entry["modified"]) in (int, str))
+            and (entry["crc32"] is None or counts(entry["crc32"]))
+        )
+
     source, queries, sums = meta.get("source"), meta.get("queries", -1), meta.get("crc32")
+    reading, packing = meta.get("reading"), meta.get("packing")
     return (
         counts(meta.get("rows"), meta.get("features"))
         and (queries is None or counts(queries))
         and meta.get("dtype") in ("float32", "float64")
         and type(meta.get("sparse")) is bool
         and isinstance(source, list)
-        and all(isinstance(entry, dict) and set(entry) == keys for entry in source)
+        and all(map(is_part, source))
+        and (reading is None or _is_reading(reading))
+        and (packing is None or isinstance(packing, str))
         and isinstance(sums, dict)
         and all(re.fullmatch(r"[a-z]+\.npy", name) and counts(value) for name, value in sums.items())
     )
+
+
+def _is_reading(about: Any) -> bool:
+    """Whether it could be what is kept of a :class:`~maxmargin.distributed.sources.Reading`."""
+    if not isinstance(about, dict):
+        return False
+    texts, flags = ("label", "query"), ("queries", "whole_queries", "zero_based")
+    features, kinds = about.get("features"), about.get("kinds")
+    return (
+        all(isinstance(about.get(name), str | None) for name in texts)
+        and all(isinstance(about.get(name, False), bool) for name in flags)
+        and (features is None or (isinstance(features, list) and all(isinstance(name, str) for name in features)))
+        and (kinds is None or (isinstance(kinds, list) and all(map(_is_kind, kinds))))
+    )
+
+
+def _is_kind(pair: Any) -> bool:
+    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+        return False
+    return pair[1] == "boolean" or (isinstance(pair[1], list) and all(isinstance(text, str) for text in pair[1]))
 
 
 def _array(folder: Path, name: str, shape: tuple[int, ...], dtype: str, mapped: bool) -> NDArray[Any]:
@@ -383,11 +464,15 @@ def open_packed(folder: str | os.PathLike[str], *, check_source: bool = True) ->
     if len(widths) > 1 or len(kinds) > 1:
         problem = f"{folder}: its shards differ in precision, layout, queries or columns"
         raise DataError(problem, "pack all of them together, into a folder of their own", "files")
+    if len({meta.get("packing") for meta in metas}) > 1:
+        problem = f"{folder}: its shards are of several packings, of which the last was not finished"
+        raise DataError(problem, "run maxmargin pack again, or pack into a folder of its own", "files")
     if check_source:
         for path, meta in zip(found, metas, strict=True):
             changed = changed_source(meta)
             if changed is not None:
-                raise DataError(f"{path}: {changed}", "pack it again, or use the shards with check_source=False", "files")
+                remedy = "pack it again; or, in Python, use the shards as they are with open_packed(..., check_source=False)"
+                raise DataError(f"{path}: {changed}", remedy, "files")
     width = max(meta["features"] for meta in metas)
     return [PackedRows(str(path), width) for path in found]
 
@@ -422,6 +507,8 @@ def changed_source(meta: Mapping[str, Any], *, thorough: bool = False) -> str | 
             found = checksum(part, _reading(meta))
             if found != entry["crc32"] or (found is None and now.modified != part.modified):
                 return f"{part.file} has been modified since it was packed"
+        if _queries_beside(part.file) != entry.get("queries"):
+            return f"the sizes of the queries beside {part.file} have been modified since it was packed"
     return None
 
 
@@ -433,10 +520,12 @@ def _reading(meta: Mapping[str, Any]) -> Reading:
 def packed_reading(folder: str | os.PathLike[str]) -> Reading:
     """How the files of a packed shard were read; the defaults if it was made of none, or by another version."""
     about = read_meta(folder).get("reading") or {}
-    fields = ("queries", "zero_based", "label", "query", "features")
+    fields = ("queries", "zero_based", "label", "query", "features", "kinds")
     found = {name: about[name] for name in fields if name in about}
     if found.get("features") is not None:
-        found["features"] = tuple(map(str, found["features"]))
+        found["features"] = tuple(found["features"])
+    if found.get("kinds") is not None:
+        found["kinds"] = tuple((name, kind if kind == "boolean" else tuple(kind)) for name, kind in found["kinds"])
     return Reading(**found)
 
 
@@ -507,11 +596,11 @@ def row_sources(
 
 
 def feature_names(sources: Sequence[PartsOfFiles] | Sequence[CachedRows] | Sequence[PackedRows]) -> tuple[str, ...] | None:
-    """Names of the columns, where rows come from tables whose columns are numbers."""
+    """Names of the columns, where rows come from tables and every column is a feature."""
     first = sources[0]
     source = first.source if isinstance(first, CachedRows) else first
     reading = packed_reading(source.folder) if isinstance(source, PackedRows) else source.reading
-    return reading.features if reading.kinds is None else None
+    return reading.features if all(kind == "boolean" for _, kind in reading.kinds or ()) else None
 
 
 @dataclass(frozen=True)

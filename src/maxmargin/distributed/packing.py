@@ -10,7 +10,16 @@ from typing import Any, Literal, NamedTuple
 from maxmargin._validation import check_choice
 from maxmargin.data.places import Files
 from maxmargin.data.source import DataError
-from maxmargin.distributed.packed import SUFFIX, is_fresh, make_dense, read_meta, read_names, write_packed
+from maxmargin.distributed.packed import (
+    SUFFIX,
+    is_fresh,
+    make_dense,
+    packing_of,
+    read_meta,
+    read_names,
+    set_packing,
+    write_packed,
+)
 from maxmargin.distributed.sources import PartsOfFiles, share_out
 from maxmargin.queries import Names
 
@@ -72,16 +81,19 @@ def pack(
         raise DataError("tables have dense rows; leave out layout='sparse'", "", "layout")
     places = [Path(folder) / f"{k:05d}-of-{len(sources):05d}{SUFFIX}" for k in range(len(sources))]
     _check_strangers(Path(folder), places)
-    told = tell or (lambda text: None)
+    told, packing = tell or (lambda text: None), packing_of(sources)
     kept, rows, total, queries = 0, 0, len(sources), _Queries()
     for k, (source, place) in enumerate(zip(sources, places, strict=True)):
         told(f"shard {k + 1} of {total}, {rows:,} rows, {source.describe()}")
         if _is_done(place, source, layout):
+            queries.add(read_names(place), source)
+            set_packing(place, packing)
             kept += 1
             rows += read_meta(place)["rows"]
         else:
-            rows += write_packed(place, source.load_rows(), source)["rows"]
-        queries.add(read_names(place), source)
+            loaded = source.load_rows()
+            queries.add(None if loaded.names is None else list(loaded.names), source)
+            rows += write_packed(place, loaded, source, packing)["rows"]
     if rows == 0:
         raise DataError(f"{sources[0].describe()}: there are no samples in the files; at least one line is needed", "", "files")
     metas = [read_meta(place) for place in places]

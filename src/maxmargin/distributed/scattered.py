@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from maxmargin._types import Floats, Ints
+from maxmargin._validation import ArgumentError
 from maxmargin.distributed.chorus import in_chorus
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
@@ -75,6 +77,21 @@ def _shared_names(shards: Conversation) -> list[str]:
     for name in names:
         seen[name] = seen.get(name, 0) + 1
     return [name for name, times in seen.items() if times > 1]
+
+
+def check_together(shards: Conversation) -> None:
+    """Complain about a query that comes back after others, in rows that are in the order of the shards: it may be another one."""
+    hashes = [own for answer in shards.plain("query_hashes") if len(own := answer["hashes"])]
+    # A query that goes on is the last of a shard and the first of the next.
+    bridges = np.array([a[-1] for a, b in pairwise(hashes) if a[-1] == b[0]], dtype=np.uint64)
+    found, counts = np.unique(np.concatenate([*hashes, bridges]), return_counts=True)
+    often = dict(zip(*np.unique(bridges, return_counts=True), strict=True))
+    # In k shards, and k - 1 bridges between them.
+    bad = [name for name, count in zip(found[counts > 1], counts[counts > 1], strict=True) if count != 2 * often.get(name, 0) + 1]
+    if bad:
+        names = [name for answer in shards.plain("query_names", np.array(bad[:1])) for name in answer["names"]]
+        problem = f"query {names[0][:60]} has appeared before, with others in between"
+        raise ArgumentError("files", problem, "put the samples of a query together, or give queries other names")
 
 
 def shares_at(task: dict[str, Any], loss: RankingLoss) -> int | None:

@@ -27,7 +27,7 @@ from maxmargin.data.parquet import RowGroups, read_parquet, row_group_bytes
 from maxmargin.data.places import Files, expand, is_compressed, is_url, opened, opened_raw, stamp
 from maxmargin.data.source import DataError, blocks, format_suffix
 from maxmargin.data.svmlight import check_numbering, file_of_queries, load_svmlight, load_svmlight_lines
-from maxmargin.data.table import column_names, read_table
+from maxmargin.data.table import column_names, read_table, true_or_false
 from maxmargin.distributed.rows import Rows
 from maxmargin.queries import first_split
 from maxmargin.structures.rows import bad_row
@@ -259,7 +259,11 @@ def _of_tables(
             raise ArgumentError("encoding", problem, "leave out features and drop")
         wanted = wanted._replace(features=encoding.columns, kinds=encoding.kinds)
     features, query = choose(laid_out[0].columns, wanted, names[0])
-    kinds = None
+    kinds: tuple[tuple[str, Any], ...] | None = None
+    if encoding is None and format_suffix(names[0]) not in _PARQUET:
+        with opened(names[0]) as source:
+            # Of all shards alike; and whoever reads other files for the same model has to know.
+            kinds = tuple((name, "boolean") for name in true_or_false(source, features)) or None
     if encoding is not None:
         kinds = tuple((name, tuple(kind) if isinstance(kind, list) else kind) for name, kind in encoding.kinds.items())
     reading = replace(
