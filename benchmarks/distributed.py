@@ -274,11 +274,29 @@ def packed_parts(folder, X, y, n_shards):
     return sources
 
 
+class Bare:
+    """An actor of Dask that is asked next to nothing."""
+
+    def info(self):
+        return {"rows": 50}
+
+
 def tiny_pass(client):
-    """Milliseconds of three bare calls and of a pass over four tiny shards; processor milliseconds of this process per round."""
+    """Of four tiny shards: seconds of bare calls of Dask, of the engine, and of a pass, as many rounds each; rounds; CPU a round."""
     from maxmargin.dask import DaskEngine
 
     X, y = rows_of(200, 3, 0.2)
+    workers = itertools.cycle(client.scheduler_info()["workers"])
+    futures = [client.submit(Bare, actor=True, pure=False, workers=[next(workers)]) for _ in range(4)]
+    with client.as_current():
+        actors = [future.result() for future in futures]
+
+    def ask_bare(rounds):
+        with client.as_current():
+            for _ in range(rounds):
+                for answer in [actor.info() for actor in actors]:
+                    answer.result()
+
     with DaskEngine([ShardOf(part, "ranking", n_jobs=1) for part in split_rows(X, y, 4)], client) as engine:
         problem = ShardedRanking(engine, "ap")
         scores = problem.scores(np.ones(3))
@@ -286,9 +304,14 @@ def tiny_pass(client):
         before = engine.rounds
         problem.tangent(scores)
         per_pass = engine.rounds - before
-        tasks = {"bare": lambda: [engine.call("info") for _ in range(per_pass)], "pass": lambda: problem.tangent(scores)}
+        tasks = {
+            "bare": lambda: ask_bare(per_pass),
+            "engine": lambda: [engine.call("info") for _ in range(per_pass)],
+            "pass": lambda: problem.tangent(scores),
+        }
         found = in_turns(tasks, 40)
-    return found["bare"][0], found["pass"][0], per_pass, found["pass"][1] / per_pass
+    seconds = [found[name][0] for name in ("bare", "engine", "pass")]
+    return *seconds, per_pass, found["pass"][1] / per_pass
 
 
 def killed(sources, client, expected):
@@ -323,11 +346,12 @@ def dask_training(n, d, repeats):
         for n_workers in (1, 2):
             made, client = cluster(n_workers)
             try:
-                bare, tiny, per_pass, client_cpu = tiny_pass(client)
+                bare, asked, tiny, per_pass, client_cpu = tiny_pass(client)
                 notes.append(
-                    f"{n_workers} worker{'s' if n_workers > 1 else ''}, 4 tiny shards: {per_pass} bare calls {ms(bare)} ms, a "
-                    f"pass of as many rounds {ms(tiny)} ms ({tiny / bare:.2f}), client and scheduler {ms(client_cpu)} ms "
-                    "of CPU a round."
+                    f"{n_workers} worker{'s' if n_workers > 1 else ''}, 4 tiny shards: {per_pass} times a call of 4 actors of "
+                    f"Dask {ms(bare)} ms, as many rounds of the engine that ask nothing {ms(asked)} ms, a pass {ms(tiny)} ms "
+                    f"({tiny / bare:.2f} of the actors, {tiny / asked:.2f} of the engine), client and scheduler {ms(client_cpu)} "
+                    "ms of CPU a round."
                 )
                 with DaskEngine(sources, client) as engine:
                     problem = ShardedRanking(engine, "ap")
