@@ -282,7 +282,7 @@ class Bare:
 
 
 def tiny_pass(client):
-    """Of four tiny shards: seconds of bare calls of Dask, of the engine, and of a pass, as many rounds each; rounds; CPU a round."""
+    """Of four tiny shards: seconds of bare calls of Dask, of the engine, and of a pass, as many each; rounds; CPU a round."""
     from maxmargin.dask import DaskEngine
 
     X, y = rows_of(200, 3, 0.2)
