@@ -81,12 +81,12 @@ class Merge {
 
     // `live`: how many of the coarse sample are not surely below every positive.
     Buckets choose_buckets(const Sample& sample, std::int64_t live) const { return choose_buckets(sample, live, n_neg_); }
-    // For so many of the negatives.
-    Buckets choose_buckets(const Sample& sample, std::int64_t live, std::int64_t members) const {
+    // For so many of the negatives. One in `tail_part` is in the first bucket, and the last, or beyond.
+    Buckets choose_buckets(const Sample& sample, std::int64_t live, std::int64_t members, std::int64_t tail_part = 128) const {
         const auto size = static_cast<std::int64_t>(sample.coarse.size());
         const auto at = [&](std::int64_t k) { return sample.coarse[static_cast<std::size_t>(k)]; };
         const auto margin = static_cast<std::int64_t>(3 * std::sqrt(static_cast<double>(live) + 1)) + 2;
-        const std::int64_t tail = size / 128;
+        const std::int64_t tail = size / tail_part;
         double top = std::min(search_.positive(1), at(tail)), bottom = at(std::min(size - 1 - tail, live + margin));
         // Nearly all negatives above every positive, or nearly all equal.
         if (!(bottom < top)) top = at(0), bottom = at(size - 1);

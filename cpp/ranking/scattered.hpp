@@ -273,7 +273,8 @@ class ListMerge {
         sample.scores = std::move(scores);
         sample.sort_part();
         const auto size = static_cast<std::int64_t>(sample.coarse.size());
-        return merge_.choose_buckets(sample, merge_.first_dead(sample.coarse, size));
+        // The first bucket has most of the ranks: small as it is, its members can be sent, and need not be split in two more rounds.
+        return merge_.choose_buckets(sample, merge_.first_dead(sample.coarse, size), search_.n_neg(), 512);
     }
 
     // Which buckets have one rank, which members have to be put aside, and how many these are.

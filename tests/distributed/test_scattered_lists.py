@@ -121,7 +121,8 @@ def test_buckets_of_the_last_time_save_a_round_until_they_do_not_part_the_scores
 def test_many_undecided_are_split_before_they_are_sent(monkeypatch):
     rng = np.random.default_rng(4)
     n = 20_000
-    scores, relevant = rng.normal(size=n), rng.random(n) < 0.3
+    # A third of them is in one bucket.
+    scores, relevant = np.where(rng.random(n) < 0.3, 1 + 1e-5 * rng.normal(size=n), rng.normal(size=n)), rng.random(n) < 0.3
     monkeypatch.setattr(list_inference, "_UNDECIDED", 0)
     monkeypatch.setattr(ScatteredList, "_most", lambda self, shards: 10)
     shards, found = scattered(scores, relevant, [7_000], "ap")
