@@ -72,10 +72,15 @@ class Seat:
         # Busy as long as one of them is.
         self._open.add(number)
         try:
-            seats = [self, *(get_worker().state.actors.get(key) for key in neighbours)]
-            return await asyncio.gather(
-                *(_told(seat, -number - 1, question) for seat, question in zip(seats, questions, strict=True))
-            )
+            worker = get_worker()
+            seats = [self, *(worker.state.actors.get(key) for key in neighbours)]
+            if worker.state.nthreads > 1:
+                return await asyncio.gather(
+                    *(_told(seat, -number - 1, question) for seat, question in zip(seats, questions, strict=True))
+                )
+            # One after the other anyway, and to change threads takes longer than short answers.
+            async with _slot():
+                return await asyncio.get_running_loop().run_in_executor(self._thread, _all_told, seats, questions)
         finally:
             self._open.discard(number)
 
@@ -113,6 +118,13 @@ class Seat:
 async def _told(seat: Seat | None, number: int, question: bytes) -> bytes:
     """What an actor on this worker says, if it is there."""
     return packed({"lost": True}) if seat is None else await seat.answer(number, question)
+
+
+def _all_told(seats: list[Seat | None], questions: list[bytes]) -> list[bytes]:
+    """The same of several, in this thread."""
+    return [
+        packed({"lost": True}) if seat is None else seat._do(question) for seat, question in zip(seats, questions, strict=True)
+    ]
 
 
 async def _asked(number: int, question: bytes, address: str, key: str) -> bytes:
