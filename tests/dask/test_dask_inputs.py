@@ -120,7 +120,7 @@ def test_data_that_are_none(client):
         model.fit(dask.delayed(X), truth)
     with pytest.raises(ValueError, match=r"X has shape \(240, 0\), and so no features"):
         model.fit(rows[:, :0], truth)
-    with pytest.raises(ValueError, match="sample_weight has missing values"):
+    with pytest.raises(ValueError, match="sample_weight holds text or missing values"):
         model.fit(rows, truth, group, chunked(np.where(GROUP == 3, np.nan, 1.0), 100))
     with pytest.raises(ValueError, match=r"shards=0 must be a positive number of parts"):
         model.fit_files("nothing.svm", shards=0)
@@ -156,7 +156,7 @@ def test_bags_with_features_or_labels_that_are_none(client):
         model.predict(chunked(holed, 100), group).compute()
     with pytest.raises(ValueError, match="all rows of a bag must have the same; they differ"):
         model.score(rows, chunked(np.where(np.arange(N) % 4, 0, BAG_Y), 100), group)
-    with pytest.raises(ValueError, match="y has missing values; every row has the label of its bag"):
+    with pytest.raises(ValueError, match="y holds text or missing values; every row has the label of its bag"):
         model.score(rows, chunked(np.where(GROUP == 5, np.nan, BAG_Y), 100), group)
     with pytest.raises(ValueError, match="X has 3 features, but the model was trained with 4"):
         model.predict(rows[:, :3], group).compute()

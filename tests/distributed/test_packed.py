@@ -20,18 +20,8 @@ from scipy import sparse
 
 from maxmargin.data import DataError, load_svmlight
 from maxmargin.distributed import LocalEngine, ShardedRanking, ShardOf, packed, packing
-from maxmargin.distributed.packed import (
-    CachedRows,
-    PackedRows,
-    changed_source,
-    check_packed,
-    is_fresh,
-    make_dense,
-    open_packed,
-    read_meta,
-    row_sources,
-    write_packed,
-)
+from maxmargin.distributed.packed import CachedRows, PackedRows, check_packed, make_dense, open_packed, row_sources, write_packed
+from maxmargin.distributed.packed_meta import changed_source, is_fresh, read_meta
 from maxmargin.distributed.packing import pack
 from maxmargin.distributed.rows import Rows
 from maxmargin.distributed.sources import share_out

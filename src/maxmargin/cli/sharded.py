@@ -30,7 +30,7 @@ from maxmargin.distributed import (
     row_sources,
 )
 from maxmargin.distributed.client import Conversation
-from maxmargin.distributed.packed import packed_reading, read_meta
+from maxmargin.distributed.packed_meta import packed_reading, read_meta
 from maxmargin.distributed.rows import RowSource
 from maxmargin.distributed.scattered import check_together
 from maxmargin.distributed.sources import Reading

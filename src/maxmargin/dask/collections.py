@@ -114,8 +114,8 @@ def rows_of_chunks(
 
 def first_of_queries(weights: NDArray[Any], offsets: Ints) -> NDArray[Any]:
     """The weight of every query, which is that of all of its samples."""
-    if np.isnan(weights).any():
-        raise ValueError("sample_weight has missing values; give every query a weight")
+    if weights.dtype.kind not in "fiub" or np.isnan(weights).any():
+        raise ValueError("sample_weight holds text or missing values; give every query a number")
     sizes = np.diff(offsets)
     first = weights[offsets[:-1][sizes > 0]]
     if (weights != np.repeat(first, sizes[sizes > 0])).any():

@@ -209,8 +209,9 @@ class DaskEngine:
         own = dict(zip(asked, questions, strict=True))
         neighbours: dict[str, list[int]] = {}
         for k in sorted(asked):
-            # A shard that may be asked elsewhere too is asked by itself.
-            neighbours.setdefault(str(k) if self.speculate else self._places[k].address, []).append(k)
+            place = self._places.get(k)
+            # A shard that may be asked elsewhere too, or was lost a moment ago, is asked by itself.
+            neighbours.setdefault(str(k) if self.speculate or place is None else place.address, []).append(k)
         groups = list(neighbours.values())
         found = await _all_of(self._answer_group(group, operation, [own[k] for k in group]) for group in groups)
         replies = {k: reply for group, told in zip(groups, found, strict=True) for k, reply in zip(group, told, strict=True)}

@@ -137,7 +137,10 @@ def true_or_false(path: Source, features: Sequence[str]) -> list[str]:
     with closing(lines(path)) as text:
         names, reader = _header(text, name_of(path))
         places = {column: names.index(column) for column in features}
-        rows = [row for row in islice(reader, _FIRST_ROWS) if len(row) == len(names)]
+        try:
+            rows = [row for row in islice(reader, _FIRST_ROWS) if len(row) == len(names)]
+        except csv.Error:  # whoever reads all rows says where
+            return []
     cells = {column: {row[place].strip().lower() for row in rows} for column, place in places.items()}
     found = [column for column, texts in cells.items() if texts and texts <= {"true", "false"}]
     others = [text for column, texts in cells.items() if column not in found for text in texts]

@@ -84,8 +84,8 @@ def check_labels_of_bags(y: Any, bags: Ints) -> Floats:
     >>> check_labels_of_bags(np.array([1, 1, 0]), np.array([0, 2, 3]))
     array([1., 0.])
     """
-    if np.isnan(y).any():
-        raise ValueError("y has missing values; every row has the label of its bag")
+    if y.dtype.kind not in "fiub" or np.isnan(y).any():
+        raise ValueError("y holds text or missing values; every row has the label of its bag, a number")
     labels = np.asarray(y[bags[:-1]], dtype=np.float64) if len(y) else np.zeros(0)
     if (np.repeat(labels, np.diff(bags)) != y).any():
         raise ValueError("y is the label of a bag, so all rows of a bag must have the same; they differ")

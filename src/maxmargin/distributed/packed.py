@@ -23,7 +23,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,22 +33,29 @@ from scipy import sparse
 
 from maxmargin import __version__
 from maxmargin._validation import MAX_SAMPLES
-from maxmargin.data.places import Files, is_url, stamp
+from maxmargin.data.places import Files
 from maxmargin.data.source import DataError
-from maxmargin.data.svmlight import file_of_queries
+from maxmargin.distributed.packed_meta import (
+    FORMAT,
+    META,
+    PACK_AGAIN,
+    as_json,
+    changed_source,
+    is_fresh,
+    origin_of,
+    packed_reading,
+    read_meta,
+)
 from maxmargin.distributed.rows import Rows
-from maxmargin.distributed.sources import Part, PartsOfFiles, Reading, checksum, share_out
+from maxmargin.distributed.sources import PartsOfFiles, share_out
 from maxmargin.queries import Names
 from maxmargin.storage import SavedFileError
 from maxmargin.structures.streaming import is_streamed, row_pieces, rows_between
 
 SUFFIX = ".mmshard"
 
-_FORMAT = 1
-_META = "meta.json"
 _ABANDONED = 3600.0  # seconds after which nobody goes on with a folder that has not got its name
 _NAME_BYTES = 1 << 30
-_PACK_AGAIN = "pack its source again"
 
 
 # ---- writing ------------------------------------------------------------------------------------------------------------------
@@ -78,30 +85,7 @@ def write_packed(
     ...     [meta[key] for key in ("rows", "features", "dtype", "sparse", "queries")]
     [2, 2, 'float32', False, None]
     """
-    return _write(Path(folder), rows, rows.X.shape[1], [rows.X], {**_origin(source), "packing": packing})
-
-
-def _origin(source: PartsOfFiles | None) -> dict[str, Any]:
-    """What is kept about where rows come from."""
-    if source is None:
-        return {"source": [], "reading": None}
-    entries = [{**_here(part)._asdict(), "crc32": checksum(part, source.reading)} for part in source.parts]
-    for entry in entries:
-        if (beside := _queries_beside(entry["file"])) is not None:
-            entry["queries"] = beside
-    return {"source": entries, "reading": _as_json(source.reading)}
-
-
-def _queries_beside(file: str) -> int | None:
-    """The CRC-32 of the file with the sizes of the queries of another; None if there is none."""
-    side = None if is_url(file) else file_of_queries(file)
-    return None if side is None else zlib.crc32(Path(side).read_bytes())
-
-
-def packing_of(sources: Sequence[PartsOfFiles]) -> str:
-    """A name for the packing of files in just these parts, read in this way."""
-    parts = [[_here(part)._asdict() for part in source.parts] for source in sources]
-    return hashlib.blake2b(json.dumps([parts, _as_json(sources[0].reading)]).encode(), digest_size=16).hexdigest()
+    return _write(Path(folder), rows, rows.X.shape[1], [rows.X], {**origin_of(source), "packing": packing})
 
 
 def set_packing(folder: str | os.PathLike[str], packing: str) -> None:
@@ -109,8 +93,8 @@ def set_packing(folder: str | os.PathLike[str], packing: str) -> None:
     meta = read_meta(folder)
     if meta.get("packing") == packing:
         return
-    path = Path(folder) / _META
-    other = path.with_name(f".{_META}.{secrets.token_hex(6)}.tmp")
+    path = Path(folder) / META
+    other = path.with_name(f".{META}.{secrets.token_hex(6)}.tmp")
     try:
         with _synced(other) as file:
             file.write(json.dumps({**meta, "packing": packing}, indent=1).encode())
@@ -118,16 +102,6 @@ def set_packing(folder: str | os.PathLike[str], packing: str) -> None:
     except BaseException:
         other.unlink(missing_ok=True)
         raise
-
-
-def _here(part: Part) -> Part:
-    """The part, with the whole name of its file: somebody else may look for it from another folder."""
-    return part if is_url(part.file) else part._replace(file=os.path.abspath(part.file))
-
-
-def _as_json(reading: Reading) -> Any:
-    about = {name: value for name, value in asdict(reading).items() if name != "asked_by"}
-    return json.loads(json.dumps(about))
 
 
 def _write(target: Path, rows: Rows, width: int, blocks: Iterable[Any], origin: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +123,7 @@ def _write(target: Path, rows: Rows, width: int, blocks: Iterable[Any], origin: 
         arrays |= {"data": X.data, "indices": X.indices.astype("<i4", copy=False), "indptr": X.indptr.astype("<i8", copy=False)}
     dtype = rows.X.dtype.newbyteorder("<")
     meta = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "version": __version__,
         "rows": n,
         "features": width,
@@ -165,7 +139,7 @@ def _write(target: Path, rows: Rows, width: int, blocks: Iterable[Any], origin: 
         if not is_sparse:
             sums["x.npy"] = _write_array(folder / "x.npy", (n, width), dtype, blocks)
         meta["crc32"] = sums
-        with _synced(folder / _META) as file:
+        with _synced(folder / META) as file:
             # Names of files need not be text.
             file.write(json.dumps(meta, indent=1).encode())
     return meta
@@ -277,91 +251,18 @@ def make_dense(folder: str | os.PathLike[str], n_features: int) -> dict[str, Any
 # ---- reading ------------------------------------------------------------------------------------------------------------------
 
 
-def read_meta(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is known of a packed shard; a :class:`~maxmargin.storage.SavedFileError` if that is not sound."""
-    path = Path(folder) / _META
-    try:
-        meta: dict[str, Any] = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if not Path(folder).is_dir():
-            problem = "is not there; is it on a shared file system, which every machine sees under this name?"
-            raise FileNotFoundError(2, problem, os.fspath(folder)) from error
-        raise SavedFileError(f"{folder}: has no {_META}, so it is no packed shard; {_PACK_AGAIN}") from error
-    except (ValueError, RecursionError) as error:
-        raise SavedFileError(f"{path}: is not sound JSON ({error}); {_PACK_AGAIN}") from error
-    form = meta.get("format") if isinstance(meta, dict) else None
-    if type(form) is not int or form < 1:
-        raise SavedFileError(f"{path}: has no format, so it is not that of a packed shard; {_PACK_AGAIN}")
-    if form > _FORMAT:
-        raise SavedFileError(f"{path}: has format {form}, but maxmargin {__version__} reads formats up to {_FORMAT}; upgrade it")
-    if not _is_sound(meta):
-        raise SavedFileError(f"{path}: lacks something that a packed shard has; {_PACK_AGAIN}")
-    return meta
-
-
-def _is_sound(meta: dict[str, Any]) -> bool:
-    def counts(*values: Any) -> bool:
-        return all(type(value) is int and value >= 0 for value in values)
-
-    def is_part(entry: Any) -> bool:
-        keys = {"file", "bytes", "modified", "first", "last", "crc32"}
-        return (
-            isinstance(entry, dict)
-            and set(entry) - {"queries"} == keys
-            and isinstance(entry["file"], str)
-            and counts(entry["bytes"], entry["first"], entry["last"], entry.get("queries", 0))
-            and (entry["modified"] is None or type(entry["modified"]) in (int, str))
-            and (entry["crc32"] is None or counts(entry["crc32"]))
-        )
-
-    source, queries, sums = meta.get("source"), meta.get("queries", -1), meta.get("crc32")
-    reading, packing = meta.get("reading"), meta.get("packing")
-    return (
-        counts(meta.get("rows"), meta.get("features"))
-        and (queries is None or counts(queries))
-        and meta.get("dtype") in ("float32", "float64")
-        and type(meta.get("sparse")) is bool
-        and isinstance(source, list)
-        and all(map(is_part, source))
-        and (reading is None or _is_reading(reading))
-        and (packing is None or isinstance(packing, str))
-        and isinstance(sums, dict)
-        and all(re.fullmatch(r"[a-z]+\.npy", name) and counts(value) for name, value in sums.items())
-    )
-
-
-def _is_reading(about: Any) -> bool:
-    """Whether it could be what is kept of a :class:`~maxmargin.distributed.sources.Reading`."""
-    if not isinstance(about, dict):
-        return False
-    texts, flags = ("label", "query"), ("queries", "whole_queries", "zero_based")
-    features, kinds = about.get("features"), about.get("kinds")
-    return (
-        all(isinstance(about.get(name), str | None) for name in texts)
-        and all(isinstance(about.get(name, False), bool) for name in flags)
-        and (features is None or (isinstance(features, list) and all(isinstance(name, str) for name in features)))
-        and (kinds is None or (isinstance(kinds, list) and all(map(_is_kind, kinds))))
-    )
-
-
-def _is_kind(pair: Any) -> bool:
-    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-        return False
-    return pair[1] == "boolean" or (isinstance(pair[1], list) and all(isinstance(text, str) for text in pair[1]))
-
-
 def _array(folder: Path, name: str, shape: tuple[int, ...], dtype: str, mapped: bool) -> NDArray[Any]:
     path = folder / f"{name}.npy"
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     except FileNotFoundError as error:
-        raise SavedFileError(f"{path}: is missing; {_PACK_AGAIN}") from error
+        raise SavedFileError(f"{path}: is missing; {PACK_AGAIN}") from error
     except (ValueError, EOFError, OSError) as error:
-        raise SavedFileError(f"{path}: is damaged ({error}); {_PACK_AGAIN}") from error
+        raise SavedFileError(f"{path}: is damaged ({error}); {PACK_AGAIN}") from error
     right = array.dtype == dtype if dtype else array.dtype.kind in "iU"
     if not right or array.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, array.shape, strict=True)):
         has = f"{array.dtype} of shape {array.shape}"
-        raise SavedFileError(f"{path}: holds {has}, which {_META} does not say; {_PACK_AGAIN}")
+        raise SavedFileError(f"{path}: holds {has}, which {META} does not say; {PACK_AGAIN}")
     return array
 
 
@@ -403,7 +304,7 @@ class PackedRows:
             offsets = _array(folder, "offsets", (q + 1,), "<i8", False)
             names = read_names(folder)
             if (q and offsets[0] != 0) or offsets[-1] != n or (np.diff(offsets) < 0).any():
-                raise SavedFileError(f"{folder}: its queries do not begin one after the other; {_PACK_AGAIN}")
+                raise SavedFileError(f"{folder}: its queries do not begin one after the other; {PACK_AGAIN}")
         width = d if self.n_features is None else self.n_features
         if width < d or (width > d and not meta["sparse"] and n):
             raise SavedFileError(f"{folder}: has {d} features, but {width} are expected; pack all shards together")
@@ -417,7 +318,7 @@ def _sparse(folder: Path, meta: Mapping[str, Any], width: int) -> Any:
     indptr = _array(folder, "indptr", (meta["rows"] + 1,), "<i8", False)
     count = int(indptr[-1])
     if indptr[0] != 0 or (np.diff(indptr) < 0).any() or count > MAX_SAMPLES:
-        raise SavedFileError(f"{folder / 'indptr.npy'}: rows do not begin one after the other; {_PACK_AGAIN}")
+        raise SavedFileError(f"{folder / 'indptr.npy'}: rows do not begin one after the other; {PACK_AGAIN}")
     data = _array(folder, "data", (count,), meta["dtype"], count > 0)
     indices = _array(folder, "indices", (count,), "<i4", count > 0)
     # 32 bits as the columns have: scipy would copy the columns otherwise.
@@ -427,7 +328,7 @@ def _sparse(folder: Path, meta: Mapping[str, Any], width: int) -> Any:
         columns = X.indices[X.indptr[begin] : X.indptr[end]]
         if len(columns) and not 0 <= columns.min() <= columns.max() < meta["features"]:
             problem = f"has columns beyond the {meta['features']} of the shard"
-            raise SavedFileError(f"{folder / 'indices.npy'}: {problem}; {_PACK_AGAIN}")
+            raise SavedFileError(f"{folder / 'indices.npy'}: {problem}; {PACK_AGAIN}")
     return X
 
 
@@ -490,61 +391,6 @@ def _check_complete(folder: Path, names: list[str]) -> None:
         raise DataError(problem, "run maxmargin pack again, which goes on where it was stopped", "files")
 
 
-def changed_source(meta: Mapping[str, Any], *, thorough: bool = False) -> str | None:
-    """What has changed about the files that a packed shard was made from; None if nothing has.
-
-    By their size and time. Where only the time is another one, or if ``thorough``, the bytes are read and their CRC-32 compared,
-    but for Parquet. Files that are not there, and URLs, do not count.
-    """
-    for entry in meta["source"]:
-        part = Part(*(entry[key] for key in Part._fields))
-        if is_url(part.file) or not os.path.exists(part.file):
-            continue
-        now = stamp(part.file)
-        if now.bytes != part.bytes:
-            return f"{part.file} has {now.bytes} bytes now, and had {part.bytes} when it was packed"
-        if thorough or now.modified != part.modified:
-            found = checksum(part, _reading(meta))
-            if found != entry["crc32"] or (found is None and now.modified != part.modified):
-                return f"{part.file} has been modified since it was packed"
-        if _queries_beside(part.file) != entry.get("queries"):
-            return f"the sizes of the queries beside {part.file} have been modified since it was packed"
-    return None
-
-
-def _reading(meta: Mapping[str, Any]) -> Reading:
-    about = meta.get("reading") or {}
-    return Reading(queries=bool(about.get("queries")), whole_queries=bool(about.get("whole_queries", True)))
-
-
-def packed_reading(folder: str | os.PathLike[str]) -> Reading:
-    """How the files of a packed shard were read; the defaults if it was made of none, or by another version."""
-    about = read_meta(folder).get("reading") or {}
-    fields = ("queries", "zero_based", "label", "query", "features", "kinds")
-    found = {name: about[name] for name in fields if name in about}
-    if found.get("features") is not None:
-        found["features"] = tuple(found["features"])
-    if found.get("kinds") is not None:
-        found["kinds"] = tuple((name, kind if kind == "boolean" else tuple(kind)) for name, kind in found["kinds"])
-    return Reading(**found)
-
-
-def is_fresh(folder: str | os.PathLike[str], source: PartsOfFiles) -> bool:
-    """Whether a folder is a packed shard of just these parts of files, as they are now, and read in this way."""
-    try:
-        meta = read_meta(folder)
-    except (OSError, SavedFileError):
-        return False
-    ours = [_here(part)._replace(modified=None) for part in source.parts]
-    theirs = [Part(*(entry[key] for key in Part._fields))._replace(modified=None) for entry in meta["source"]]
-    if ours != theirs or meta.get("reading") != _as_json(source.reading):
-        return False
-    # Of files elsewhere nothing is known but what the source has been told.
-    remote = [k for k, part in enumerate(source.parts) if is_url(part.file)]
-    same = all(meta["source"][k]["modified"] == source.parts[k].modified for k in remote)
-    return same and changed_source(meta) is None
-
-
 def check_packed(folder: str | os.PathLike[str]) -> None:
     """Read all arrays of a packed shard, and its source if that is there, and compare their CRC-32 with what they had.
 
@@ -564,9 +410,9 @@ def check_packed(folder: str | os.PathLike[str]) -> None:
                 while block := file.read(4 << 20):
                     found = zlib.crc32(block, found)
         except FileNotFoundError as error:
-            raise SavedFileError(f"{folder / name}: is missing; {_PACK_AGAIN}") from error
+            raise SavedFileError(f"{folder / name}: is missing; {PACK_AGAIN}") from error
         if found != expected:
-            raise SavedFileError(f"{folder / name}: is damaged, its check sum is another one; {_PACK_AGAIN}")
+            raise SavedFileError(f"{folder / name}: is damaged, its check sum is another one; {PACK_AGAIN}")
     changed = changed_source(meta, thorough=True)
     if changed is not None:
         raise DataError(f"{folder}: {changed}", "pack it again", "files")
@@ -636,7 +482,7 @@ class CachedRows:
         """The rows, with ``X`` mapped from a packed shard."""
         # Columns can be added to what is there.
         plain = replace(self.source, reading=replace(self.source.reading, n_features=None))
-        key = hashlib.sha256(repr((plain.parts, _as_json(plain.reading))).encode(errors="surrogateescape")).hexdigest()[:24]
+        key = hashlib.sha256(repr((plain.parts, as_json(plain.reading))).encode(errors="surrogateescape")).hexdigest()[:24]
         target = Path(self.folder) / f"{key}{SUFFIX}"
         if not is_fresh(target, plain):
             rows = plain.load_rows()

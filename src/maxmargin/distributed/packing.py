@@ -10,16 +10,8 @@ from typing import Any, Literal, NamedTuple
 from maxmargin._validation import check_choice
 from maxmargin.data.places import Files
 from maxmargin.data.source import DataError
-from maxmargin.distributed.packed import (
-    SUFFIX,
-    is_fresh,
-    make_dense,
-    packing_of,
-    read_meta,
-    read_names,
-    set_packing,
-    write_packed,
-)
+from maxmargin.distributed.packed import SUFFIX, make_dense, read_names, set_packing, write_packed
+from maxmargin.distributed.packed_meta import is_fresh, packing_of, read_meta
 from maxmargin.distributed.sources import PartsOfFiles, share_out
 from maxmargin.queries import Names
 
