@@ -17,10 +17,10 @@ def test_the_names_a_benchmark_uses_exist(name, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     try:
         module = import_module(f"benchmarks.{name}")
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if str(error.name).startswith(("maxmargin", "benchmarks")):
             raise
-        pytest.skip(f"needs {error.name}, which an extra installs")
+        pytest.skip(f"needs {error.name or error}, which an extra installs")
     finally:
         # Not the place to import from for whoever comes next.
         for loaded in [key for key in sys.modules if key.split(".")[0] == "benchmarks"]:

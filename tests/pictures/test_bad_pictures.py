@@ -36,7 +36,10 @@ MASK = RNG.random((12, 15)) < 0.8
 @pytest.mark.parametrize("name", ["deep.png", "deep.tif", "deep.pgm"])
 def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path, name):
     values = np.linspace(0, 65535, 1200).reshape(30, 40).astype(np.uint16)
-    Image.fromarray(values).save(tmp_path / name)
+    if name.endswith(".pgm"):  # which Pillow cannot write in every version
+        (tmp_path / name).write_bytes(b"P5 40 30 65535\n" + values.astype(">u2").tobytes())
+    else:
+        Image.fromarray(values).save(tmp_path / name)
     np.testing.assert_allclose(read_image(tmp_path / name, grey=True), values / 257.0)
     np.testing.assert_allclose(read_image(tmp_path / name), np.repeat(values[:, :, None], 3, axis=2) / 257.0)
     assert (read_mask(tmp_path / name) == (values >= 128 * 257)).all()

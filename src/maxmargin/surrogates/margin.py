@@ -25,8 +25,8 @@ class Margin(Surrogate):
 
     Examples
     --------
-    >>> Margin().value(1.0, 2.0)
-    np.float64(3.0)
+    >>> float(Margin().value(1.0, 2.0))
+    3.0
     """
 
     def value(self, h: Any, g: Any) -> Any:
