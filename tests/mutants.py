@@ -754,7 +754,7 @@ MUTANTS = (
         "src/maxmargin/distributed/checkpoint.py",
         "<= 1e-9 * np.abs(own).max(initial=0.0)",
         "<= np.inf",
-        "test_checkpoint.py -k other_runs",
+        "test_checkpoint.py -k marks_tell",
     ),
     Mutant(
         "src/maxmargin/solvers/cutting_plane.py",

@@ -19,8 +19,12 @@ constexpr std::size_t kShared = std::size_t{1} << 19;
 template <class T>
 constexpr std::size_t kLine = 64 / sizeof(T);
 
-// Bytes of vectors, and how many of them, that are fetched from end to end; and of those that are all used if one in four has to be.
+// Bytes of vectors, and how many of them, that are fetched from end to end; and of those that are all used if one in four has to be,
+// or fewer.
 constexpr std::size_t kShort = 4096, kSpan = 10, kNarrow = 1024;
+
+// Sums of so many numbers fit into registers, with what is added to them.
+constexpr int kRegisters = 16;
 
 // In eight lanes, whatever the machine has.
 template <class T>
@@ -41,6 +45,33 @@ MAXMARGIN_INLINE double dot(const T* x, const double* y, std::size_t n) {
     return ((even[0] + even[1]) + (even[2] + even[3])) + rest;
 }
 
+// The same for four short vectors, whose lanes are added up together: for a short one alone that takes longer than all else.
+template <int N, class T>
+MAXMARGIN_INLINE void dot_four(const T* x, std::ptrdiff_t stride, const double* y, double* out) {
+    using Places = long long __attribute__((vector_size(32)));
+    Quad lanes[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+        const T* own = x + r * stride;
+        Quad even{0, 0, 0, 0}, odd{0, 0, 0, 0};
+#pragma GCC unroll 4
+        for (int q = 0; q + 8 <= N; q += 8) even += quad_at(own + q) * quad_at(y + q), odd += quad_at(own + q + 4) * quad_at(y + q + 4);
+        if constexpr (N % 8 >= 4) even += quad_at(own + N / 8 * 8) * quad_at(y + N / 8 * 8);
+        lanes[r] = even + odd;
+    }
+    Quad rest{0, 0, 0, 0};
+#pragma GCC unroll 4
+    for (int k = N / 4 * 4; k < N; ++k) {
+        const Quad own{static_cast<double>(x[k]), static_cast<double>(x[stride + k]), static_cast<double>(x[2 * stride + k]),
+                       static_cast<double>(x[3 * stride + k])};
+        rest += own * y[k];
+    }
+    const Quad first = __builtin_shuffle(lanes[0], lanes[1], Places{0, 4, 2, 6}) + __builtin_shuffle(lanes[0], lanes[1], Places{1, 5, 3, 7});
+    const Quad second = __builtin_shuffle(lanes[2], lanes[3], Places{0, 4, 2, 6}) + __builtin_shuffle(lanes[2], lanes[3], Places{1, 5, 3, 7});
+    const Quad sums = (__builtin_shuffle(first, second, Places{0, 1, 4, 5}) + __builtin_shuffle(first, second, Places{2, 3, 6, 7})) + rest;
+    __builtin_memcpy(out, &sums, sizeof sums);
+}
+
 // sum[k] += a[0] x[0][k] + a[1] x[1][k] + ...; every sum is one of its own, so the compiler may take several at a time. Meanwhile
 // `fetch(k)` has what comes after brought near.
 template <class T, class Fetch>
@@ -59,9 +90,59 @@ MAXMARGIN_INLINE void add_four(const double* a, const T* const* x, std::size_t n
     for (; k < n; ++k) add(k);
 }
 
+// Two neighbouring numbers.
+template <class T>
+MAXMARGIN_INLINE Pair pair_at(const T* from) {
+    return Pair{static_cast<double>(from[0]), static_cast<double>(from[1])};
+}
+
+// The same for short vectors one after the other, of which there are `count`: their sum stays in registers. How many were added up,
+// a multiple of four.
+template <int N, class T>
+MAXMARGIN_INLINE std::size_t add_narrow(const double* a, const T* x, std::size_t count, double* __restrict sum) {
+    constexpr int Q = N / 4, P = N / 2 % 2, S = N % 2;
+    Quad quads[Q + 1];
+    Pair pair{0, 0};
+    double single = 0;
+    for (int q = 0; q < Q; ++q) quads[q] = quad_at(sum + 4 * q);
+    if constexpr (P) pair = pair_at(sum + 4 * Q);
+    if constexpr (S) single = sum[N - 1];
+    std::size_t k = 0;
+    for (; k + 4 <= count; k += 4, x += 4 * N) {
+        const T *x0 = x, *x1 = x + N, *x2 = x + 2 * N, *x3 = x + 3 * N;
+        const double a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
+#pragma GCC unroll 4
+        for (int q = 0; q < Q; ++q)
+            quads[q] += (a0 * quad_at(x0 + 4 * q) + a1 * quad_at(x1 + 4 * q)) + (a2 * quad_at(x2 + 4 * q) + a3 * quad_at(x3 + 4 * q));
+        if constexpr (P) pair += (a0 * pair_at(x0 + 4 * Q) + a1 * pair_at(x1 + 4 * Q)) + (a2 * pair_at(x2 + 4 * Q) + a3 * pair_at(x3 + 4 * Q));
+        if constexpr (S)
+            single += (a0 * static_cast<double>(x0[N - 1]) + a1 * static_cast<double>(x1[N - 1])) +
+                      (a2 * static_cast<double>(x2[N - 1]) + a3 * static_cast<double>(x3[N - 1]));
+    }
+    for (int q = 0; q < Q; ++q) __builtin_memcpy(sum + 4 * q, &quads[q], sizeof(Quad));
+    if constexpr (P) __builtin_memcpy(sum + 4 * Q, &pair, sizeof pair);
+    if constexpr (S) sum[N - 1] = single;
+    return k;
+}
+
 template <class T>
 MAXMARGIN_INLINE void add_one(double a, const T* x, std::size_t n, double* __restrict sum) {
     for (std::size_t k = 0; k < n; ++k) sum[k] += a * static_cast<double>(x[k]);
+}
+
+// All of `count` vectors one after the other, times their factors.
+template <class T>
+MAXMARGIN_INLINE void add_neighbours(const T* first, const double* factors, std::size_t count, std::size_t n, double* sum) {
+    std::size_t k = 0;
+    with_width<kRegisters, 1>(n, [&](auto N) __attribute__((always_inline)) { k = add_narrow<N>(factors, first, count, sum); });
+    for (; k + 4 <= count; k += 4) {
+        const T *own = first + k * n, *next = own + 4 * n;
+        const T* x[4] = {own, own + n, own + 2 * n, own + 3 * n};
+        add_four(factors + k, x, n, sum, [=](std::size_t j) __attribute__((always_inline)) {
+            for (std::size_t v = 0; v < 4; ++v) __builtin_prefetch(next + 4 * j + v * kLine<T>);
+        });
+    }
+    for (; k < count; ++k) add_one(factors[k], first + k * n, n, sum);
 }
 
 // The vectors at `first + k * stride` for all k, at most kBlock, times their factors, four at a time; those whose factor is zero are
@@ -69,6 +150,13 @@ MAXMARGIN_INLINE void add_one(double a, const T* x, std::size_t n, double* __res
 template <class T>
 MAXMARGIN_INLINE void add_vectors(const T* first, std::ptrdiff_t stride, const double* factors, std::size_t count, std::size_t n,
                                   double* sum) {
+    const bool in_one = stride == static_cast<std::ptrdiff_t>(n) && n * sizeof(T) <= kShort;
+    if (in_one && n * sizeof(T) <= kNarrow) {
+        std::size_t some = 0;
+        for (std::size_t k = 0; k < count; ++k) some += factors[k] != 0;
+        // Between gaps that nobody foresees memory takes longer than from end to end, all the more the shorter vectors are.
+        if (some * kNarrow >= count * std::min(kNarrow / 4, n * sizeof(T))) return add_neighbours(first, factors, count, n, sum);
+    }
     // Which factors are zero nobody can guess, so they are sorted out without a branch.
     double a[kBlock + 1];
     std::uint32_t at[kBlock + 1];
@@ -79,12 +167,6 @@ MAXMARGIN_INLINE void add_vectors(const T* first, std::ptrdiff_t stride, const d
         used += factors[k] != 0;
     }
     const auto vector = [&](std::size_t k) __attribute__((always_inline)) { return first + static_cast<std::ptrdiff_t>(at[k]) * stride; };
-    const bool in_one = stride == static_cast<std::ptrdiff_t>(n) && n * sizeof(T) <= kShort;
-    // Between gaps that nobody foresees memory takes longer than from end to end.
-    if (in_one && n * sizeof(T) <= kNarrow && 4 * used >= count) {
-        std::copy_n(factors, count, a);
-        for (used = 0; used < count; ++used) at[used] = static_cast<std::uint32_t>(used);
-    }
     std::size_t k = 0;
     for (; k + 4 <= used; k += 4) {
         const T* x[4] = {vector(k), vector(k + 1), vector(k + 2), vector(k + 3)};
@@ -108,7 +190,11 @@ MAXMARGIN_INLINE void add_vectors(const T* first, std::ptrdiff_t stride, const d
 
 template <class T>
 MAXMARGIN_INLINE void dots(const T* first, std::ptrdiff_t stride, const double* y, std::size_t count, std::size_t n, double* out) {
-    for (std::size_t k = 0; k < count; ++k) out[k] = dot(first + static_cast<std::ptrdiff_t>(k) * stride, y, n);
+    std::size_t k = 0;
+    with_width<kRegisters, 1>(n, [&](auto N) __attribute__((always_inline)) {
+        for (; k + 4 <= count; k += 4) dot_four<N>(first + static_cast<std::ptrdiff_t>(k) * stride, stride, y, out + k);
+    });
+    for (; k < count; ++k) out[k] = dot(first + static_cast<std::ptrdiff_t>(k) * stride, y, n);
 }
 
 // Compiled twice; templates cannot be.

@@ -50,7 +50,7 @@ def close(model, plain):
 
 
 @pytest.mark.parametrize("sizes", [N, 100, (1, 139, 0, 100)])
-@pytest.mark.parametrize("qid", [None, QID, QID[::-1]])
+@pytest.mark.parametrize("qid", [None, QID, QID[::-1], rng.permutation(QID)], ids=["one", "sorted", "reversed", "shuffled"])
 def test_rankers_are_those_of_one_process(client, sizes, qid):
     plain = RankingSVM("ap", C=3.0, tol=1e-3, solver="one_slack").fit(X, Y, qid)
     # Labels and queries in chunks of their own; queries are cut wherever chunks end.

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 from maxmargin import SavedFileError
 from maxmargin.distributed import CheckpointFile, Fault, LocalEngine, ShardedMean, ShardedRanking, ShardOf, split_rows
+from maxmargin.distributed.checkpoint import KIND
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.storage import read_archive, write_archive
 
@@ -208,3 +209,16 @@ def test_other_data_in_a_column_that_is_small_beside_others(tmp_path):
         solve(lambda: make(bad), 1e-10, file, tol=1e-3)
     again = solve(lambda: make(good, 5), 1e-10, file, tol=1e-3)
     assert again.certified and again.passes == found.passes
+
+
+@pytest.mark.parametrize("mark", ["mark.psi", "mark.levels"])
+def test_marks_tell_data_apart_where_nothing_was_found_yet(tmp_path, mark):
+    """At weights of zero the hinge is that of any data."""
+    file = tmp_path / "run.ckpt"
+    solve(lists, 1e-3, file, max_passes=2)
+    content, arrays, _ = read_archive(file, KIND)
+    write_archive(file, KIND, content, {**arrays, mark: arrays[mark] * (1 + 1e-12)})
+    solve(lists, 1e-3, file, max_passes=2)
+    write_archive(file, KIND, content, {**arrays, mark: arrays[mark] * (1 + 1e-6)})
+    with pytest.raises(SavedFileError, match="other data"):
+        solve(lists, 1e-3, file, max_passes=2)

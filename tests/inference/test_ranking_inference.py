@@ -502,11 +502,14 @@ def test_bad_input(scores, relevant, options, error, message):
 
 
 def test_interleaving_of_more_positives_than_single_precision_counts():
-    relevant = np.ones(2**24 + 5008, dtype=bool)
-    relevant[-8:] = False
-    scores = np.arange(len(relevant), dtype=np.float32)
-    scores[-8:] = 2.0 ** np.arange(16, 24)  # so many positives are below each of them
+    # The gradient of 31 negatives above nearly all positives is little more than 1/16, where single precision is coarsest.
+    relevant = np.ones(2**24 + 5031, dtype=bool)
+    relevant[-31:] = False
+    below = 2**24 - 1 - 1001 * np.arange(31)
+    # Halves are exact in single precision up to 2^23.
+    scores = (np.arange(len(relevant)) - 2.0**23).astype(np.float32)
+    scores[-31:] = below - 0.5 - 2.0**23
     found = mm.most_violating_ranking(scores, relevant, "auc", loss_scale=0.0)
     assert found.gradient.dtype == np.float32
-    assert (found.n_pos + 1 - found.interleaving[-8:]).tolist() == (2 ** np.arange(16, 24)).tolist()
+    assert (found.n_pos + 1 - found.interleaving[-31:]).tolist() == below.tolist()
     assert (found.interleaving[relevant] - 1).sum() == (found.n_pos + 1 - found.interleaving[~relevant]).sum()

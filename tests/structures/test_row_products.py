@@ -94,3 +94,23 @@ def test_fingerprints_know_values_not_layouts():
     X = np.random.default_rng(0).normal(size=(10_000, 3)).astype(np.float32)
     assert fingerprint(X) == fingerprint(np.asfortranarray(X)) == fingerprint(np.repeat(X, 2, axis=0)[::2])
     assert fingerprint(X) != fingerprint(X.astype(np.float64)) and fingerprint(X) != fingerprint(X[::-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [*range(1, 21), 33])
+def test_a_row_does_not_know_its_neighbours(dtype, d):
+    """Short rows are multiplied four at a time; and where some factors are zero, with them or without."""
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(43, d)).astype(dtype)
+    weights = rng.normal(size=d)
+    found = times(X, weights, 1)
+    np.testing.assert_allclose(found, X.astype(np.float64) @ weights, rtol=1e-13, atol=1e-13)
+    assert found.tolist() == [times(X[k : k + 1], weights, 1)[0] for k in range(len(X))]
+    # Rows that are not one after the other.
+    wide = np.concatenate([X, X], axis=1)[:, :d]
+    assert times(wide, weights, 1).tolist() == found.tolist()
+    for share in (0.0, 0.03, 0.1, 0.5, 1.0):
+        factors = np.where(rng.random(len(X)) < share, rng.normal(size=len(X)), 0.0)
+        expected = factors @ X.astype(np.float64)
+        for rows in (X, wide):
+            np.testing.assert_allclose(sum_of_rows(factors, rows, 1), expected, rtol=1e-13, atol=1e-13)
