@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -133,7 +134,7 @@ class DaskEstimator(Estimator):
         """An engine for data to be judged by."""
         return self._started(self._from_collections(X, y, qid, sample_weight, judged=True))
 
-    def _to_judge(self, X: Any, y: Any, group: Any = None, sample_weight: Any = None) -> Shards:
+    def _chunks_to_judge(self, X: Any, y: Any, group: Any = None, sample_weight: Any = None) -> Shards:
         """A shard for every chunk, with the columns that the model was trained with."""
         settings: dict[str, Any] = {"group": self.whole or "qid", "trained": self._trained_names()}
         return shards_of(X, y, group, sample_weight, n_shards=1_000_000, kind=self.kind, **settings)
@@ -142,9 +143,9 @@ class DaskEstimator(Estimator):
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
+    @abstractmethod
     def _problem_over(self, engine: DaskEngine) -> Any:
         """The problem of loaded shards; what is known of the data becomes fitted attributes."""
-        raise NotImplementedError
 
     def _prepare(self, X: Any, y: Any, *args: Any, **data: Any) -> Any:
         """The problem of data for regularization paths; the shards are let go with it."""

@@ -28,7 +28,8 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
     """:class:`maxmargin.ChainSVM` on a Dask cluster: the same objective, with the same certificate.
 
     A data set are the rows of all sequences below each other, with a column that tells sequences apart. Rows of a sequence stand
-    next to each other; chunks may end in the middle of it.
+    next to each other; chunks may end in the middle of it. In one process (``to_local()``) a sequence is a matrix, or, if the model was
+    trained on a frame, a list of dictionaries with the names of its columns.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
         check_is_fitted(self)
         if sequence is None:
             return self.to_local().predict(X)
-        local, made = self._for_workers(), self._to_judge(X, sequence, sequence)
+        local, made = self._for_workers(), self._chunks_to_judge(X, sequence, sequence)
         whole = kept_whole(self._client(), made)
         found = [
             da.from_delayed(delayed(_labelled)(local, made.names, parts), (rows,), self.classes_.dtype)
@@ -124,20 +125,13 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
         check_is_fitted(self)
         if sequence is None:
             return float(self.to_local().score(X, y))
-        client, local, made = self._client(), self._for_workers(), self._to_judge(X, y, sequence)
+        client, local, made = self._client(), self._for_workers(), self._chunks_to_judge(X, y, sequence)
         parts = [own for own in kept_whole(client, made).parts if own]
         found = gathered(client, [delayed(_right)(local, made.names, own) for own in parts])
         total = sum(count for _, count in found)
         if not total:
             raise ValueError("X has no rows; there is nothing to judge")
         return float(math.fsum(right for right, _ in found) / total)
-
-    def to_local(self) -> Any:
-        """The same model in one process, without Dask.
-
-        There a sequence is a matrix; of a model that was trained on a frame it is a list of dictionaries with the columns' names.
-        """
-        return super().to_local()
 
 
 def _sequences(names: Any, parts: list[Any], truth: str = "y") -> tuple[list[Any], NDArray[Any], NDArray[Any]]:

@@ -152,7 +152,7 @@ class DaskLatentRankingSVM(DaskEstimator, LatentRankingSVM):
         return metrics.evaluate(relevant, scores, metrics=[name])[name]
 
     def _bags(self, X: Any, y: Any, bag: Any) -> tuple[Whole, Any]:
-        made = self._to_judge(X, y, bag)
+        made = self._chunks_to_judge(X, y, bag)
         return kept_whole(self._client(), made, "bag"), made.names
 
 

@@ -95,7 +95,7 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
         """The part of the samples whose label is right, by their weights if they have any."""
         check_is_fitted(self)
         local, client = self._for_workers(), self._client()
-        made = self._to_judge(X, y, None, sample_weight)
+        made = self._chunks_to_judge(X, y, None, sample_weight)
         counted = [delayed(_right)(local, made.names, *parts) for parts in made.parts]
         found = np.array(gathered(client, counted))
         right, total = found.sum(axis=0)
