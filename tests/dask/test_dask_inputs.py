@@ -139,7 +139,7 @@ def test_data_that_are_none(client):
 
 def test_ids_that_are_too_few(client):
     # Where chunks end within a sequence, its rows go to the shard before, and others are cut off.
-    for size in (100, 98):
+    for size in (100, 99):
         unknown = chunked(X, size)[chunked(X, size)[:, 0] > -99]
         short = chunked(GROUP[:-4], (size, size, N - 4 - 2 * size))
         for case in ("chains", "bags"):

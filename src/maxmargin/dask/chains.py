@@ -28,8 +28,8 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
     """:class:`maxmargin.ChainSVM` on a Dask cluster: the same objective, with the same certificate.
 
     A data set are the rows of all sequences below each other, with a column that tells sequences apart. Rows of a sequence stand
-    next to each other; chunks may end in the middle of it. In one process (``to_local()``) a sequence is a matrix, or, if the model
-    was trained on a frame, a list of dictionaries with the names of its columns.
+    next to each other; chunks may end in the middle of it. In one process (``to_local()``) a sequence is a matrix, or, if the
+    model was trained on a frame, a list of dictionaries with the names of its columns.
 
     Parameters
     ----------
