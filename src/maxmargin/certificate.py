@@ -8,13 +8,28 @@ from typing import Any, Literal
 
 Objective = Literal["exact", "bounded", "relaxed"]
 
-# What rounding may do to a difference of two objectives, as a part of the larger one.
-_ROUNDING = 1e-7
+# How far rounding can move an objective. In floating-point arithmetic with unit roundoff u = 2**-53, a sum of m terms is wrong by
+# at most m * u * (sum of their magnitudes) in any order, and by about sqrt(m) * u where errors are independent. An objective is
+# a sum over features (squares and products of weights) of sums over blocks, which are compensated: m is the number of features.
+# Where terms have one sign, their magnitudes add up to the objective: 1e-7 of it is enough for m = 9e8.
+_RELATIVE = 1e-7
+# Where terms cancel (a hinge is a loss plus a difference of scores, each of which may be much larger than what is left), their
+# magnitudes add up to what the objective was where they did not cancel: at most the hinge of zero weights, which is the losses
+# alone, and the largest objective of the run. 1e-11 of that is enough for m = 9e4, or for m = 8e9 where errors are independent.
+_CANCELLATION = 1e-11
+
+
+def cancellation_error(magnitude: float) -> float:
+    """Bound of the rounding error of an objective whose terms are up to ``magnitude`` in sum; scales with the problem."""
+    return _CANCELLATION * magnitude
 
 
 @dataclass(frozen=True)
 class Certificate:
     """The objective at some weights lies within ``gap`` of the optimum, if ``certified``.
+
+    A gap is never negative: where the dual objective exceeds the primal one by no more than rounding, ``dual`` is set to
+    ``primal``. Where it exceeds it by more, ``crossed`` is True, nothing is certified, and both are kept as they are.
 
     Attributes
     ----------
@@ -27,7 +42,8 @@ class Certificate:
     oracle_gap : float
         The part of the gap that is the oracle's: how much its bounds exceed the outputs it found. No solver can close it.
     noise : float
-        Size of rounding errors where objectives are sums of numbers that nearly cancel.
+        Bound of the rounding errors of sums of numbers that nearly cancel, see :func:`cancellation_error`; those of other sums
+        are a part of ``primal``.
     relaxed : bool
         Whether the objective is that of a relaxation. It is nowhere below the true one, so ``primal`` bounds the latter at the
         weights; ``dual`` says nothing of its optimum.
@@ -39,6 +55,10 @@ class Certificate:
     oracle_gap: float = 0.0
     noise: float = 0.0
     relaxed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.primal < self.dual and not self.crossed:
+            object.__setattr__(self, "dual", self.primal)
 
     @property
     def objective(self) -> Objective:
@@ -69,7 +89,7 @@ class Certificate:
 
     @property
     def _rounding(self) -> float:
-        return _ROUNDING * abs(self.primal) + self.noise
+        return _RELATIVE * abs(self.primal) + self.noise
 
     def scaled(self, factor: float) -> Certificate:
         """The same for the objective times ``factor``."""

@@ -317,14 +317,14 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             lower = max(lower, self._joint_bound(solution, lam))
             if value < upper:
                 upper, best, best_alpha = value, U, shared_weights(self.hierarchy_, np.linalg.norm(U, axis=1))
-            history.record(passes, upper, min(lower, upper), time.perf_counter() - started)
+            certificate = Certificate(upper, lower, proved, noise=solution.certificate.noise)
+            history.record(passes, upper, certificate.dual, time.perf_counter() - started)
             stop = not solution.converged or upper - lower <= self.tol * upper
             if stop or (self.callback is not None and self.callback(history)):
                 break
             self.alpha_ = shared_weights(self.hierarchy_, np.linalg.norm(U, axis=1), _EPSILON)
             problem = self._shared_problem(X, truth, surrogate, counts, loss_alpha)
         self.alpha_ = best_alpha
-        certificate = Certificate(upper, min(lower, upper), proved)
         self._show(certificate.scaled(1.0 / lam), passes, history.scaled(1.0 / lam))
         root = np.sqrt(self.alpha_)[:, None]
         rows = np.divide(best.reshape(len(self.alpha_), -1), root, out=np.zeros((len(root), self._width)), where=root > 0)

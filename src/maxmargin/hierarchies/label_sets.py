@@ -94,7 +94,7 @@ class LabelSets:
         while len(answers) < k:
             # At least one node must be different: z counts where the set has none, 1 - z where it has one.
             known = np.array([chosen for _, chosen in answers], dtype=np.float64).reshape(-1, len(self.hierarchy))
-            more = {"rows": 1.0 - 2.0 * known, "low": 1.0 - known.sum(axis=1), "high": np.inf} if answers else {}
+            more: dict[str, Any] = {"rows": 1.0 - 2.0 * known, "low": 1.0 - known.sum(axis=1), "high": np.inf} if answers else {}
             found = self.solve(scores, **more)
             if found is None:
                 break

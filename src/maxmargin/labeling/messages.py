@@ -146,9 +146,10 @@ def _pass_messages(
                 if found < result.energy:
                     result.labels, result.energy = labels.astype(np.int64), found
             if has_bound:
-                # Each of them is a bound, so that rounding need not make it fall.
+                # Each of them is a bound, so that rounding need not make it fall, nor lift it above the energy that it has met.
                 before = result.bounds[-1:] or [-np.inf]
-                result.bounds.extend(np.maximum.accumulate(np.concatenate([before, bounds]))[1:].tolist())
+                known = np.maximum.accumulate(np.concatenate([before, bounds]))[1:]
+                result.bounds.extend(np.minimum(known, result.energy).tolist())
                 result.bounded(result.bounds[-1])
             result.seconds = time.monotonic() - begin
             if settled or result.certified or stands_still(sums, tol * max(abs(result.energy), abs(sums[-1]))):

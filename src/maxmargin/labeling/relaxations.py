@@ -225,7 +225,8 @@ class _Run:
 
     def told(self, nodes: Floats, value: float, bound: float) -> bool:
         """Take down a state; whether to stop, because time is up."""
-        self.nodes, self.value, self.bound = nodes, value, max(bound, self.bound)
+        # Rounding may have made a bound higher than the value that it has met.
+        self.nodes, self.value, self.bound = nodes, value, min(max(bound, self.bound), value)
         self.history.append(self.whole(value))
         if self.bound > -math.inf:
             self.bounds.append(self.whole(self.bound))

@@ -58,6 +58,8 @@ class Solved:
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
         self.squared = float(weights @ weights)
+        # The objective is computed here by other sums than the solver's, which may round to less than its dual.
+        self.dual = min(self.dual, self.objective(self.lam))
 
     def objective(self, lam: float) -> float:
         """At another lambda."""
@@ -65,8 +67,8 @@ class Solved:
 
     @property
     def gap(self) -> float:
-        """At the own lambda; not negative, as rounding may have it."""
-        return max(0.0, self.objective(self.lam) - self.dual)
+        """At the own lambda."""
+        return self.objective(self.lam) - self.dual
 
 
 @dataclass

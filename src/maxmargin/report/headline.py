@@ -78,7 +78,7 @@ def certificate(model: Any) -> dict[str, Any]:
     if proof is None or not math.isfinite(proof.gap):
         unknown = "Nothing is proved about how close to optimal the weights are."
         return {"relative_gap": None, "certified": False, "sentence": unknown}
-    relative = max(0.0, proof.gap) / max(abs(proof.primal), 1e-300)
+    relative = proof.gap / max(abs(proof.primal), 1e-300)
     size = "rounding" if relative < 1e-12 else f"{percent(relative)}\N{NO-BREAK SPACE}%"
     # A latent model solves one convex problem after another; the gap speaks of the last one.
     what = "The last convex step" if hasattr(model, "objectives_") else "Training"

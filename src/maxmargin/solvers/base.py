@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin._warnings import warn
-from maxmargin.certificate import Certificate
+from maxmargin.certificate import Certificate, cancellation_error
 from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
 from maxmargin.deadline import time_limit
 from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
@@ -163,6 +163,8 @@ class Run:
         self.dual_curve: Curve | None = None
         # The part of the gap that is the solver's to close.
         self.open_gap = np.inf
+        # The mean hinge of zero weights, once it is needed.
+        self._zero_hinge: float | None = None
         # Whether bounds come from oracles, not from estimates.
         self.proved = True
         self.trusted = False
@@ -202,7 +204,7 @@ class Run:
             self.dual, self.dual_curve = dual, curve
         # Where the oracle misses outputs the best weights may be others than those at which the solver has done what it can.
         self.open_gap = min(self.primal, primal - oracle_gap) - self.dual
-        self.history.record(self.passes, self.primal, self.dual, time.perf_counter() - self.started)
+        self.history.record(self.passes, self.primal, self._certificate().dual, time.perf_counter() - self.started)
         solver = self.solver
         gap, target = self.primal - self.dual, self.target()
         # Where the oracle's part alone is too large, the solver's is all there is to close.
@@ -227,14 +229,27 @@ class Run:
             return self.solver.epsilon
         return self.solver.tol * abs(self.primal) if np.isfinite(self.primal) else 0.0
 
-    def solution(self) -> Solution:
-        """The result, with a warning if the oracle was caught."""
-        assert self.best_weights is not None
-        noise = 1e-11 * max(1.0, *map(abs, self.history.primal))
+    def _certificate(self) -> Certificate:
+        """What is proved so far. The run itself keeps a dual that exceeds the primal, which later checks are compared with."""
         proved = self.proved and self.problem.exact
         oracle_gap = max(0.0, self.primal - self.dual - max(0.0, self.open_gap))
         relaxed = self.problem.problem.relaxed
-        certificate = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise, relaxed)
+        # Rows of the history are the lowest so far: the first one is the largest, or the present one if it is negative.
+        noise = cancellation_error(max(map(abs, [self.primal, *self.history.primal[:1]])))
+        found = Certificate(float(self.primal), float(self.dual), proved, float(oracle_gap), noise, relaxed)
+        if found.crossed and np.isfinite(found.gap):
+            # Rare: a warm start may know no larger objective than the last one. One more pass tells how large losses are.
+            if self._zero_hinge is None:
+                zero = np.zeros(self.problem.n_features)
+                self._zero_hinge = self.problem.mean_cut(zero).upper(zero)
+            found = replace(found, noise=max(noise, cancellation_error(abs(self._zero_hinge))))
+        return found
+
+    def solution(self) -> Solution:
+        """The result, with a warning if the oracle was caught."""
+        assert self.best_weights is not None
+        certificate = self._certificate()
+        proved = certificate.proved
         caught, audited = "", proved and not self.trusted
         if self.problem.worse_than_truth:
             caught = f"the oracle returned {self.problem.worse_than_truth} outputs that violate the margin less than the truth"

@@ -106,7 +106,7 @@ def merged(parts: Sequence[Moments]) -> Moments:
     filled = [part if len(part.peak) == d else part.widened(d) for part in parts if part.rows]
     if len(filled) < 2:
         return filled[0] if filled else moments_of(np.zeros((0, d)))
-    n, peak = sum(part.rows for part in filled), np.max([part.peak for part in filled], axis=0)
+    n, peak = sum(part.rows for part in filled), np.stack([part.peak for part in filled]).max(axis=0)
     unit = _unit(peak)
     total, first, second = _Sum(d), _Sum(d), _Sum(d)
     for part in filled:
