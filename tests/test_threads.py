@@ -101,22 +101,8 @@ print("same")
     assert run(program) == "same\n"
 
 
-def test_the_process_ends_while_threads_wait_or_work():
+def test_the_process_ends_while_threads_wait():
     assert run("answer(2)\nprint('done')") == "done\n"
-    program = """
-def forever():
-    while True:
-        answer(2)
-begun = threading.Event()
-def first():
-    answer(2)
-    begun.set()
-    forever()
-threading.Thread(target=first, daemon=True).start()
-begun.wait()
-print("done")
-"""
-    assert run(program) == "done\n"
 
 
 @pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="signals cannot be waited for here")

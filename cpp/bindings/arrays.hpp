@@ -10,9 +10,11 @@
 #include <initializer_list>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.hpp"
 #include "numeric/huge_pages.hpp"
 #include "numeric/recycled.hpp"
 
@@ -26,6 +28,20 @@ using InputVector = Input<T, nb::ndim<1>>;
 using Reals = Input<double>;
 using Int32s = InputVector<std::int32_t>;
 using Int64s = InputVector<std::int64_t>;
+
+// What a Python function returned, as an array of its type and layout. Python converts it where necessary: conversion by nanobind
+// cannot be interrupted by the end of the interpreter (see gil.hpp).
+template <class Array>
+Array array_from(const nb::object& found) {
+    Array array;
+    if (nb::try_cast(found, array, false)) return array;
+    static_assert(std::is_same_v<typename Array::Scalar, const double> || std::is_same_v<typename Array::Scalar, const std::int32_t>);
+    const char* const type = std::is_same_v<typename Array::Scalar, const double> ? "float64" : "int32";
+    const nb::object numpy = object_from([] { return PyImport_ImportModule("numpy"); });
+    if (!nb::ndarray_check(found) || !nb::try_cast(call_method(numpy, "ascontiguousarray", found, type), array, false))
+        throw nb::type_error((std::string("a contiguous array of ") + type + " with the right number of axes is needed").c_str());
+    return array;
+}
 
 inline void require(bool holds, const char* message) {
     if (!holds) throw nb::value_error(message);

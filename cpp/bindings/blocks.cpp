@@ -41,7 +41,7 @@ nb::tuple compress_rows(const Input<double, nb::ndim<2>>& X) {
     std::vector<double> values;
     std::vector<std::int32_t> where;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         std::size_t count = 0;
         for (std::size_t e = 0; e < rows * columns; ++e) count += x[e] != 0;
         values.resize(count + 1);
@@ -131,7 +131,7 @@ struct PyCompiledOracle final : BlockData {
         const auto psi = zeros<double>({oracle->n_weights});
         Answer answer;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             oracle->ask(block, weights.data(), answer);
         }
         oracle->check_indices(block, answer);
@@ -145,12 +145,12 @@ class PythonOracle final : public Oracle {
   public:
     PythonOracle(nb::object problem, std::size_t n_blocks, std::size_t n_weights) : Oracle(n_blocks, n_weights), problem_(std::move(problem)) {}
     PythonOracle(const PythonOracle& other) : Oracle(other.n_blocks, other.n_weights) {
-        nb::gil_scoped_acquire locked;
+        ScopedGilAcquire locked;
         problem_ = other.problem_;
         distributions_ = other.distributions_;
     }
     ~PythonOracle() override {
-        nb::gil_scoped_acquire locked;
+        ScopedGilAcquire locked;
         problem_.reset(), announced_.reset(), tilted_.reset();
         distributions_.clear();
     }
@@ -168,47 +168,51 @@ class PythonOracle final : public Oracle {
     };
 
     void ask(std::size_t block, const double* weights, Answer& answer) override {
-        nb::gil_scoped_acquire locked;
+        ScopedGilAcquire locked;
         if (block == next_ && block < last_) {
-            read(block, nb::object(announced_[next_++ - first_]), answer);
+            const auto k = static_cast<Py_ssize_t>(next_++ - first_);
+            read(block, object_from([&] { return PySequence_GetItem(announced_.ptr(), k); }), answer);
             return;
         }
         next_ = last_ = 0;
-        read(block, problem_.attr("cut")(block, shown(weights)), answer);
+        read(block, call_method(problem_, "cut", block, shown(weights)), answer);
     }
     void announce(std::size_t first, std::size_t last, const double* weights) override {
         next_ = last_ = 0;
         if (first == last) return;
-        nb::gil_scoped_acquire locked;
-        announced_ = problem_.attr("cuts")(nb::module_::import_("builtins").attr("range")(first, last), shown(weights));
-        if (nb::len(announced_) != last - first)
+        ScopedGilAcquire locked;
+        const nb::object range = nb::borrow(reinterpret_cast<PyObject*>(&PyRange_Type));
+        announced_ = call_method(problem_, "cuts", call_python(range, first, last), shown(weights));
+        const Py_ssize_t count = call_interpreter([&] { return PyObject_Size(announced_.ptr()); });
+        if (count < 0) throw nb::python_error();
+        if (static_cast<std::size_t>(count) != last - first)
             throw nb::value_error("cuts(blocks, weights) must return one cut for each block");
         first_ = next_ = first, last_ = last;
     }
 
     void interior(double mass) override {
-        nb::gil_scoped_acquire locked;
-        for (std::size_t i = 0; i < n_blocks; ++i) distributions_.push_back(problem_.attr("interior")(i, mass));
+        ScopedGilAcquire locked;
+        for (std::size_t i = 0; i < n_blocks; ++i) distributions_.push_back(call_method(problem_, "interior", i, mass));
     }
     void average(std::size_t block, Answer& answer) override {
-        nb::gil_scoped_acquire locked;
-        read(block, problem_.attr("average")(block, distributions_[block]), answer);
+        ScopedGilAcquire locked;
+        read(block, call_method(problem_, "average", block, distributions_[block]), answer);
     }
     void tilt(std::size_t block, const double* weights, double temperature, Answer& answer) override {
-        nb::gil_scoped_acquire locked;
-        tilted_ = problem_.attr("tilt")(block, distributions_[block], shown(weights), temperature);
-        read(block, problem_.attr("average")(block, tilted_), answer);
+        ScopedGilAcquire locked;
+        tilted_ = call_method(problem_, "tilt", block, distributions_[block], shown(weights), temperature);
+        read(block, call_method(problem_, "average", block, tilted_), answer);
     }
     void mix(std::size_t block, double step) override {
-        nb::gil_scoped_acquire locked;
-        distributions_[block] = problem_.attr("mix")(distributions_[block], tilted_, step);
+        ScopedGilAcquire locked;
+        distributions_[block] = call_method(problem_, "mix", distributions_[block], tilted_, step);
     }
     void shrink(double part) override {
-        nb::gil_scoped_acquire locked;
+        ScopedGilAcquire locked;
         // As good as the truth itself, and still in the interior.
         constexpr double kMass = 1e-30;
         for (std::size_t i = 0; i < n_blocks; ++i)
-            distributions_[i] = problem_.attr("mix")(distributions_[i], problem_.attr("interior")(i, kMass), 1 - part);
+            distributions_[i] = call_method(problem_, "mix", distributions_[i], call_method(problem_, "interior", i, kMass), 1 - part);
     }
 
   private:
@@ -218,21 +222,22 @@ class PythonOracle final : public Oracle {
 
     // Features of a Cut: a dense array, or a pair of indices and values.
     void read(std::size_t block, const nb::object& cut, Answer& answer) const {
-        const nb::object psi = cut.attr("psi"), bound = cut.attr("bound");
-        answer.loss = nb::cast<double>(cut.attr("loss"));
+        const nb::object psi = python_attribute(cut, "psi"), bound = python_attribute(cut, "bound");
+        answer.loss = nb::cast<double>(python_attribute(cut, "loss"));
         check_loss(block, answer.loss);
         answer.bound = bound.is_none() ? -INFINITY : nb::cast<double>(bound);
         if (std::isnan(answer.bound)) fail(block, "returned a bound that is not a number");
         if (nb::isinstance<nb::tuple>(psi)) {
-            const auto indices = nb::cast<Int32s>(psi[0]);
-            const auto values = nb::cast<Reals>(psi[1]);
+            if (PyTuple_Size(psi.ptr()) != 2) fail(block, "returned features that are no pair of indices and values");
+            const auto indices = array_from<Int32s>(nb::borrow(PyTuple_GetItem(psi.ptr(), 0)));
+            const auto values = array_from<Reals>(nb::borrow(PyTuple_GetItem(psi.ptr(), 1)));
             if (indices.size() != values.size()) fail(block, "returned indices and values of different lengths");
             answer.indices.assign(indices.data(), indices.data() + indices.size());
             answer.values.assign(values.data(), values.data() + values.size());
             answer.count = indices.size();
             return;
         }
-        const auto dense = nb::cast<Reals>(psi);
+        const auto dense = array_from<Reals>(psi);
         if (dense.size() != n_weights)
             fail(block, "returned " + std::to_string(dense.size()) + " features, but there are " + std::to_string(n_weights));
         answer.indices.resize(n_weights);
@@ -263,7 +268,7 @@ nb::ndarray<nb::numpy, std::int32_t> ask_decoder(const PyLabelingData& data, std
     require(scores.size() == n * data.data.n_labels && table.size() == data.data.n_labels * data.data.n_labels, "scores or table of wrong size");
     const auto labels = zeros<std::int32_t>({n});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         decode(data.data, block, n, scores.data(), table.data(), labels.data);
     }
     return labels.array;
@@ -290,7 +295,7 @@ struct PyEngine {
         // The blocks of an earlier engine go on reading its data, which the caller knows to be the same.
         : data(start ? start->data : std::move(data_)) {
         require(lower.has_value() == upper.has_value(), "both bounds or none");
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         auto blocks = start ? start->engine->copy_blocks() : data->make();
         const std::size_t size = blocks->n_weights();
         if (lower && (lower->size() != size || upper->size() != size)) throw std::invalid_argument("bounds must have one entry per weight");
@@ -303,7 +308,7 @@ struct PyEngine {
     static auto work(nb::handle self, const F& f) {
         const PythonOracle::Working working(self);
         Engine& engine = *nb::cast<PyEngine&>(self).engine;
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         return f(engine);
     }
 
@@ -329,7 +334,7 @@ struct PyEpochs {
     std::unique_ptr<Epochs> epochs;
 
     PyEpochs(std::shared_ptr<BlockData> data_, double lambda, std::size_t n_all) : data(std::move(data_)) {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         epochs = std::make_unique<Epochs>(data->make(), lambda, n_all);
         if (n_all < epochs->blocks().n_blocks()) throw std::invalid_argument("n_all must be at least the number of blocks");
     }
@@ -340,7 +345,7 @@ struct PyEpochs {
         const PythonOracle::Working working(self);
         Epochs& epochs = *nb::cast<PyEpochs&>(self).epochs;
         require(weights.size() == epochs.blocks().n_weights(), "weights must have one entry per weight");
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         return f(epochs);
     }
     static nb::tuple run(nb::handle self, const Reals& weights, std::size_t n_epochs, const std::string& steps, double curvature,

@@ -32,7 +32,7 @@ nb::tuple best_move(Table unary, Edges edges, Reals table, Values weights, Int64
     const auto moved = zeros<std::uint8_t>({n});
     double change;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         check_numbers(labels.data(), n, n_labels, "labels must be label numbers");
         check_numbers(proposal.data(), n, n_labels, "proposal must be label numbers");
         check_numbers(edges.data(), 2 * n_edges, n, "edges must be node numbers");
@@ -53,7 +53,7 @@ nb::ndarray<nb::numpy, double> savings_of_diameters(Table table, Masks present, 
     require(alpha >= 0 && static_cast<std::size_t>(alpha) < table.shape(0), "alpha must be a label number");
     const auto savings = zeros<double>({present.shape(0), present.shape(1)});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         diameter_savings(table.data(), static_cast<std::int64_t>(table.shape(0)), present.data(), static_cast<std::int64_t>(present.shape(0)), alpha, savings.data);
     }
     return savings.array;

@@ -24,14 +24,14 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> handed_over(Growing<T>& values) {
 
 template <class T>
 void feed(SvmlightParser<T>& parser, const InputVector<std::uint8_t>& block) {
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     parser.feed(reinterpret_cast<const char*>(block.data()), block.size());
 }
 
 template <class T>
 nb::dict finish(SvmlightParser<T>& parser) {
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         parser.finish();
     }
     nb::list names;
@@ -78,7 +78,7 @@ nb::tuple last_query_of(const InputVector<std::uint8_t>& lines) {
 std::size_t next_query_of(const InputVector<std::uint8_t>& lines, std::optional<nb::bytes> known) {
     const std::string name = known ? std::string(known->c_str(), known->size()) : std::string();
     const char* const begin = reinterpret_cast<const char*>(lines.data());
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     const std::string_view query = known ? std::string_view(name) : std::string_view();
     return static_cast<std::size_t>(next_query(begin, begin + lines.size(), query) - begin);
 }

@@ -20,7 +20,19 @@ namespace {
 // Error of Python's own that is set already.
 [[noreturn]] void pass_on() { throw nb::python_error(); }
 
-std::string quoted(nb::handle object) { return nb::cast<std::string>(nb::repr(object)); }
+std::string quoted(nb::handle object) {
+    return nb::cast<std::string>(object_from([&] { return PyObject_Repr(object.ptr()); }));
+}
+
+// Rows and names may be objects of the user, whose methods are Python code. Nothing in it where Python has set an error.
+template <class Call>
+nb::object new_reference(const Call& call) {
+    return nb::steal(call_interpreter(call));
+}
+
+bool has_items(PyObject* object) {
+    return call_interpreter([&] { return PyObject_HasAttrString(object, "items"); });
+}
 
 // A name for a message, which must be UTF-8: halves of surrogate pairs are written as such.
 std::string shown(std::string_view name) {
@@ -39,13 +51,13 @@ class Encoder {
     }
 
     void block(nb::handle rows) {
-        const nb::object items = nb::steal(PyObject_GetIter(rows.ptr()));
+        const nb::object items = new_reference([&] { return PyObject_GetIter(rows.ptr()); });
         if (!items.is_valid()) {
             PyErr_Clear();
             throw nb::type_error(("is " + quoted(rows) + "; a list with the features of every place is needed").c_str());
         }
         while (true) {
-            const nb::object item = nb::steal(PyIter_Next(items.ptr()));
+            const nb::object item = new_reference([&] { return PyIter_Next(items.ptr()); });
             if (!item.is_valid()) break;
             row(item);
         }
@@ -86,8 +98,8 @@ class Encoder {
             PyObject *key, *value;
             Py_ssize_t at = 0;
             while (PyDict_Next(item.ptr(), &at, &key, &value)) entry(key, value);
-        } else if (PyMapping_Check(item.ptr()) && PyObject_HasAttrString(item.ptr(), "items")) {
-            const nb::object pairs = nb::steal(PyMapping_Items(item.ptr()));
+        } else if (PyMapping_Check(item.ptr()) && has_items(item.ptr())) {
+            const nb::object pairs = new_reference([&] { return PyMapping_Items(item.ptr()); });
             if (!pairs.is_valid()) pass_on();
             for (const nb::handle pair : pairs) {
                 kept_.push_back(nb::borrow(pair));
@@ -108,7 +120,7 @@ class Encoder {
             throw nb::type_error(("holds " + quoted(item) + "; features are a dictionary {name: value} or a list of names").c_str());
         }
         while (true) {
-            nb::object name = nb::steal(PyIter_Next(list.ptr()));
+            nb::object name = new_reference([&] { return PyIter_Next(list.ptr()); });
             if (!name.is_valid()) break;
             if (!PyUnicode_Check(name.ptr()))
                 throw nb::type_error(("holds " + quoted(name) + " in a list of names, which must be text").c_str());
@@ -120,11 +132,11 @@ class Encoder {
 
     // An iterator. Sets of text have another order in every process, on which the columns would depend.
     static nb::object in_order(PyObject* values) {
-        if (!PyAnySet_Check(values)) return nb::steal(PyObject_GetIter(values));
-        const nb::object list = nb::steal(PySequence_List(values));
+        if (!PyAnySet_Check(values)) return new_reference([&] { return PyObject_GetIter(values); });
+        const nb::object list = new_reference([&] { return PySequence_List(values); });
         // What cannot be put in order is not text, and is complained of when it is read.
-        if (list.is_valid() && PyList_Sort(list.ptr()) != 0) PyErr_Clear();
-        return list.is_valid() ? nb::steal(PyObject_GetIter(list.ptr())) : nb::object();
+        if (list.is_valid() && call_interpreter([&] { return PyList_Sort(list.ptr()); }) != 0) PyErr_Clear();
+        return list.is_valid() ? new_reference([&] { return PyObject_GetIter(list.ptr()); }) : nb::object();
     }
 
     void entry(PyObject* key, PyObject* value) {
@@ -133,7 +145,7 @@ class Encoder {
         if (PyUnicode_Check(value)) return indicator(name, value);
         if (value == Py_None) throw nb::type_error(("has None for " + shown(name) + "; leave such features out").c_str());
         if (PyNumber_Check(value) && !PySequence_Check(value)) return number(name, value);
-        if (PyMapping_Check(value) && PyObject_HasAttrString(value, "items"))
+        if (PyMapping_Check(value) && has_items(value))
             throw nb::type_error(("has a dictionary for " + shown(name) + "; features are numbers, text, or lists of text").c_str());
         const nb::object list = in_order(value);
         if (!list.is_valid()) {
@@ -142,7 +154,7 @@ class Encoder {
             return number(name, value);
         }
         while (true) {
-            const nb::object one = nb::steal(PyIter_Next(list.ptr()));
+            const nb::object one = new_reference([&] { return PyIter_Next(list.ptr()); });
             if (!one.is_valid()) break;
             if (!PyUnicode_Check(one.ptr()))
                 throw nb::type_error(("has " + quoted(one) + " in the list of " + shown(name) + "; lists are of text").c_str());
@@ -156,7 +168,7 @@ class Encoder {
         add(name, x);
     }
     double as_double(PyObject* value, std::string_view name) {
-        const double x = PyFloat_AsDouble(value);
+        const double x = call_interpreter([&] { return PyFloat_AsDouble(value); });
         if (x == -1.0 && PyErr_Occurred()) {
             PyErr_Clear();
             throw nb::type_error(("has " + quoted(value) + " for " + shown(name) + "; features are numbers, text, or lists of text").c_str());
@@ -186,7 +198,7 @@ class Encoder {
     // UTF-8, which plain text has at hand. What is no text, as a key, counts as what it prints.
     std::string_view text(PyObject* object) {
         if (!PyUnicode_Check(object)) {
-            kept_.push_back(nb::steal(PyObject_Str(object)));
+            kept_.push_back(new_reference([&] { return PyObject_Str(object); }));
             if (!kept_.back().is_valid()) pass_on();
             object = kept_.back().ptr();
         }
@@ -250,11 +262,11 @@ class Encoder {
 // Rows of all blocks; an error says which block it is about.
 nb::tuple encode(Vocabulary& vocabulary, nb::handle blocks, bool growing, bool constant) {
     Encoder encoder(vocabulary, growing, constant);
-    const nb::object items = nb::steal(PyObject_GetIter(blocks.ptr()));
+    const nb::object items = new_reference([&] { return PyObject_GetIter(blocks.ptr()); });
     if (!items.is_valid()) pass_on();
     std::size_t k = 0;
     while (true) {
-        const nb::object block = nb::steal(PyIter_Next(items.ptr()));
+        const nb::object block = new_reference([&] { return PyIter_Next(items.ptr()); });
         if (!block.is_valid()) break;
         try {
             encoder.block(block);

@@ -31,23 +31,23 @@ class Flow {
     using Capacities = InputVector<Real>;
 
     Flow(std::int32_t n_nodes, Edges edges) {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         network_ = std::make_unique<FlowNetwork<Real>>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)), true);
     }
     Flow(std::array<NodeIndex, 3> shape, std::vector<std::array<NodeIndex, 3>> steps) {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         network_ = std::make_unique<FlowNetwork<Real>>(Grid{shape, std::move(steps)});
     }
 
     void clear() {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         network_->visit([](auto& flow) { flow.clear(); });
     }
     void add_terminals(std::optional<Int32s> nodes, Capacities source, Capacities sink) {
         check_rows("source", source.size(), nodes ? static_cast<std::int64_t>(nodes->size()) : network_->n_nodes());
         check_rows("sink", sink.size(), static_cast<std::int64_t>(source.size()));
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         if (!nodes) return network_->add_terminals(source.data(), sink.data());
         network_->visit([&](auto& flow) {
@@ -58,7 +58,7 @@ class Flow {
     std::int64_t add_capacities(std::optional<Int64s> edges, Capacities forward, std::optional<Capacities> backward) {
         check_rows("forward", forward.size(), edges ? static_cast<std::int64_t>(edges->size()) : network_->n_edges());
         if (backward) check_rows("backward", backward->size(), static_cast<std::int64_t>(forward.size()));
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         return network_->add_capacities(edges ? edges->data() : nullptr, static_cast<std::int64_t>(forward.size()), forward.data(), backward ? backward->data() : nullptr).value_or(-1);
     }
@@ -66,7 +66,7 @@ class Flow {
         const auto sides = zeros<std::uint8_t>({static_cast<std::size_t>(network_->n_nodes())});
         Real value;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             value = network_->visit([&](auto& flow) {
                 const Real found = flow.solve();
@@ -79,7 +79,7 @@ class Flow {
     nb::ndarray<nb::numpy, Real> costs_of_other_sides(Int32s nodes) {
         const auto costs = zeros<Real>({nodes.size()});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             network_->visit([&](auto& flow) {
                 flow.solve();
@@ -89,7 +89,7 @@ class Flow {
         return costs.array;
     }
     double total() {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         return network_->visit([](const auto& flow) { return flow.total(); });
     }
@@ -120,7 +120,7 @@ void bind_flow(nb::module_& m, const char* name) {
 class GraphCut {
   public:
     GraphCut(std::int32_t n_nodes, Edges edges) {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         energy_ = std::make_unique<BinaryEnergy>(n_nodes, edges.data(), static_cast<std::int64_t>(edges.shape(0)));
     }
     template <class Pairwise>
@@ -130,7 +130,7 @@ class GraphCut {
         const auto labels = zeros<std::uint8_t>({unary.shape(0)});
         double score;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             if constexpr (std::is_same_v<Pairwise, Tables>) score = energy_->solve_tables(unary.data(), pairwise.data(), labels.data);
             else score = energy_->solve_penalties(unary.data(), pairwise.data(), labels.data);

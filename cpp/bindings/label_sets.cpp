@@ -70,7 +70,7 @@ class PyLabelGraph {
         require(own ? pairs.shape(0) == n && pairs.shape(1) == E : pairs.ndim() == 1 && pairs.shape(0) == E, "pairs of wrong shape");
         const auto labels = zeros<double>({n, L}), excess = zeros<double>({n});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             in_pieces(decoders_, n, n_threads, [&] { return std::make_unique<SetDecoder>(graph); }, [&](SetDecoder& decoder, std::size_t first, std::size_t last) {
                 for (std::size_t i = first; i < last; ++i) {
@@ -124,7 +124,7 @@ class PySetPlane {
         std::vector<double> y(scores_.size());
         SetPlane::Answer found;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             found = plane_.ask(a, b, y.data(), [&](const double* unary, const double* pairs, double* labels) { return graph_->best(unary, pairs, labels); });
         }
@@ -165,7 +165,7 @@ class PyProductSetSearch {
         // Of every sample at most kKept.
         std::vector<std::uint8_t> kept(n * kKept * L);
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             in_pieces(searches_, n, n_threads, [&] { return std::make_unique<ProductSetSearch>(graph_->graph); }, [&](ProductSetSearch& search, std::size_t first, std::size_t end) {
                 for (std::size_t i = first; i < end; ++i) {
@@ -241,7 +241,7 @@ class ManySearches {
         const auto labels = zeros<double>({n, L}), error = zeros<double>({n}), a = zeros<double>({n}), b = zeros<double>({n}), bound = zeros<double>({n});
         std::size_t queries = 0;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             const auto asked = [&] {
                 return std::accumulate(searches_.begin(), searches_.end(), std::size_t{0}, [](std::size_t sum, const auto& own) { return sum + own->queries(); });

@@ -27,14 +27,14 @@ class Components {
             for (std::int64_t e = 2 * edge_offsets.data()[c]; e < 2 * edge_offsets.data()[c + 1]; ++e)
                 require(edges.data()[e] >= 0 && edges.data()[e] < k, "edges must number the nodes of their component");
         }
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         parts_ = std::make_unique<BinaryComponents>(node_offsets.data(), edge_offsets.data(), count, edges.data());
     }
     nb::ndarray<nb::numpy, std::uint8_t> best(std::size_t first, std::size_t last, Numbers scores, Numbers penalties) {
         require(first <= last && last <= parts_->size(), "there are no such components");
         check(scores, parts_->nodes_of(first, last), penalties, parts_->edges_of(first, last));
         const auto labels = zeros<std::uint8_t>({scores.size()});
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         parts_->best(first, last, scores.data(), penalties.data(), labels.data);
         return labels.array;
@@ -44,7 +44,7 @@ class Components {
         const auto labels = zeros<std::uint8_t>({scores.size()});
         const auto costs = zeros<double>({scores.size()});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             parts_->costs_of_other_labels(scores.data(), penalties.data(), labels.data, costs.data);
         }
@@ -56,7 +56,7 @@ class Components {
         const auto labels = zeros<std::uint8_t>({scores.size()});
         Flips flips;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             flips = parts_->forced(scores.data(), penalties.data(), wanted.data(), labels.data);
         }
@@ -66,7 +66,7 @@ class Components {
         check(scores, parts_->n_nodes(), penalties, parts_->n_edges());
         const FlipsView flips = view(best, set_of, offsets, nodes);
         const auto found = zeros<double>({scores.size()});
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         parts_->values(flips, scores.data(), penalties.data(), found.data);
         return found.array;
     }
@@ -76,14 +76,14 @@ class Components {
         const auto ones = zeros<double>({parts_->n_nodes()});
         const auto differ = zeros<double>({parts_->n_edges()});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             parts_->combine(flips, coefficients.data(), ones.data, differ.data);
         }
         return nb::make_tuple(ones.array, differ.array);
     }
     bool same(Labels best, Int64s set_of, Int64s offsets, Int32s nodes, Labels other_best, Int64s other_set_of, Int64s other_offsets, Int32s other_nodes) const {
         const FlipsView a = view(best, set_of, offsets, nodes), b = view(other_best, other_set_of, other_offsets, other_nodes);
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         return parts_->same(a, b);
     }
 

@@ -22,7 +22,7 @@ class MessagePassing {
         require(n_nodes >= 0 && n_labels >= 1, "at least one label is needed");
         for (std::size_t k = 0; k < edges.size(); ++k)
             require(edges.data()[k] >= 0 && edges.data()[k] < n_nodes, "an edge leads to a node that does not exist");
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         messages_ = std::make_unique<Messages>(n_nodes, n_labels, edges.data(), static_cast<std::int64_t>(edges.shape(0)), reweighted);
     }
     bool is_forest() const { return messages_->is_forest(); }
@@ -35,7 +35,7 @@ class MessagePassing {
         const PairCosts pairs = checked(unary, tables, weights, kind, slope, limit);
         Messages::Outcome found;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             found = messages_->run(with_transposed(unary, pairs), n_sweeps, tolerance);
         }
@@ -45,7 +45,7 @@ class MessagePassing {
         const PairCosts pairs = checked(unary, tables, weights, kind, slope, limit);
         std::vector<double> handed(static_cast<std::size_t>(2 * messages_->n_edges() * messages_->n_labels()));
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             messages_->hand_over(with_transposed(unary, pairs), handed.data());
         }
@@ -55,7 +55,7 @@ class MessagePassing {
         const PairCosts pairs = checked(unary, tables, weights, kind, slope, limit);
         const auto found = zeros<double>({unary.shape(0), unary.shape(1)});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             messages_->min_marginals(with_transposed(unary, pairs), found.data);
         }
@@ -68,7 +68,7 @@ class MessagePassing {
         for (const std::int32_t label : own) require(label >= 0 && label < messages_->n_labels(), "a label does not exist");
         double energy;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             const std::lock_guard<std::mutex> alone(busy_);
             energy = messages_->descend_forests({unary.data(), pairs}, own.data(), patience, seed);
         }

@@ -1,4 +1,4 @@
-#include <nanobind/nanobind.h>
+#include "bindings/gil.hpp"
 
 void bind_blocks(nanobind::module_& m);
 void bind_clique_moves(nanobind::module_& m);
@@ -24,6 +24,7 @@ void bind_surrogates(nanobind::module_& m);
 NB_MODULE(_core, m) {
     // A traceback that is alive when the interpreter ends may hold solvers; that is no leak to frighten users with.
     nanobind::set_leak_warnings(false);
+    watch_interpreter_exit();
     m.doc() = "Compiled kernels of maxmargin; the Python modules beside it document and check what goes in.";
     bind_blocks(m);
     bind_clique_moves(m);

@@ -62,26 +62,26 @@ class MoveMaker {
         energy.offsets = offsets.data();
         energy.mixed = mixed.data();
         energy.uniform = uniform ? uniform->data() : nullptr;
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         moves_ = std::make_unique<Moves>(energy);
     }
 
     double expand(std::int32_t alpha, Labels labels, double least, bool truncate) {
         check(labels, alpha, alpha);
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         return moves_->expand(alpha, labels.data(), least, truncate);
     }
     double swap(std::int32_t alpha, std::int32_t beta, Labels labels, double least, bool truncate) {
         check(labels, alpha, beta);
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         return moves_->swap(alpha, beta, labels.data(), least, truncate);
     }
     double best_of_two(Labels labels, double rounding) {
         require(unary_.shape(1) == 2, "there must be two labels");
         check(labels, 0, 1);
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         return moves_->best_of_two(labels.data(), rounding);
     }
@@ -113,7 +113,7 @@ nb::object facts_of(Input<double, nb::ndim<3>> tables) {
     require(tables.shape(1) == tables.shape(2), "tables must have shape (E, L, L)");
     TableFacts facts;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         facts = look_at_tables(tables.data(), tables.shape(0), tables.shape(1));
     }
     if (!facts.finite) return nb::none();

@@ -37,7 +37,7 @@ void times_vector(const Matrix<T>& X, const Doubles& weights, int n_threads, con
     const auto matrix = dense(X);
     require(weights.size() == matrix.n_columns, "weights must have one entry for each column of X");
     require(out.size() == matrix.n_rows, "out must have one entry for each row of X");
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     maxmargin::numeric::times_vector(matrix, weights.data(), n_threads, out.data());
 }
 
@@ -46,7 +46,7 @@ nb::ndarray<nb::numpy, double> sum_of_rows(const Doubles& coefficients, const Ma
     const auto matrix = dense(X);
     require(coefficients.size() == matrix.n_rows, "coefficients must have one entry for each row of X");
     const auto out = zeros<double>({matrix.n_columns});
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     maxmargin::numeric::sum_of_rows(matrix, coefficients.data(), n_threads, out.data);
     return out.array;
 }
@@ -57,7 +57,7 @@ void add_rows(const Doubles& coefficients, const Matrix<T>& X, int n_threads, co
     const auto matrix = dense(X);
     require(coefficients.size() == matrix.n_rows, "coefficients must have one entry for each row of X");
     require(total.size() == matrix.n_columns, "total must have one entry for each column of X");
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     maxmargin::numeric::add_rows(matrix, coefficients.data(), n_threads, total.data());
 }
 
@@ -69,7 +69,7 @@ nb::tuple solve_precisely(const Input<double, nb::ndim<2>>& rows, const Doubles&
     require(in_sum.data()[0], "the first variable must be in the sum");
     const auto solution = zeros<double>({m}), total = zeros<double>({d});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         maxmargin::numeric::BasicSimplexQP<DoubleDouble> qp(1.0);
         std::vector<DoubleDouble> products(m), from(m);
         for (std::size_t i = 0; i < m; ++i) {
@@ -124,15 +124,15 @@ void bind_numeric(nb::module_& m) {
             if (products.size() != qp.size() + 1) throw nb::value_error("products must have one entry for each variable and for the new one");
             if (qp.size() == 0 && !in_sum) throw nb::value_error("the first variable must be in the sum");
             qp.add(products.data(), linear, in_sum);
-        }, "products"_a, "linear"_a, "in_sum"_a = true)
+        }, "products"_a.noconvert(), "linear"_a, "in_sum"_a = true)
         .def("set_linear", [](SimplexQP& qp, const Doubles& values) {
             if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
             qp.set_linear(values.data());
-        }, "values"_a)
+        }, "values"_a.noconvert())
         .def("set_solution", [](SimplexQP& qp, const Doubles& values) {
             if (values.size() != qp.size()) throw nb::value_error("values must have one entry for each variable");
             qp.set_solution(values.data());
-        }, "values"_a)
+        }, "values"_a.noconvert())
         .def_prop_ro("factor", [](const SimplexQP& qp) {
             const std::size_t m = qp.factor_size();
             const auto support = zeros<std::int64_t>({m});
@@ -153,7 +153,7 @@ void bind_numeric(nb::module_& m) {
                 if (!(rows.data()[k * m + k] > 0)) throw nb::value_error("the diagonal of a factor must be positive");
             }
             qp.set_factor(support.data(), rows.data(), m, shift);
-        }, "support"_a, "rows"_a, "shift"_a)
+        }, "support"_a.noconvert(), "rows"_a.noconvert(), "shift"_a)
         .def("keep", [](SimplexQP& qp, const Int64s& kept) {
             std::int64_t last = -1;
             for (std::size_t k = 0; k < kept.size(); ++k) {
@@ -161,16 +161,16 @@ void bind_numeric(nb::module_& m) {
                 last = kept.data()[k];
             }
             qp.keep(kept.data(), kept.size());
-        }, "kept"_a)
+        }, "kept"_a.noconvert())
         .def("solve", [](SimplexQP& qp) {
-            nb::gil_scoped_release release;
+            ScopedGilRelease release;
             qp.solve();
         });
     m.def("with_noise", [](const Doubles& values, double deviation, std::uint64_t seed, std::uint64_t number) {
         // What noise was added to needs no more digits, and half the memory is twice as fast.
         const auto result = zeros<float>({values.size()});
         {
-            nb::gil_scoped_release release;
+            ScopedGilRelease release;
             maxmargin::NormalStream noise(seed, number);
             for (std::size_t k = 0; k < values.size(); ++k) result.data[k] = static_cast<float>(values.data()[k] + deviation * noise.next());
         }

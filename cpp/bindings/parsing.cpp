@@ -49,7 +49,7 @@ nb::tuple best_trees(const Reals& scores, const Int64s& offsets, std::size_t n_l
     const auto heads = zeros<std::int32_t>({n_words}), labels = zeros<std::int32_t>({n_words});
     const auto totals = zeros<double>({count});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         TreeFinder finder;
         const double* at = scores.data();
         for (std::size_t q = 0; q < count; ++q) {
@@ -78,7 +78,7 @@ nb::tuple k_best_trees(const Reals& scores, std::size_t n, std::size_t n_labels,
     require(n >= 1 && n_labels >= 1 && scores.size() == (n + 1) * (n + 1) * n_labels, "scores must have (n + 1, n + 1, labels) numbers");
     std::vector<DependencyTree> found;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         found = TreeFinder().k_best({scores.data(), n, n_labels}, {projective, single_root}, k);
     }
     return tuple_of(found, n);
@@ -114,7 +114,7 @@ nb::tuple violating_trees(const Reals& scores, const Int64s& offsets, const Int3
     const auto value = zeros<double>({count}), slope = zeros<double>({count}), bound = zeros<double>({count});
     blocks::TreeSearch search(surrogate_of(kind, alpha, beta), {projective, single_root}, recover);
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const double* at = scores.data();
         blocks::TreeSearch::Trees none;
         for (std::size_t q = 0; q < count; ++q) {
@@ -206,7 +206,7 @@ struct PyArcRows {
         const std::size_t N = rows.n_words(q) + 1;
         const auto out = zeros<double>({N, N, rows.n_labels});
         std::vector<double> found(N * N * rows.n_labels);
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         rows.scores(q, weights.data(), 1, 0, {}, found);
         std::copy(found.begin(), found.end(), out.data);
         return out.array;
@@ -219,7 +219,7 @@ struct PyArcRows {
         const std::size_t n = rows.n_words(q);
         const auto found = zeros<std::int32_t>({n}), labels_found = zeros<std::int32_t>({n});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             std::vector<double> memory;
             TreeFinder finder;
             finder.best(rows.scores(q, weights.data(), a, b, truth, memory), {projective, single_root}, truth, found.data, labels_found.data);
@@ -233,7 +233,7 @@ struct PyArcRows {
         const auto n_words = static_cast<std::size_t>(offsets.data()[rows.n_sentences]);
         const auto found = zeros<std::int32_t>({n_words}), labels_found = zeros<std::int32_t>({n_words});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             std::vector<double> memory;
             TreeFinder finder;
             for (std::size_t q = 0; q < rows.n_sentences; ++q)
@@ -249,7 +249,7 @@ struct PyArcRows {
         const Truth truth = truth_of(q, heads, tags);
         std::vector<DependencyTree> found;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             std::vector<double> memory;
             found = TreeFinder().k_best(rows.scores(q, weights.data(), a, b, truth, memory), {projective, single_root}, truth, k);
         }
@@ -308,7 +308,7 @@ struct PyParseData final : BlockData {
         rows->check(weights, q);
         blocks::Answer answer;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             blocks::ParseOracle(data).ask(q, weights.data(), answer);
         }
         return nb::make_tuple(array_of(std::move(answer.indices)), array_of(std::move(answer.values)), answer.loss);
@@ -320,7 +320,7 @@ struct PyParseData final : BlockData {
         const auto psi = zeros<double>({rows->rows.n_weights()});
         double loss = 0;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             blocks::ParseOracle oracle(data);
             for (std::size_t q = 0; q < oracle.n_blocks; ++q) {
                 oracle.find(q, weights.data(), 1, 1);
@@ -338,7 +338,7 @@ struct PyParseData final : BlockData {
         for (std::size_t k = 0; k < order.size(); ++k)
             require(order.data()[k] >= 0 && static_cast<std::size_t>(order.data()[k]) < rows->rows.n_sentences, "sentence out of range");
         double wrong = 0, *w = weights.data(), *l = late.data();
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         blocks::ParseOracle oracle(data);
         for (std::size_t k = 0; k < order.size(); ++k, steps += 1) {
             const auto q = static_cast<std::size_t>(order.data()[k]);
@@ -365,7 +365,7 @@ class PyParseSearch {
         data_->rows->check(weights, q);
         blocks::Answer answer;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             oracle_->ask(q, weights.data(), true, answer);
         }
         return nb::make_tuple(array_of(std::move(answer.indices)), array_of(std::move(answer.values)), answer.loss, answer.bound);
@@ -377,7 +377,7 @@ class PyParseSearch {
         const auto psi = zeros<double>({oracle_->n_weights});
         double loss = 0, bound = 0;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             for (std::size_t q = 0; q < oracle_->n_blocks; ++q) {
                 const auto found = oracle_->find(q, weights.data(), true);
                 oracle_->difference(q, found.tangent.a, [&](std::int32_t at, double value) { psi.data[at] += value; });
@@ -410,7 +410,7 @@ nb::ndarray<nb::numpy, std::uint64_t> arc_keys(const Keys& words, const Keys& ta
     check_heads(heads, offsets);
     std::vector<std::uint64_t> found;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         found = data::keys_of_trees(all, heads.data(), for_labels, least);
     }
     return array_of(std::move(found));
@@ -421,7 +421,7 @@ nb::tuple number_arcs(const Keys& words, const Keys& tags, const Int64s& offsets
     require(keys || (bits >= 1 && bits <= 30), "bits must lie between 1 and 30");
     data::NumberedRows rows;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const data::KeyNumbers numbers = keys ? data::KeyNumbers(keys->data(), keys->size()) : data::KeyNumbers(bits);
         rows = data::arc_rows(all, numbers, for_labels);
     }

@@ -12,7 +12,7 @@ nb::ndarray<nb::numpy, double> modes(Input<double, nb::shape<-1, -1, 3>> colours
     require(radius > 0 && radius < 1e6 && colour_radius > 0, "radius and colour_radius must be positive");
     const auto found = zeros<double>({static_cast<std::size_t>(end_row - first_row), colours.shape(1), 5});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         MeanShift{colours.data(), height, width, radius, colour_radius}.modes(first_row, end_row, found.data);
     }
     return found.array;

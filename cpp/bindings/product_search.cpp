@@ -19,11 +19,12 @@ class Plane {
     PlanePoint point(nb::handle candidate) {
         const double h = number(item(candidate, 0)), g = number(item(candidate, 1));
         const nb::handle key = item(candidate, 2);
-        PyObject* place = PyDict_GetItemWithError(keys_.ptr(), key.ptr());
+        // Keys are the user's: comparing them may run Python code.
+        PyObject* place = call_interpreter([&] { return PyDict_GetItemWithError(keys_.ptr(), key.ptr()); });
         if (!place && PyErr_Occurred()) throw nb::python_error();
         std::size_t number_of = keys_.size();
         if (place) number_of = PyLong_AsSize_t(place);
-        else keys_[key] = number_of;
+        else add_key(key, number_of);
         objects_.push_back(nb::borrow(candidate));
         return {h, g, number_of, objects_.size() - 1};
     }
@@ -34,7 +35,7 @@ class Plane {
     }
 
     PlaneAnswer operator()(double a, double b) {
-        const nb::object answer = ask_(a, b);
+        const nb::object answer = call_python(ask_, a, b);
         const nb::handle found = item(answer, 0);
         const double upper = number(item(answer, 1));
         if (found.is_none()) return {false, {}, upper};
@@ -57,6 +58,10 @@ class Plane {
     }
 
   private:
+    void add_key(nb::handle key, std::size_t number) {
+        const nb::object value = nb::cast(number);
+        if (call_interpreter([&] { return PyDict_SetItem(keys_.ptr(), key.ptr(), value.ptr()); }) != 0) throw nb::python_error();
+    }
     static nb::handle item(nb::handle of, Py_ssize_t k) {
         // A borrowed reference, of a tuple that stays as long as it is looked at.
         if (!PyTuple_Check(of.ptr()) || PyTuple_Size(of.ptr()) <= k)
@@ -64,7 +69,7 @@ class Plane {
         return PyTuple_GetItem(of.ptr(), k);
     }
     static double number(nb::handle of) {
-        const double found = PyFloat_AsDouble(of.ptr());
+        const double found = call_interpreter([&] { return PyFloat_AsDouble(of.ptr()); });
         if (found == -1 && PyErr_Occurred()) throw nb::python_error();
         return found;
     }

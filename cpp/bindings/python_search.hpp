@@ -45,8 +45,8 @@ class PythonSearch final : public maxmargin::ranking::Search {
         });
     }
     double loss(const std::int64_t* above) const override {
-        nb::gil_scoped_acquire lock;
-        return nb::cast<double>(loss_.attr("value")(array_of(std::vector<std::int64_t>(above, above + n_pos_)), n_neg_));
+        ScopedGilAcquire lock;
+        return nb::cast<double>(call_method(loss_, "value", array_of(std::vector<std::int64_t>(above, above + n_pos_)), n_neg_));
     }
 
   private:
@@ -54,10 +54,10 @@ class PythonSearch final : public maxmargin::ranking::Search {
     template <class Fill>
     void ask(std::size_t count, double* out, const Fill& fill) const {
         if (count == 0) return;
-        nb::gil_scoped_acquire lock;
+        ScopedGilAcquire lock;
         const auto j = zeros<std::int64_t>({count}), i = zeros<std::int64_t>({count});
         fill(j.data, i.data);
-        const auto values = nb::cast<InputVector<double>>(loss_.attr("derivative")(j.array, i.array, n_pos_, n_neg_));
+        const auto values = array_from<InputVector<double>>(call_method(loss_, "derivative", j.array, i.array, n_pos_, n_neg_));
         if (values.size() != count) throw nb::value_error("loss.derivative must return one value for every pair");
         for (std::size_t k = 0; k < count; ++k) out[k] = half_pn_ * values.data()[k];
     }

@@ -28,7 +28,7 @@ nb::tuple solve_list(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
     ListSolver<T> solver;
     Summary summary;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const auto make = [&](const double* p, std::int64_t n_pos, std::int64_t n_neg, double scale) -> std::unique_ptr<Search> {
             if (built_in) return (*built_in)(p, n_pos, n_neg, scale);
             return std::make_unique<PythonSearch>(p, n_pos, n_neg, scale, loss);
@@ -47,7 +47,7 @@ nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
     const auto gradient = to_be_filled<T>(scores.size(), cleared);
     const auto loss = zeros<double>({n_lists}), hinge = zeros<double>({n_lists});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         solve_lists(scores.data(), relevant.data(), offsets.data(), static_cast<std::int64_t>(n_lists), make, loss_scale, n_threads, gradient.data, cleared, loss.data,
                     hinge.data);
     }

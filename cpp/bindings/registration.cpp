@@ -61,7 +61,7 @@ nb::ndarray<nb::numpy, double> patch_costs(Voxels<double> source, const std::vec
     const PatchGrid grid = grid_of(ranges, one, two, displacements);
     const auto found = zeros<double>({wanted.size(), grid.n_nodes(), displacements.shape(0)});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         PatchMetrics(one, two, grid, displacements.data(), displacements.shape(0), wanted, n_bins).costs(n_threads, found.data);
     }
     return found.array;
@@ -78,7 +78,7 @@ nb::tuple class_counts(Voxels<std::int32_t> source, const std::vector<std::int64
     const auto counts = zeros<std::int32_t>({n_classes, grid.n_nodes(), displacements.shape(0)});
     const auto shared = zeros<std::int32_t>({with_target ? n_classes : 0, grid.n_nodes(), displacements.shape(0)});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         ClassCounts{one, two, grid, displacements.data(), displacements.shape(0), n_classes, with_target}.count(n_threads, counts.data, shared.data);
     }
     return nb::make_tuple(counts.array, shared.array);
@@ -103,7 +103,7 @@ nb::ndarray<nb::numpy, double> warp(Input<double, nb::ndim<4>> values, Input<dou
     const auto size = [&](std::size_t k) { return field.shape(k) + 2 * static_cast<std::size_t>(pad[k]); };
     const auto found = zeros<double>({size(0), size(1), size(2), values.shape(3)});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         work.read(n_threads, found.data);
     }
     return found.array;
@@ -114,7 +114,7 @@ double least_jacobian(Input<double, nb::shape<-1, -1, -1, 3>> field, const std::
     LeastJacobian work{};
     work.field = field.data();
     for (std::size_t k = 0; k < 3; ++k) work.shape[k] = static_cast<std::int64_t>(field.shape(k)), work.spacing[k] = spacing[k];
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     return work.find(n_threads);
 }
 

@@ -30,23 +30,23 @@ class PyPrimalDual {
         for (std::size_t k = 0; k < edges.size(); ++k)
             require(edges.data()[k] >= 0 && static_cast<std::size_t>(edges.data()[k]) < n, "an edge leads to a node that does not exist");
         const WeightedTables pairs{edges.data(), static_cast<std::int64_t>(E), shared, tables.data(), weights.data()};
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         method_ = std::make_unique<PrimalDual>(static_cast<std::int64_t>(n), static_cast<int>(L), unary.data(), pairs, potts, slope, start.data(), multipliers.data());
     }
     void run(int n, double step) {
         require(n >= 0 && step > 0, "steps must be positive");
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         method_->run(n, step);
     }
     std::pair<double, double> evaluate(bool averaged) {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         const auto found = method_->evaluate(averaged);
         return {found.value, found.bound};
     }
     std::pair<double, double> restart(bool averaged) {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         const std::lock_guard<std::mutex> alone(busy_);
         return method_->restart(averaged);
     }

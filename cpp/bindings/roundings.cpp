@@ -26,7 +26,7 @@ WeightedTables checked(const Table& marginals, const Table& unary, const Edges& 
 
 double mean_energy(Table marginals, Table unary, Edges edges, Reals tables, Values weights) {
     const WeightedTables pairs = checked(marginals, unary, edges, tables, weights);
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     return expected_energy(marginals.data(), unary.data(), pairs, static_cast<std::int64_t>(marginals.shape(0)), static_cast<int>(marginals.shape(1)), nullptr);
 }
 
@@ -35,7 +35,7 @@ nb::tuple mean_energy_gradient(Table marginals, Table unary, Edges edges, Reals 
     const auto gradient = zeros<double>({marginals.shape(0), marginals.shape(1)});
     double value;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         value = expected_energy(marginals.data(), unary.data(), pairs, static_cast<std::int64_t>(marginals.shape(0)), static_cast<int>(marginals.shape(1)), gradient.data);
     }
     return nb::make_tuple(value, gradient.array);
@@ -57,7 +57,7 @@ class PyRounder {
         const auto found = zeros<double>({static_cast<std::size_t>(count)});
         std::int64_t best;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             best = rounder_.energies(unary.data(), pairs, word, length, seed, first, count, n_threads, found.data);
         }
         return nb::make_tuple(found.array, first + best);
@@ -66,7 +66,7 @@ class PyRounder {
         const Rounding word = named(method, length);
         std::vector<std::int32_t> found(n_nodes_), waiting;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             rounder_.draw(word, length, seed, static_cast<std::uint64_t>(which), found.data(), waiting);
         }
         return array_of(std::move(found));

@@ -45,7 +45,7 @@ class Arrays {
     Arrays() = default;
     Arrays(const nb::list& arrays, std::size_t size) {
         for (nb::handle item : arrays) {
-            held_.push_back(nb::cast<InputVector<double>>(item));
+            held_.push_back(array_from<InputVector<double>>(nb::borrow(item)));
             require(held_.back().size() == size, "scores must be equally long");
             data.push_back(held_.back().data());
         }
@@ -78,7 +78,7 @@ class BoundShard {
     bool all_equal() const { return shard_.all_equal(); }
     double first() const { return shard_.first(); }
     bool make() {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         return shard_.make();
     }
 
@@ -97,7 +97,7 @@ class BoundShard {
         std::vector<std::int64_t> counts;
         bool finite;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             finite = shard_.count(buckets, counts);
         }
         return nb::make_tuple(array_of(std::move(counts)), finite);
@@ -107,13 +107,13 @@ class BoundShard {
         require(below.size() == static_cast<std::size_t>(buckets.count()), "below must have one entry for each bucket");
         const std::vector<float> below_of = values_of(below);
         shard_.write_to(below_.data());
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         n_groups_ = shard_.write(buckets, below_of, origin);
     }
     void put_aside(double origin) {
         n_groups_ = 1;
         shard_.write_to(below_.data());
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         shard_.put_aside(origin);
     }
     nb::tuple keep_above(double floor) {
@@ -121,7 +121,7 @@ class BoundShard {
         std::vector<std::int32_t> rows;
         bool finite;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             finite = shard_.keep_above(floor, rows);
         }
         kept_ = zeros<double>({rows.size()});
@@ -135,7 +135,7 @@ class BoundShard {
         for (std::size_t g = 0; g < count; ++g) sides.push_back({{low.data()[g], high.data()[g]}, high_below.data()[g], low_below.data()[g]});
         std::vector<Standing> standing;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             standing = shard_.decide(sides);
         }
         std::vector<std::int64_t> above, undecided;
@@ -158,15 +158,15 @@ class BoundShard {
         }
         require(total <= 1 << 28, "there are too many groups");
         n_groups_ = static_cast<std::size_t>(total);
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         std::vector<std::int64_t> counts = shard_.split(finer);
-        nb::gil_scoped_acquire locked;
+        ScopedGilAcquire locked;
         return array_of(std::move(counts));
     }
     nb::tuple undecided() {
         Entries entries;
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             entries = shard_.undecided();
         }
         return nb::make_tuple(array_of(std::move(entries.group)), array_of(std::move(entries.score)), array_of(std::move(entries.count)));
@@ -294,7 +294,7 @@ class BoundMerge {
 bool combine_scores(const InputVector<double>& coefficients, const nb::list& arrays, OutputVector out, int n_threads) {
     const Arrays given(arrays, out.size());
     require(coefficients.size() == given.data.size(), "there must be one coefficient for each array");
-    nb::gil_scoped_release unlocked;
+    ScopedGilRelease unlocked;
     return Combination(values_of(coefficients), given.data).make_all(static_cast<std::int64_t>(out.size()), n_threads, out.data());
 }
 
@@ -302,7 +302,7 @@ nb::ndarray<nb::numpy, double> compensated_dots(const InputVector<double>& a, co
     const Arrays given(arrays, a.size());
     std::vector<double> found;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         found = dots(a.data(), given.data, static_cast<std::int64_t>(a.size()), n_threads);
     }
     return array_of(std::move(found));
@@ -313,43 +313,43 @@ nb::ndarray<nb::numpy, double> compensated_dots(const InputVector<double>& a, co
 void bind_scattered(nb::module_& m) {
     nb::class_<BoundShard>(m, "ListShard")
         .def(nb::init<InputVector<double>, OutputVector, int>(), "scores"_a.noconvert(), "below"_a.noconvert(), "n_threads"_a = 1)
-        .def(nb::init<const InputVector<double>&, const nb::list&, OutputVector, OutputVector, int>(), "coefficients"_a, "arrays"_a, "scores"_a.noconvert(),
+        .def(nb::init<const InputVector<double>&, const nb::list&, OutputVector, OutputVector, int>(), "coefficients"_a.noconvert(), "arrays"_a, "scores"_a.noconvert(),
              "below"_a.noconvert(), "n_threads"_a = 1)
         .def("all_equal", &BoundShard::all_equal)
         .def("first", &BoundShard::first)
         .def("make", &BoundShard::make)
         .def("sample", &BoundShard::sample, "size"_a)
         .def("best", &BoundShard::best, "count"_a)
-        .def("count", &BoundShard::count, "buckets"_a)
-        .def("write", &BoundShard::write, "buckets"_a, "below"_a, "origin"_a)
+        .def("count", &BoundShard::count, "buckets"_a.noconvert())
+        .def("write", &BoundShard::write, "buckets"_a.noconvert(), "below"_a.noconvert(), "origin"_a)
         .def("count_from", &BoundShard::count_from, "origin"_a)
         .def("keep_above", &BoundShard::keep_above, "floor"_a)
         .def("put_aside", &BoundShard::put_aside, "origin"_a)
-        .def("decide", &BoundShard::decide, "low_below"_a, "high_below"_a, "low"_a, "high"_a)
-        .def("split", &BoundShard::split, "splits"_a)
+        .def("decide", &BoundShard::decide, "low_below"_a.noconvert(), "high_below"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert())
+        .def("split", &BoundShard::split, "splits"_a.noconvert())
         .def("undecided", &BoundShard::undecided)
-        .def("place", &BoundShard::place, "below"_a, "count"_a)
-        .def("place_equal", &BoundShard::place_equal, "below"_a, "count"_a, "origin"_a)
+        .def("place", &BoundShard::place, "below"_a.noconvert(), "count"_a.noconvert())
+        .def("place_equal", &BoundShard::place_equal, "below"_a.noconvert(), "count"_a.noconvert(), "origin"_a)
         .def("total", &BoundShard::total);
     nb::class_<BoundMerge>(m, "ListMerge")
         .def(nb::init<InputVector<double>, std::int64_t, nb::object, double>(), "positives"_a.noconvert(), "n_neg"_a, "loss"_a, "loss_scale"_a = 1.0)
         .def_prop_ro("negatives_needed", &BoundMerge::negatives_needed)
-        .def("decide_first", &BoundMerge::decide_first, "best"_a)
-        .def("choose_buckets", &BoundMerge::choose_buckets, "sample"_a)
-        .def("plan", &BoundMerge::plan, "buckets"_a, "counts"_a)
+        .def("decide_first", &BoundMerge::decide_first, "best"_a.noconvert())
+        .def("choose_buckets", &BoundMerge::choose_buckets, "sample"_a.noconvert())
+        .def("plan", &BoundMerge::plan, "buckets"_a.noconvert(), "counts"_a.noconvert())
         .def("all_in_one", &BoundMerge::all_in_one)
         .def("keep_above", &BoundMerge::keep_above, "count"_a, "floor"_a)
-        .def_static("is_usable", &is_usable, "buckets"_a)
-        .def_static("lowest", &BoundMerge::lowest, "buckets"_a, "bucket"_a)
+        .def_static("is_usable", &is_usable, "buckets"_a.noconvert())
+        .def_static("lowest", &BoundMerge::lowest, "buckets"_a.noconvert(), "bucket"_a)
         .def("sides", &BoundMerge::sides)
-        .def("decided", &BoundMerge::decided, "above"_a, "undecided"_a, "lowest"_a, "highest"_a)
+        .def("decided", &BoundMerge::decided, "above"_a.noconvert(), "undecided"_a.noconvert(), "lowest"_a.noconvert(), "highest"_a.noconvert())
         .def_prop_ro("undecided", &BoundMerge::undecided)
         .def("splits", &BoundMerge::splits)
-        .def("split", &BoundMerge::split, "counts"_a)
-        .def("rank", &BoundMerge::rank, "group"_a, "score"_a, "count"_a, "shard"_a, "n_shards"_a)
-        .def("rank_equal", &BoundMerge::rank_equal, "score"_a, "sizes"_a)
+        .def("split", &BoundMerge::split, "counts"_a.noconvert())
+        .def("rank", &BoundMerge::rank, "group"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert(), "shard"_a.noconvert(), "n_shards"_a)
+        .def("rank_equal", &BoundMerge::rank_equal, "score"_a, "sizes"_a.noconvert())
         .def("negatives_above", &BoundMerge::negatives_above)
-        .def("loss", &BoundMerge::loss, "above"_a);
-    m.def("combine_scores", &combine_scores, "coefficients"_a, "arrays"_a, "out"_a.noconvert(), "n_threads"_a = 1);
-    m.def("compensated_dots", &compensated_dots, "a"_a, "arrays"_a, "n_threads"_a = 1);
+        .def("loss", &BoundMerge::loss, "above"_a.noconvert());
+    m.def("combine_scores", &combine_scores, "coefficients"_a.noconvert(), "arrays"_a, "out"_a.noconvert(), "n_threads"_a = 1);
+    m.def("compensated_dots", &compensated_dots, "a"_a.noconvert(), "arrays"_a, "n_threads"_a = 1);
 }

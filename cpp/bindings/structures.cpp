@@ -48,7 +48,7 @@ nb::tuple tree_marginals(const Reals& unary, const Reals& pairwise, const Int32s
     const auto edges = zeros<double>({forest.n_nodes, forest.n_labels, forest.n_labels});
     double total;
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         TreeSolver solver;
         total = solver.marginals(forest, temperature, nodes.data, edges.data);
     }
@@ -72,7 +72,7 @@ nb::tuple forest_best_many(const Reals& unary, const Reals& pairwise, const Int6
     const auto labels = zeros<std::int32_t>({all.n_nodes});
     const auto scores = zeros<double>({count});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         in_ranges(n_threads, count, [&](std::size_t begin, std::size_t end) {
             TreeSolver solver;
             solver.start(all, 0);
@@ -94,7 +94,7 @@ nb::tuple forest_marginals_many(const Reals& unary, const Reals& pairwise, const
     const auto nodes = zeros<double>({all.n_nodes, n});
     const auto totals = zeros<double>({count});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         in_ranges(n_threads, count, [&](std::size_t begin, std::size_t end) {
             TreeSolver solver;
             std::vector<double> edges;
@@ -115,7 +115,7 @@ nb::ndarray<nb::numpy, double> score_rows(const Features& features, const Reals&
             "weights must have a row for every feature, and an even number of columns unless there is one label");
     const auto scores = zeros<double>({n, n_labels});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         in_ranges(n_threads, n, [&](std::size_t begin, std::size_t end) {
             std::vector<double> row(stride);
             for (std::size_t t = begin; t < end; ++t) {
@@ -141,7 +141,7 @@ nb::tuple forest_best_by_count(const Reals& unary, const Reals& pairwise, const 
     const auto scores = zeros<double>({L + 1});
     const auto labels = zeros<std::int32_t>({L + 1, L});
     {
-        nb::gil_scoped_release unlocked;
+        ScopedGilRelease unlocked;
         std::vector<double> turned(n * n);
         transpose(forest.pairwise, n, turned.data());
         CountSolver solver;

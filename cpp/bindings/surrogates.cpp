@@ -33,7 +33,7 @@ class PyLabelSearch {
         const auto a = zeros<double>({blocks.size()}), b = zeros<double>({blocks.size()});
         const auto value = zeros<double>({blocks.size()}), bound = zeros<double>({blocks.size()});
         {
-            nb::gil_scoped_release unlocked;
+            ScopedGilRelease unlocked;
             own_.resize(at_.size());
             at_.exchange(weights.data(), own_.data(), false);
             for (std::size_t p = 0; p < data.n_labels * data.n_labels; ++p) search_->table_moved(own_.data() + at_.table, p);
