@@ -1,12 +1,20 @@
 # Two commands: `make demo` and `make test`. Both make their own virtual environment in .venv and leave nothing elsewhere.
+# `make test PYTHON=python3.13` makes it anew for another version of Python.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+# Exact versions of all packages and tools, so that a clone passes whatever has been published since; `make constraints` writes them.
+# For a version of Python without a file, and with `make newest`, the newest versions are installed.
+CONSTRAINTS := $(wildcard constraints/python$(VERSION).txt)
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP_INSTALL := $(PIP) install $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+BUILD_TOOLS := 'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.18' ninja
 # What the extension and the list of packages are made of; Python files are used where they are, so they cost nothing.
 SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
-INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
+INSTALL := $(PIP_INSTALL) --no-build-isolation --editable
 
-.PHONY: demo cluster-demo test test-all cluster minimum lint bench sanitize mutants clean
+.PHONY: demo cluster-demo test test-all cluster minimum newest pythons processors process-exit constraints lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
@@ -21,22 +29,48 @@ ROOM := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(ROOM)
 
-# What takes too long for every day: clusters, and the tests once more with the lowest versions that pyproject.toml allows, in an
-# environment of their own.
-test-all: test cluster minimum
+# What takes too long for every day: clusters; the tests once more with the lowest and the newest versions of all dependencies, with
+# every version of Python that is at hand, and as on other processors; processes that end while their threads work.
+test-all: test cluster minimum newest pythons processors process-exit
 
 # Tests that start a cluster of Dask or Ray, and kill parts of it.
 cluster: $(VENV)/.test
 	$(INSTALL) '.[ray]'
 	$(BIN)/python -m pytest -m cluster tests
 
+# In environments of their own, .venv-newest and .venv-3.12.
+newest:
+	$(MAKE) test VENV=$(VENV)-newest CONSTRAINTS=
+
+PYTHONS := 3.11 3.12 3.13 3.14
+pythons:
+	@for version in $(PYTHONS); do \
+	  if python$$version -c '' 2>/dev/null; then $(MAKE) test PYTHON=python$$version VENV=$(VENV)-$$version || exit 1; \
+	  else echo "python$$version is not installed: skipped"; fi; done
+
+# The tests as other processors, loads, orders and places would run them; a table of what was tried and what failed. See
+# `python -m tests.processors --help` for one setting at a time.
+processors: $(VENV)/.test
+	$(BIN)/python -m tests.processors
+
+process-exit: $(VENV)/.test
+	$(BIN)/python -m tests.process_exit --runs 2000 --at-once 3
+
+# The newest versions that go together, for the Python at hand: run it with each, then the tests, and commit the files.
+constraints:
+	$(PYTHON) -m venv --clear build/constraints
+	build/constraints/bin/python -m pip --quiet install --upgrade pip packaging
+	build/constraints/bin/python -m pip --quiet install --dry-run --ignore-installed --report build/constraints/report.json \
+	  pip $(BUILD_TOOLS) '.[test,ray]'
+	build/constraints/bin/python tests/write_constraints.py constraints/python$(VERSION).txt < build/constraints/report.json
+
 MINIMUM := $(VENV)-minimum
 minimum: $(MINIMUM)/.test
 	$(MINIMUM)/bin/python -m pytest -n auto -p no:cacheprovider tests src/maxmargin
 
 $(MINIMUM)/.test: $(SOURCES) tests/minimum_versions.py
-	$(PYTHON) -m venv $(MINIMUM)
-	$(MINIMUM)/bin/pip install --quiet --upgrade pip 'scikit-build-core>=0.11' 'nanobind>=2.4' cmake ninja
+	$(PYTHON) -m venv --clear $(MINIMUM)
+	$(MINIMUM)/bin/pip install --quiet --upgrade pip $(BUILD_TOOLS)
 	$(PYTHON) tests/minimum_versions.py > $(MINIMUM)/lowest.txt
 	$(MINIMUM)/bin/pip install --quiet --no-build-isolation --constraint $(MINIMUM)/lowest.txt --config-settings=build-dir=build/minimum \
 	  --editable '.[dask,lightgbm,nn,parquet,plot,registration,remote,vision,xgboost]' torch==2.13.0 \
@@ -97,8 +131,8 @@ bench: $(VENV)/.test
 # lies in a copy of the package, so that nothing else uses it.
 SANITIZED := build/sanitize
 sanitize: $(VENV)/.test
-	cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=Release -DMAXMARGIN_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
-	  -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
+	cmake -S . -B $(SANITIZED) -DCMAKE_BUILD_TYPE=Release -DMAXMARGIN_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" \
+	  -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)"
 	cmake --build $(SANITIZED) --parallel
 	rm -rf $(SANITIZED)/package && mkdir $(SANITIZED)/package
 	cp -r src/maxmargin $(SANITIZED)/package && cp $(SANITIZED)/_core*.so $(SANITIZED)/package/maxmargin
@@ -109,24 +143,25 @@ sanitize: $(VENV)/.test
 mutants: $(VENV)/.test
 	$(BIN)/python -m tests.mutants
 
-$(VENV)/.plot: $(VENV)/.tools $(SOURCES)
+$(VENV)/.plot: $(VENV)/.tools-$(VERSION) $(SOURCES)
 	$(INSTALL) '.[plot]'
 	@touch $@
 
-$(VENV)/.cluster: $(VENV)/.tools $(SOURCES)
+$(VENV)/.cluster: $(VENV)/.tools-$(VERSION) $(SOURCES)
 	$(INSTALL) '.[dask]'
 	@touch $@
 
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.
-$(VENV)/.test: $(VENV)/.tools $(SOURCES)
+$(VENV)/.test: $(VENV)/.tools-$(VERSION) $(SOURCES)
 	$(INSTALL) '.[test]'
 	-@$(BIN)/python tests/browser.py
 	@touch $@
 
-$(VENV)/.tools:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip 'scikit-build-core>=0.11' 'nanobind>=2.4' cmake ninja
+# An environment of another version of Python, or with other versions of packages, is made anew.
+$(VENV)/.tools-$(VERSION): $(CONSTRAINTS)
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP_INSTALL) --upgrade pip $(BUILD_TOOLS)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

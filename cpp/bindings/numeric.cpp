@@ -1,5 +1,6 @@
 // Python face of products with dense matrices, of the small quadratic problem, and of noise on scores.
 #include "bindings/arrays.hpp"
+#include "numeric/clones.hpp"
 #include "numeric/normal.hpp"
 #include "numeric/row_products.hpp"
 #include "numeric/simplex_qp.hpp"
@@ -103,6 +104,7 @@ void bind_numeric(nb::module_& m) {
     m.def("sum_of_rows", &sum_of_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, nb::rv_policy::automatic);
     m.def("add_rows", &add_rows<float>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());
     m.def("add_rows", &add_rows<double>, "coefficients"_a.noconvert(), "X"_a.noconvert(), "n_threads"_a, "total"_a.noconvert());
+    m.def("cpu_capability", [] { return maxmargin::kUsesAvx2 ? "avx2" : "default"; });
     m.attr("ROWS_OF_BLOCK") = maxmargin::numeric::kBlock;
     m.def("solve_precisely", &solve_precisely, "rows"_a.noconvert(), "linear"_a.noconvert(), "in_sum"_a.noconvert(), "start"_a.noconvert());
     nb::class_<SimplexQP>(m, "SimplexQP")

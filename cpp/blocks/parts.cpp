@@ -4,8 +4,9 @@
 
 namespace maxmargin::blocks {
 
-MAXMARGIN_CLONES
-void dot_window(const SparseView& x, const double* dense, std::size_t width, double* out) {
+namespace {
+
+MAXMARGIN_INLINE void dot_window_body(const SparseView& x, const double* dense, std::size_t width, double* out) {
     const std::int32_t* at = x.at;
     const double* values = x.values;
     const std::size_t count = x.count;
@@ -26,8 +27,7 @@ void dot_window(const SparseView& x, const double* dense, std::size_t width, dou
     });
 }
 
-MAXMARGIN_CLONES
-void add_window(const SparseView& x, const double* factor, std::size_t width, double* dense) {
+MAXMARGIN_INLINE void add_window_body(const SparseView& x, const double* factor, std::size_t width, double* dense) {
     const std::int32_t* at = x.at;
     const double* values = x.values;
     const std::size_t count = x.count;
@@ -37,6 +37,15 @@ void add_window(const SparseView& x, const double* factor, std::size_t width, do
         factors.load(factor + k);
         for (std::size_t e = 0; e < count; ++e) factors.add_product_to(values[e], dense + at[e] + k);
     });
+}
+
+}  // namespace
+
+void dot_window(const SparseView& x, const double* dense, std::size_t width, double* out) {
+    compiled_twice<&dot_window_body>(x, dense, width, out);
+}
+void add_window(const SparseView& x, const double* factor, std::size_t width, double* dense) {
+    compiled_twice<&add_window_body>(x, factor, width, dense);
 }
 
 }  // namespace maxmargin::blocks

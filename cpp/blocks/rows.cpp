@@ -4,8 +4,9 @@
 
 namespace maxmargin::blocks {
 
-MAXMARGIN_CLONES
-void score_row(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out) {
+namespace {
+
+MAXMARGIN_INLINE void score_row_body(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out) {
     if (stride == 1) {
         double sum = 0;
         x.for_each(row, [&](std::size_t j, double value) __attribute__((always_inline)) { sum += value * weights[j]; });
@@ -23,8 +24,7 @@ void score_row(const Rows& x, std::size_t row, const double* weights, std::size_
     });
 }
 
-MAXMARGIN_CLONES
-void add_row(const Rows& x, std::size_t row, const double* coefficient, std::size_t stride, double* weights) {
+MAXMARGIN_INLINE void add_row_body(const Rows& x, std::size_t row, const double* coefficient, std::size_t stride, double* weights) {
     std::size_t used = 0, labels[7];
     for (std::size_t k = 0; k < stride && used < 7; ++k)
         if (coefficient[k] != 0) labels[used++] = k;
@@ -56,6 +56,15 @@ void add_row(const Rows& x, std::size_t row, const double* coefficient, std::siz
             });
         });
     }
+}
+
+}  // namespace
+
+void score_row(const Rows& x, std::size_t row, const double* weights, std::size_t stride, double* out) {
+    compiled_twice<&score_row_body>(x, row, weights, stride, out);
+}
+void add_row(const Rows& x, std::size_t row, const double* coefficient, std::size_t stride, double* weights) {
+    compiled_twice<&add_row_body>(x, row, coefficient, stride, weights);
 }
 
 }  // namespace maxmargin::blocks

@@ -40,8 +40,7 @@ struct Costs {
 };
 
 // out[j] = min_i h[i] + weight * table[i][j]: the label of the edge's first end is minimised over.
-MAXMARGIN_CLONES
-inline void minimize_rows(const double* h, const double* table, double weight, int n_labels, double* out) {
+MAXMARGIN_INLINE void minimize_rows_body(const double* h, const double* table, double weight, int n_labels, double* out) {
     for (int j = 0; j < n_labels; ++j) out[j] = std::numeric_limits<double>::infinity();
     for (int i = 0; i < n_labels; ++i) {
         const double own = h[i], *row = table + static_cast<std::int64_t>(i) * n_labels;
@@ -52,10 +51,10 @@ inline void minimize_rows(const double* h, const double* table, double weight, i
         }
     }
 }
+inline constexpr auto minimize_rows = compiled_twice<&minimize_rows_body>;
 
 // out[i] = min_j h[j] + weight * table[i][j]. Four minima side by side, since one alone would wait for itself.
-MAXMARGIN_CLONES
-inline void minimize_columns(const double* h, const double* table, double weight, int n_labels, double* out) {
+MAXMARGIN_INLINE void minimize_columns_body(const double* h, const double* table, double weight, int n_labels, double* out) {
     constexpr double inf = std::numeric_limits<double>::infinity();
     for (int i = 0; i < n_labels; ++i) {
         const double* row = table + static_cast<std::int64_t>(i) * n_labels;
@@ -70,6 +69,7 @@ inline void minimize_columns(const double* h, const double* table, double weight
         out[i] = std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
     }
 }
+inline constexpr auto minimize_columns = compiled_twice<&minimize_columns_body>;
 
 class Messages {
   public:

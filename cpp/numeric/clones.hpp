@@ -1,20 +1,36 @@
-// Functions compiled twice, for machines with and without AVX2; which one runs is decided when the library is loaded. Only for
-// code whose results do not depend on the width of registers, such as sums for each of several neighbouring numbers.
+// Functions compiled twice, for processors with and without AVX2; which one runs is decided when the library is loaded. Only for
+// code whose results do not depend on the width of registers, such as sums for each of several neighbouring numbers: both forms
+// give the same bits, which a test compares.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define MAXMARGIN_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define MAXMARGIN_CLONES
-#endif
-
-// What cloned functions call must become part of them.
+// What is compiled twice, and all that it calls, must become part of its two forms.
 #define MAXMARGIN_INLINE inline __attribute__((always_inline))
 
 namespace maxmargin {
+
+// Whether the forms for AVX2 run: where the processor has it, unless the environment variable MAXMARGIN_CPU_CAPABILITY is "default".
+extern const bool kUsesAvx2;
+
+template <auto Body>
+struct CompiledTwice;
+
+template <class Result, class... Arguments, Result (*Body)(Arguments...)>
+struct CompiledTwice<Body> {
+#if defined(__x86_64__) && defined(__GNUC__)
+    __attribute__((noinline, target("avx2"))) static Result with_avx2(Arguments... arguments) { return Body(arguments...); }
+    __attribute__((noinline)) static Result plain(Arguments... arguments) { return Body(arguments...); }
+    static Result run(Arguments... arguments) { return kUsesAvx2 ? with_avx2(arguments...) : plain(arguments...); }
+#else
+    static Result run(Arguments... arguments) { return Body(arguments...); }
+#endif
+};
+
+// The form of a MAXMARGIN_INLINE function that suits the processor.
+template <auto Body>
+inline constexpr auto compiled_twice = &CompiledTwice<Body>::run;
 
 using Pair = double __attribute__((vector_size(16)));
 using Quad = double __attribute__((vector_size(32)));

@@ -197,19 +197,10 @@ MAXMARGIN_INLINE void dots(const T* first, std::ptrdiff_t stride, const double* 
     for (; k < count; ++k) out[k] = dot(first + static_cast<std::ptrdiff_t>(k) * stride, y, n);
 }
 
-// Compiled twice; templates cannot be.
-MAXMARGIN_CLONES void dots_of(const float* x, std::ptrdiff_t stride, const double* y, std::size_t count, std::size_t n, double* out) {
-    dots(x, stride, y, count, n, out);
-}
-MAXMARGIN_CLONES void dots_of(const double* x, std::ptrdiff_t stride, const double* y, std::size_t count, std::size_t n, double* out) {
-    dots(x, stride, y, count, n, out);
-}
-MAXMARGIN_CLONES void add_all(const float* x, std::ptrdiff_t stride, const double* a, std::size_t count, std::size_t n, double* sum) {
-    add_vectors(x, stride, a, count, n, sum);
-}
-MAXMARGIN_CLONES void add_all(const double* x, std::ptrdiff_t stride, const double* a, std::size_t count, std::size_t n, double* sum) {
-    add_vectors(x, stride, a, count, n, sum);
-}
+template <class T>
+constexpr auto dots_of = compiled_twice<&dots<T>>;
+template <class T>
+constexpr auto add_all = compiled_twice<&add_vectors<T>>;
 
 // task(first row, rows) for all blocks.
 template <class T, class Task>
@@ -226,10 +217,10 @@ template <class T>
 void times_vector(const DenseMatrix<T>& X, const double* weights, int n_threads, double* out) {
     for_blocks(X, n_threads, [&](std::size_t first, std::size_t count) {
         const T* rows = X.data + static_cast<std::ptrdiff_t>(first) * X.row_stride;
-        if (X.column_stride == 1) return dots_of(rows, X.row_stride, weights, count, X.n_columns, out + first);
+        if (X.column_stride == 1) return dots_of<T>(rows, X.row_stride, weights, count, X.n_columns, out + first);
         std::fill_n(out + first, count, 0.0);
         for (std::size_t k = 0; k < X.n_columns; k += kBlock)
-            add_all(rows + static_cast<std::ptrdiff_t>(k) * X.column_stride, X.column_stride, weights + k,
+            add_all<T>(rows + static_cast<std::ptrdiff_t>(k) * X.column_stride, X.column_stride, weights + k,
                     std::min(kBlock, X.n_columns - k), count, out + first);
     });
 }
@@ -247,8 +238,8 @@ void add_rows(const DenseMatrix<T>& X, const double* coefficients, int n_threads
     for_blocks(X, n_threads, [&](std::size_t first, std::size_t count) {
         const T* rows = X.data + static_cast<std::ptrdiff_t>(first) * X.row_stride;
         double* sum = sums.data() + first / kBlock * d;
-        if (X.column_stride == 1) add_all(rows, X.row_stride, coefficients + first, count, d, sum);
-        else dots_of(rows, X.column_stride, coefficients + first, d, count, sum);
+        if (X.column_stride == 1) add_all<T>(rows, X.row_stride, coefficients + first, count, d, sum);
+        else dots_of<T>(rows, X.column_stride, coefficients + first, d, count, sum);
     });
     for (std::size_t b = 0; b < blocks; ++b)
         for (std::size_t k = 0; k < d; ++k) out[k] += sums[b * d + k];

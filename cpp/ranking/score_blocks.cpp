@@ -144,37 +144,23 @@ MAXMARGIN_INLINE std::uint64_t words_in(const T* scores, std::int32_t words, T t
     return found;
 }
 
-// Compiled twice; templates cannot be.
-MAXMARGIN_CLONES bool number_of(const Buckets& buckets, const double* s, std::int32_t size, std::int32_t* bucket) { return number_in(buckets, s, size, bucket); }
-MAXMARGIN_CLONES bool number_of(const Buckets& buckets, const float* s, std::int32_t size, std::int32_t* bucket) { return number_in(buckets, s, size, bucket); }
-MAXMARGIN_CLONES double slopes_of(const double* s, const float* below, std::int32_t size, double factor, double origin, double* out) {
-    return slopes_in(s, below, size, factor, origin, out);
-}
-MAXMARGIN_CLONES double slopes_of(const float* s, const float* below, std::int32_t size, double factor, double origin, float* out) {
-    return slopes_in(s, below, size, factor, origin, out);
-}
-MAXMARGIN_CLONES bool fit_of(const double* s, std::int64_t size) { return fit_in(s, size); }
-MAXMARGIN_CLONES bool fit_of(const float* s, std::int64_t size) { return fit_in(s, size); }
-MAXMARGIN_CLONES std::uint64_t words_of(const double* s, std::int32_t words, double threshold, bool& fits) { return words_in(s, words, threshold, fits); }
-MAXMARGIN_CLONES std::uint64_t words_of(const float* s, std::int32_t words, float threshold, bool& fits) { return words_in(s, words, threshold, fits); }
-
 }  // namespace
 
 template <class T>
 bool number(const Buckets& buckets, const T* scores, std::int32_t size, std::int32_t* bucket) {
-    return number_of(buckets, scores, size, bucket);
+    return compiled_twice<&number_in<T>>(buckets, scores, size, bucket);
 }
 template <class T>
 double write_slopes(const T* scores, const float* below, std::int32_t size, double factor, double origin, T* out) {
-    return slopes_of(scores, below, size, factor, origin, out);
+    return compiled_twice<&slopes_in<T>>(scores, below, size, factor, origin, out);
 }
 template <class T>
 bool all_fit(const T* scores, std::int64_t size) {
-    return fit_of(scores, size);
+    return compiled_twice<&fit_in<T>>(scores, size);
 }
 template <class T>
 std::uint64_t words_above(const T* scores, std::int32_t words, T threshold, bool& is_fit) {
-    return words_of(scores, words, threshold, is_fit);
+    return compiled_twice<&words_in<T>>(scores, words, threshold, is_fit);
 }
 
 template bool number(const Buckets&, const double*, std::int32_t, std::int32_t*);
@@ -186,10 +172,12 @@ template bool all_fit(const float*, std::int64_t);
 template std::uint64_t words_above(const double*, std::int32_t, double, bool&);
 template std::uint64_t words_above(const float*, std::int32_t, float, bool&);
 
-MAXMARGIN_CLONES void set_product(double c, const double* from, std::int64_t size, double* __restrict to) {
+namespace {
+
+MAXMARGIN_INLINE void set_product_body(double c, const double* from, std::int64_t size, double* __restrict to) {
     for (std::int64_t k = 0; k < size; ++k) to[k] = c * from[k];
 }
-MAXMARGIN_CLONES void set_products(double c, const double* from, double d, const double* other, std::int64_t size, double* __restrict to) {
+MAXMARGIN_INLINE void set_products_body(double c, const double* from, double d, const double* other, std::int64_t size, double* __restrict to) {
     std::int64_t k = 0;
     // Processors do not fetch beyond a page by themselves.
     for (; k + 8 <= size; k += 8) {
@@ -198,15 +186,28 @@ MAXMARGIN_CLONES void set_products(double c, const double* from, double d, const
     }
     for (; k < size; ++k) to[k] = c * from[k] + d * other[k];
 }
-MAXMARGIN_CLONES void add_product(double c, const double* from, std::int64_t size, double* __restrict to) {
+MAXMARGIN_INLINE void add_product_body(double c, const double* from, std::int64_t size, double* __restrict to) {
     for (std::int64_t k = 0; k < size; ++k) to[k] += c * from[k];
 }
-MAXMARGIN_CLONES double dot_of_block(const double* a, const double* b, std::int64_t size) {
+MAXMARGIN_INLINE double dot_of_block_body(const double* a, const double* b, std::int64_t size) {
     Quad lanes{0, 0, 0, 0};
     std::int64_t k = 0;
     for (; k + 4 <= size; k += 4) lanes += quad_at(a + k) * quad_at(b + k);
     for (; k < size; ++k) lanes[0] += a[k] * b[k];
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
+
+}  // namespace
+
+void set_product(double c, const double* from, std::int64_t size, double* to) {
+    compiled_twice<&set_product_body>(c, from, size, to);
+}
+void set_products(double c, const double* from, double d, const double* other, std::int64_t size, double* to) {
+    compiled_twice<&set_products_body>(c, from, d, other, size, to);
+}
+void add_product(double c, const double* from, std::int64_t size, double* to) {
+    compiled_twice<&add_product_body>(c, from, size, to);
+}
+double dot_of_block(const double* a, const double* b, std::int64_t size) { return compiled_twice<&dot_of_block_body>(a, b, size); }
 
 }  // namespace maxmargin::ranking

@@ -59,7 +59,7 @@ constexpr std::size_t kLanes = 8;
 MAXMARGIN_INLINE double total(const double* lanes) { return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7])); }
 
 // to[k] = sum_c weight[c] * from[c][k], with 1, 2, 4 or 8 corners.
-MAXMARGIN_CLONES inline void blend(const double* const* from, const double* weight, int corners, std::size_t n, double* __restrict to) {
+MAXMARGIN_INLINE void blend_body(const double* const* from, const double* weight, int corners, std::size_t n, double* __restrict to) {
     if (corners == 1) {
         for (std::size_t k = 0; k < n; ++k) to[k] = from[0][k];
     } else if (corners == 2) {
@@ -74,9 +74,10 @@ MAXMARGIN_CLONES inline void blend(const double* const* from, const double* weig
             to[k] = ((weight[0] * a[k] + weight[1] * b[k]) + (weight[2] * c[k] + weight[3] * d[k])) + ((weight[4] * e[k] + weight[5] * f[k]) + (weight[6] * g[k] + weight[7] * h[k]));
     }
 }
+inline constexpr auto blend = compiled_twice<&blend_body>;
 
 // difference = a - b; returns the sum of absolute differences.
-MAXMARGIN_CLONES inline double subtract(const double* a, const double* b, std::size_t n, double* __restrict difference) {
+MAXMARGIN_INLINE double subtract_body(const double* a, const double* b, std::size_t n, double* __restrict difference) {
     double lanes[kLanes] = {};
     std::size_t k = 0;
     for (; k + kLanes <= n; k += kLanes)
@@ -91,12 +92,13 @@ MAXMARGIN_CLONES inline double subtract(const double* a, const double* b, std::s
     }
     return total(lanes);
 }
+inline constexpr auto subtract = compiled_twice<&subtract_body>;
 
 struct Moments {
     double a, aa, ab;
 };
 // Sums of a - centre, its square and its product with b.
-MAXMARGIN_CLONES inline void add_moments(const double* a, const double* b, std::size_t n, double centre, Moments& sums) {
+MAXMARGIN_INLINE void add_moments_body(const double* a, const double* b, std::size_t n, double centre, Moments& sums) {
     double one[kLanes] = {}, two[kLanes] = {}, both[kLanes] = {};
     std::size_t k = 0;
     for (; k + kLanes <= n; k += kLanes)
@@ -114,9 +116,10 @@ MAXMARGIN_CLONES inline void add_moments(const double* a, const double* b, std::
     }
     sums = {total(one), total(two), total(both)};
 }
+inline constexpr auto add_moments = compiled_twice<&add_moments_body>;
 
 // Sum and difference of pairs of rows, both times sqrt(1/2).
-MAXMARGIN_CLONES inline void butterfly(double* __restrict p, double* __restrict q, std::size_t n) {
+MAXMARGIN_INLINE void butterfly_body(double* __restrict p, double* __restrict q, std::size_t n) {
     constexpr double root = 0.70710678118654752440;
     for (std::size_t k = 0; k < n; ++k) {
         const double sum = root * (p[k] + q[k]), difference = root * (p[k] - q[k]);
@@ -124,13 +127,15 @@ MAXMARGIN_CLONES inline void butterfly(double* __restrict p, double* __restrict 
         q[k] = difference;
     }
 }
+inline constexpr auto butterfly = compiled_twice<&butterfly_body>;
 
-MAXMARGIN_CLONES inline void bins_of(const double* a, std::size_t n, double per_unit, int last, std::int32_t* __restrict bins) {
+MAXMARGIN_INLINE void bins_of_body(const double* a, std::size_t n, double per_unit, int last, std::int32_t* __restrict bins) {
     for (std::size_t k = 0; k < n; ++k) {
         const double at = std::min(std::max(a[k] * per_unit, 0.0), static_cast<double>(last));
         bins[k] = static_cast<std::int32_t>(at);
     }
 }
+inline constexpr auto bins_of = compiled_twice<&bins_of_body>;
 
 }  // namespace kernels
 

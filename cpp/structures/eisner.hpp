@@ -55,7 +55,7 @@ struct Spans {
 };
 
 // `arcs` has the score of the arc from h to m at h * (n + 1) + m.
-MAXMARGIN_CLONES inline void fill_spans(Spans& spans, const double* arcs) {
+MAXMARGIN_INLINE void fill_spans_body(Spans& spans, const double* arcs) {
     const std::size_t n = spans.n, S = spans.stride, N = n + 1;
     for (std::size_t s = 1; s <= n; ++s)
         spans.right_from[s * S + s] = spans.right_to[s * S + s] = spans.left_from[s * S + s] = spans.left_to[s * S + s] = 0;
@@ -71,6 +71,7 @@ MAXMARGIN_CLONES inline void fill_spans(Spans& spans, const double* arcs) {
             spans.right_from[s * S + t] = spans.right_to[t * S + s] = right;
         }
 }
+inline constexpr auto fill_spans = compiled_twice<&fill_spans_body>;
 
 class Eisner {
   public:
