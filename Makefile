@@ -9,6 +9,9 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 CONSTRAINTS := $(wildcard constraints/python$(VERSION).txt)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_INSTALL := $(PIP) install $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+# The tests of maxmargin.nn need torch, in the build for the CPU: the one for CUDA, which `make test TORCH=torch==2.13.0` installs, takes
+# 5 GB. Where pip finds no build for the CPU, these tests are skipped.
+TORCH ?= torch==2.13.0+cpu
 BUILD_TOOLS := 'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.18' ninja
 # What the extension and the list of packages are made of; Python files are used where they are, so they cost nothing.
 SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
@@ -42,10 +45,12 @@ cluster: $(VENV)/.test
 newest:
 	$(MAKE) test VENV=$(VENV)-newest CONSTRAINTS=
 
+# Of pyenv, which shows only some of its versions on the path, all are tried.
 PYTHONS := 3.11 3.12 3.13 3.14
 pythons:
-	@for version in $(PYTHONS); do \
-	  if python$$version -c '' 2>/dev/null; then $(MAKE) test PYTHON=python$$version VENV=$(VENV)-$$version || exit 1; \
+	@export PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:); \
+	for version in $(PYTHONS); do \
+	  if python$$version -c '' 2> /dev/null; then $(MAKE) test PYTHON=python$$version VENV=$(VENV)-$$version || exit 1; \
 	  else echo "python$$version is not installed: skipped"; fi; done
 
 # The tests as other processors, loads, orders and places would run them; a table of what was tried and what failed. See
@@ -56,12 +61,13 @@ processors: $(VENV)/.test
 process-exit: $(VENV)/.test
 	$(BIN)/python -m tests.process_exit --runs 2000 --at-once 3
 
-# The newest versions that go together, for the Python at hand: run it with each, then the tests, and commit the files.
+# The newest versions that go together, for the Python at hand: run it with each, then the tests, and commit the files. Where there is no
+# build of torch for the CPU: `make constraints TORCH=`.
 constraints:
 	$(PYTHON) -m venv --clear build/constraints
 	build/constraints/bin/python -m pip --quiet install --upgrade pip packaging
 	build/constraints/bin/python -m pip --quiet install --dry-run --ignore-installed --report build/constraints/report.json \
-	  pip $(BUILD_TOOLS) '.[test,ray]'
+	  pip $(BUILD_TOOLS) '.[test,ray]' $(TORCH)
 	build/constraints/bin/python tests/write_constraints.py constraints/python$(VERSION).txt < build/constraints/report.json
 
 MINIMUM := $(VENV)-minimum
@@ -73,8 +79,8 @@ $(MINIMUM)/.test: $(SOURCES) tests/minimum_versions.py
 	$(MINIMUM)/bin/pip install --quiet --upgrade pip $(BUILD_TOOLS)
 	$(PYTHON) tests/minimum_versions.py > $(MINIMUM)/lowest.txt
 	$(MINIMUM)/bin/pip install --quiet --no-build-isolation --constraint $(MINIMUM)/lowest.txt --config-settings=build-dir=build/minimum \
-	  --editable '.[dask,lightgbm,nn,parquet,plot,registration,remote,vision,xgboost]' torch==2.13.0 \
-	  hypothesis networkx numba pytest pytest-xdist pytrec-eval-terrier
+	  --editable '.[dask,lightgbm,nn,parquet,plot,registration,remote,vision,xgboost]' $(TORCH) \
+	  clarabel hypothesis networkx numba pytest pytest-xdist pytrec-eval-terrier
 	@touch $@
 
 lint: $(VENV)/.test
@@ -154,6 +160,7 @@ $(VENV)/.cluster: $(VENV)/.tools-$(VERSION) $(SOURCES)
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.
 $(VENV)/.test: $(VENV)/.tools-$(VERSION) $(SOURCES)
 	$(INSTALL) '.[test]'
+	@$(PIP_INSTALL) $(TORCH) 2> $(VENV)/torch.log || echo "pip finds no $(TORCH): tests of maxmargin.nn are skipped"
 	-@$(BIN)/python tests/browser.py
 	@touch $@
 
