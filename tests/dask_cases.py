@@ -49,6 +49,14 @@ def threads(n_workers=2):
         yield client
 
 
+def wait_until(condition, seconds=60):
+    """Return as soon as the condition holds; fail after a time that no machine needs."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.01)
+
+
 class Faults:
     """Tells shards on any worker what is to go wrong, by files: each holds how often."""
 

@@ -3,7 +3,7 @@
 from itertools import permutations, product
 
 import numpy as np
-from scipy.optimize import minimize
+from reference_programs import MarginProgram
 
 from maxmargin.problems import Bags
 
@@ -74,14 +74,6 @@ def convex_reference(planes, C, d):
     # Many rankings differ in nothing that counts.
     distinct = np.unique(np.round([[*p, v] for p, v in planes], 12), axis=0)
     psi, loss = distinct[:, :-1], distinct[:, -1]
-    result = minimize(
-        lambda z: 0.5 * z[:d] @ z[:d] + C * z[d],
-        np.append(np.zeros(d), loss.max()),
-        jac=lambda z: np.append(z[:d], C),
-        constraints={"type": "ineq", "fun": lambda z: psi @ z[:d] + z[d] - loss, "jac": lambda z: np.c_[psi, np.ones(len(psi))]},
-        bounds=[(None, None)] * d + [(0, None)],
-        method="SLSQP",
-        options={"ftol": 1e-12, "maxiter": 1000},
-    )
-    assert result.success
-    return result.fun
+    # No hinge is below zero.
+    table, losses = np.vstack([psi, np.zeros((1, d))]), np.append(loss, 0.0)
+    return MarginProgram([(table, losses)], [C]).optimum().value

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 from dask.distributed import Client
-from dask_cases import class_sources, lists, ranking_sources, threads
+from dask_cases import class_sources, lists, ranking_sources, threads, wait_until
 
 import maxmargin.dask.cluster
 from maxmargin.dask import DaskEngine
@@ -95,10 +96,7 @@ def test_actors_go_when_the_engine_is_closed(client):
     assert sum(client.run(actors).values()) == 3
     engine.close()
     engine.close()
-    for _ in range(100):
-        if sum(client.run(actors).values()) == 0:
-            break
-    assert sum(client.run(actors).values()) == 0
+    wait_until(lambda: sum(client.run(actors).values()) == 0)
     assert not client.direct_to_workers
     with pytest.raises(ValueError, match="this engine is closed; make a new one"):
         engine.call("info")
@@ -275,8 +273,8 @@ def test_an_error_in_a_group_is_that_of_its_shard(client):
     with DaskEngine(ranking_sources(4), client) as engine:
         with pytest.raises(ValueError, match="has no operation 'dance'") as caught:
             engine.call_added("dance", (), "psi", 2)
-        # Of whichever group was the first to answer.
-        assert caught.value.__notes__[0].startswith(("in shard 0 on worker", "in shard 2 on worker"))
+        # Of whichever shard was the first to answer.
+        assert re.match(r"in shard \d on worker", caught.value.__notes__[0])
         # No vectors of that name: the answers are left as they are.
         replies = engine.call_added("info", (), "psi", 2)
         assert [reply.values for reply in replies] == [reply.values for reply in engine.call("info")]
@@ -288,11 +286,12 @@ def test_an_answer_that_takes_long_is_waited_for(client, monkeypatch):
     def slow(self, question):
         if unpacked(question)[0] == "labels":
             asked.append(question)
-            time.sleep(2.0)
+            time.sleep(6.0)
         return whole(self, question)
 
     monkeypatch.setattr(Seat, "_do", slow)
-    with DaskEngine(ranking_sources(1), client, beat=0.1, patience=0.8) as engine:
+    # A busy machine may take seconds to hand the question over.
+    with DaskEngine(ranking_sources(1), client, beat=0.1, patience=5.0) as engine:
         engine.call("labels", (9,))
         assert len(asked) == 1 and engine.moves == 0
 

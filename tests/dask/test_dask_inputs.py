@@ -3,7 +3,6 @@
 import gc
 import pickle
 import threading
-import time
 import warnings
 
 import numpy as np
@@ -13,7 +12,7 @@ pytest.importorskip("distributed")
 import dask
 import dask.array as da
 from dask.distributed import Client, LocalCluster
-from dask_cases import chunked
+from dask_cases import chunked, wait_until
 from sklearn.exceptions import NotFittedError
 
 from maxmargin.dask import DaskChainSVM, DaskLatentRankingSVM, DaskMulticlassSVM, DaskRankingClassifier, DaskRankingSVM
@@ -190,11 +189,12 @@ def test_chunks_are_let_go_when_one_cannot_be_computed(client):
     with pytest.raises(RuntimeError, match="this chunk fails") as caught:
         DaskRankingSVM(client=client).fit(chunked(X, 60).map_blocks(fail, dtype=float), chunked(Y, 60))
     assert caught.value.__notes__
-    deadline = time.monotonic() + 20
-    while any(client.has_what().values()) and time.monotonic() < deadline:
+
+    def released():
         gc.collect()
-        time.sleep(0.05)
-    assert not any(client.has_what().values())
+        return not any(client.has_what().values())
+
+    wait_until(released)
 
 
 def test_warnings_point_to_the_line_of_the_user(client):

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
 from brute_force import loss_by_definition
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from maxmargin import DirectLossMinimizer, RankingSVM, losses, metrics
 from maxmargin.estimators.standardizing import feature_scale
 from maxmargin.inference.direct import losses_by_score
 from maxmargin.losses import ranking_loss
-from maxmargin.nn import DirectLoss
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.direct import DirectRanking
 from maxmargin.solvers import ConvergenceWarning
@@ -98,6 +96,9 @@ def test_gradient_is_that_of_the_value(queries, name, sign):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_same_as_the_torch_module(queries, sign):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from maxmargin.nn import DirectLoss
+
     X, y, qid, weight = queries
     offsets = np.append(np.unique(qid, return_index=True)[1], len(qid))
     rows = [slice(b, e) for b, e in pairwise(offsets)]
@@ -137,9 +138,12 @@ def test_training_loss_is_what_it_says(noisy, name, sign):
     scores = X @ model.coef_
     assert model.training_loss_ == pytest.approx(1 - model.score(X, y), abs=1e-12)
     assert model.training_loss_ <= model.start_loss_
+    assert model.certified_ is False and model.intercept_ == 0 and not hasattr(model, "dual_gap_")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from maxmargin.nn import DirectLoss
+
     value = DirectLoss(ranking_loss(name), model.epsilon_, sign)(torch.tensor(scores), torch.tensor(y))
     assert model.objective_ == pytest.approx(value.item(), abs=1e-12)
-    assert model.certified_ is False and model.intercept_ == 0 and not hasattr(model, "dual_gap_")
 
 
 @pytest.mark.parametrize("name", ["ap", "ndcg", "auc"])

@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from reference_programs import MarginProgram
 from sklearn.base import clone
 
 import maxmargin
@@ -285,7 +285,7 @@ def test_facility(name, facility, tmp_path, capsys):
 # ---- weights of samples and classes --------------------------------------------------------------------------------------------
 
 
-def test_weighted_classes_against_a_minimiser_that_knows_nothing():
+def test_weighted_classes_against_a_proved_optimum():
     rng = np.random.default_rng(1)
     X, y, weights = rng.normal(size=(30, 3)), rng.integers(0, 3, 30), rng.integers(0, 4, 30).astype(float)
     costs = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]], dtype=float)
@@ -298,11 +298,12 @@ def test_weighted_classes_against_a_minimiser_that_knows_nothing():
 
     model = maxmargin.MulticlassSVM(C=0.3, costs=costs, fit_intercept=False, tol=1e-7).fit(X, y, weights)
     assert model.primal_objective_ == pytest.approx(objective(model.coef_.ravel()), rel=1e-9)
-    best = min(
-        minimize(objective, model.coef_.ravel() + 0.1 * rng.normal(size=9), method="Powell", options={"xtol": 1e-8}).fun
-        for _ in range(3)
-    )
-    assert model.dual_objective_ <= best and model.primal_objective_ <= best * (1 + 1e-5)
+    eye = np.eye(3)
+    blocks = [(np.array([np.outer(eye[t] - eye[k], x).ravel() for k in range(3)]), costs[t]) for x, t in zip(X, y, strict=True)]
+    best = MarginProgram(blocks, 0.3 * weights).optimum(tol=1e-10)
+    assert objective(best.x) == pytest.approx(best.value, rel=1e-12)
+    assert model.dual_objective_ <= best.value * (1 + 1e-10)
+    assert best.bound * (1 - 1e-10) <= model.primal_objective_ <= best.value * (1 + 2e-7)
     for solver in ("bcfw", "fw", "pl", "n_slack"):
         other = maxmargin.MulticlassSVM(C=0.3, costs=costs, fit_intercept=False, solver=solver, tol=2e-2).fit(X, y, weights)
         assert other.dual_objective_ <= model.primal_objective_ * (1 + 1e-9)

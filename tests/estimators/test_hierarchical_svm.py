@@ -3,8 +3,8 @@
 import networkx as nx
 import numpy as np
 import pytest
+from reference_programs import Cone, MarginProgram, convex_program
 from scipy import sparse
-from scipy.optimize import minimize
 
 from maxmargin import HierarchicalSVM, MulticlassSVM, load_model, save_model
 from maxmargin.hierarchies import Hierarchy, NodeWeights, node_norm, tree_norm
@@ -91,7 +91,42 @@ def test_duplicates_do_not_matter():
     assert np.abs(scores["plain", False] - scores["chained", False]).max() > 0.02
 
 
-def test_shared_norm_against_a_smooth_minimiser():
+def shared_optimum(hierarchy, X, truth):
+    """(6.17) as a program in U and alpha together, with a slack for every hinge; the loss is zero-one, and C is 1.
+
+    Variables: U, alpha, t and slacks, with ``|U_n|^2 <= alpha_n t_n`` as (alpha_n + t_n, alpha_n - t_n, 2 U_n) in the norm cone.
+    """
+    B, n, k = hierarchy.membership().toarray(), len(truth), len(hierarchy)
+    size, d = k * X.shape[1], X.shape[1]
+    unit = np.eye(size + 2 * k + n)
+    U, alpha, t, slack = np.split(unit, [size, size + k, size + 2 * k])
+    # Linear in U: the scores' differences to the true leaf's.
+    scores = np.einsum("ij,ln->ilnj", X, B).reshape(n, len(B), size)
+    hinges = scores - scores[np.arange(n), truth][:, None]
+    wrong = (np.arange(len(B)) != truth[:, None]).astype(float)
+
+    def objective(v):
+        # A little of equal weights, so that none is zero.
+        shares = (1 - 1e-12) * v[size : size + k] + 1e-12 / B.sum(axis=1).max()
+        norms = (v[:size].reshape(k, d) ** 2).sum(axis=1)
+        return 0.5 * (norms / shares).sum() + (wrong + hinges @ v[:size]).max(axis=1).sum()
+
+    rows = np.vstack([-B @ alpha, (slack[:, None] - hinges @ U).reshape(-1, len(unit))])
+    least = np.concatenate([-np.ones(len(B)), wrong.ravel()])
+    # U = 0 has the objective n, which bounds every term at the optimum; alpha is at most 1.
+    most = np.repeat([np.sqrt(2 * n), 1.0, 2.0 * n, n], [size, k, k, n])
+    return convex_program(
+        np.repeat([0.0, 0.5, 1.0], [size + k, k, n]), rows=(rows, least),
+        bounds=(np.where(np.arange(len(unit)) < size, -most, 0.0), most),
+        cones=[
+            Cone("norm", np.vstack([alpha[m] + t[m], alpha[m] - t[m], 2 * U[m * d : (m + 1) * d]]), np.zeros(2 + d))
+            for m in range(k)
+        ],
+        objective=objective,
+    )  # fmt: skip
+
+
+def test_shared_norm_against_a_proved_optimum():
     X, y = samples(TREE, n=25, p=2)
     model = HierarchicalSVM(TREE, norm="shared", loss="zero_one", fit_intercept=False, tol=1e-3).fit(X, y)
     assert model.certified_ and model.dual_gap_ <= 0.02 * model.primal_objective_
@@ -105,8 +140,9 @@ def test_shared_norm_against_a_smooth_minimiser():
 
     U = np.sqrt(model.alpha_)[:, None] * model.coef_
     assert objective(U.ravel()) == pytest.approx(model.primal_objective_, rel=1e-6)
-    found = minimize(objective, U.ravel(), method="Powell", options={"maxiter": 20}).fun
-    assert model.dual_objective_ <= found * (1 + 1e-9) and model.primal_objective_ <= found * 1.01
+    optimum = shared_optimum(TREE, X, truth)
+    assert model.dual_objective_ <= optimum.value * (1 + 1e-9)
+    assert optimum.bound * (1 - 1e-9) <= model.primal_objective_ <= optimum.value * 1.002
     # No fixed alpha with the same loss is better.
     fixed = HierarchicalSVM(TREE, norm="normalized", loss="zero_one", fit_intercept=False).fit(X, y)
     assert model.primal_objective_ <= fixed.primal_objective_ * (1 + 1e-3)
@@ -119,38 +155,15 @@ def test_shared_norm_on_a_graph():
     model = HierarchicalSVM(DAG, norm="shared", loss="zero_one", fit_intercept=False, tol=1e-3).fit(X, y)
     assert model.certified_ and model.dual_gap_ <= 0.02 * model.primal_objective_
     assert (DAG.membership() @ model.alpha_ <= 1 + 1e-9).all()
-    # (6.17) as a program in U and alpha together, smooth with a slack for every hinge.
-    B, truth, n, k = DAG.membership().toarray(), np.searchsorted(DAG.leaves, DAG.numbers(y.tolist())), len(y), len(DAG)
-    wrong = np.arange(len(B)) != truth[:, None]
-
-    def parts(v):
-        return v[: 2 * k].reshape(k, 2), v[2 * k : 3 * k], v[3 * k :]
-
-    def objective(v):
-        U, alpha, slack = parts(v)
-        return 0.5 * ((U**2).sum(axis=1) / alpha).sum() + slack.sum()
-
-    def gradient(v):
-        U, alpha, _ = parts(v)
-        return np.concatenate([(U / alpha[:, None]).ravel(), -0.5 * (U**2).sum(axis=1) / alpha**2, np.ones(n)])
-
-    def hinges(U):
-        scores = X @ (B @ U).T
-        return wrong + scores - scores[np.arange(n), truth][:, None]
-
-    # The constraints are linear in v: their matrix by columns.
-    size = 3 * k + n
-    at = {"budget": lambda v: 1 - B @ parts(v)[1], "hinge": lambda v: (parts(v)[2][:, None] - hinges(parts(v)[0])).ravel()}
-    matrices = {name: np.array([f(e) - f(np.zeros(size)) for e in np.eye(size)]).T for name, f in at.items()}
-    linear = [{"type": "ineq", "fun": f, "jac": lambda v, J=matrices[name]: J} for name, f in at.items()]
-    start = np.concatenate([np.zeros(2 * k), np.full(k, 0.1), np.full(n, 1.5)])
-    bounds = [(None, None)] * (2 * k) + [(1e-5, 1)] * k + [(0, None)] * n
-    found = minimize(objective, start, jac=gradient, bounds=bounds, constraints=linear, method="SLSQP", options={"maxiter": 300})
-    assert found.success and min(f(found.x).min() for f in at.values()) > -1e-6
+    B, truth = DAG.membership().toarray(), np.searchsorted(DAG.leaves, DAG.numbers(y.tolist()))
     U = np.sqrt(model.alpha_)[:, None] * model.coef_
-    value = 0.5 * node_norm(DAG, U) ** 2 + hinges(U).max(axis=1).sum()
+    scores = X @ (B @ U).T
+    hinges = (np.arange(len(B)) != truth[:, None]) + scores - scores[np.arange(len(y)), truth][:, None]
+    value = 0.5 * node_norm(DAG, U) ** 2 + hinges.max(axis=1).sum()
     assert value == pytest.approx(model.primal_objective_, rel=1e-6)
-    assert model.dual_objective_ <= found.fun * (1 + 1e-4) and model.primal_objective_ <= found.fun * 1.01
+    optimum = shared_optimum(DAG, X, truth)
+    assert model.dual_objective_ <= optimum.value * (1 + 1e-9)
+    assert optimum.bound * (1 - 1e-9) <= model.primal_objective_ <= optimum.value * 1.002
     fixed = HierarchicalSVM(DAG, norm="normalized", loss="zero_one", fit_intercept=False).fit(X, y)
     assert model.primal_objective_ <= fixed.primal_objective_ * (1 + 1e-3)
     assert (np.diff(model.history_.primal) <= 1e-12).all() and len(model.history_.primal) > 2
@@ -165,33 +178,21 @@ def test_recursive_against_a_quadratic_program(hierarchy):
     assert model.certified_
     B, k = hierarchy.membership().toarray(), len(hierarchy)
     signs = np.where(hierarchy.leaves == hierarchy.numbers(y.tolist())[:, None], 1.0, -1.0)
-    n_hinges = signs.size
-
-    def objective(v):
-        V = v[: 2 * k].reshape(k, 2)
-        if hierarchy.is_tree:
-            # In W, as published: the root has no parent.
-            W = hierarchy.ancestors @ V
-            difference = W.copy()
-            difference[1:] -= W[hierarchy.parent[1:]]
-            np.testing.assert_allclose(difference, V, atol=1e-9)
-        return 0.5 * (V**2).sum() + 0.5 * weights @ v[2 * k :].reshape(signs.shape).sum(axis=1)
-
-    def gradient(v):
-        return np.concatenate([v[: 2 * k], np.repeat(0.5 * weights, signs.shape[1])])
-
-    rows = np.einsum("il,ln,ij->ilnj", signs, B, X).reshape(n_hinges, 2 * k)
-    constraint = {
-        "type": "ineq", "fun": lambda v: v[2 * k :] - 1 + rows @ v[: 2 * k],
-        "jac": lambda v: np.hstack([rows, np.eye(n_hinges)]),
-    }  # fmt: skip
-    start = np.concatenate([np.zeros(2 * k), np.full(n_hinges, 1.1)])
-    bounds = [(None, None)] * (2 * k) + [(0, None)] * n_hinges
-    found = minimize(objective, start, jac=gradient, bounds=bounds, constraints=constraint, method="SLSQP")
-    assert found.success and model.primal_objective_ == pytest.approx(found.fun, rel=1e-3)
-    assert model.dual_objective_ <= found.fun * (1 + 1e-6)
+    # In V, the differences of a node's weights to those above; the root has none above.
+    rows = np.einsum("il,ln,ij->ilnj", signs, B, X).reshape(-1, 2 * k)
+    hinges = [(np.array([0 * row, row]), np.array([0.0, 1.0])) for row in rows]
+    optimum = MarginProgram(hinges, np.repeat(0.5 * weights, signs.shape[1])).optimum()
+    if hierarchy.is_tree:
+        # As published, in W.
+        V = optimum.x.reshape(k, 2)
+        W = hierarchy.ancestors @ V
+        difference = W.copy()
+        difference[1:] -= W[hierarchy.parent[1:]]
+        np.testing.assert_allclose(difference, V, atol=1e-9)
+    assert model.primal_objective_ <= optimum.value * (1 + 2e-4) and optimum.bound <= model.primal_objective_ * (1 + 1e-9)
+    assert model.dual_objective_ <= optimum.value * (1 + 1e-9)
     blocks = HierarchicalSVM(hierarchy, C=0.5, norm="recursive", fit_intercept=False, solver="bcfw", tol=1e-3)
-    assert blocks.fit(X, y, sample_weight=weights).primal_objective_ == pytest.approx(found.fun, rel=2e-3)
+    assert blocks.fit(X, y, sample_weight=weights).primal_objective_ == pytest.approx(optimum.value, rel=2e-3)
     best = hierarchy.leaves[np.argmax(X @ (B @ model.coef_).T, axis=1)]
     np.testing.assert_array_equal(model.predict(X), [hierarchy.nodes[k] for k in best])
 

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_file_cases import refused, with_array
+from reference_programs import proved
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import entropy
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import PrecisionRecallDisplay, average_precision_score, f1_score
@@ -272,20 +274,24 @@ def test_a_number_to_flag_is_meant_of_all_samples(ordinary):
 # ---- probabilities --------------------------------------------------------------------------------------------------------
 
 
-def test_sigmoid_against_a_general_minimiser():
+def test_sigmoid_against_a_proved_optimum():
     rng = np.random.default_rng(0)
     scores = 1e6 + 1e3 * rng.normal(size=200)
     relevant = rng.random(200) < 1 / (1 + np.exp(1 - (scores - 1e6) / 500))
     p, n = relevant.sum(), (~relevant).sum()
     targets = np.where(relevant, (p + 1) / (p + 2), 1 / (n + 2))
 
-    def loss(at):
-        linear = at[0] * (scores - 1e6) / 1e3 + at[1]
-        return np.sum(np.logaddexp(0, linear) - targets * linear)
-
-    best = minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-8}).x
+    line, at = np.column_stack([(scores - 1e6) / 1e3, np.ones(200)]), np.zeros(2)
+    for _ in range(20):
+        shares = expit(line @ at)
+        at = at - np.linalg.solve((shares * (1 - shares) * line.T) @ line, line.T @ (shares - targets))
+    value = np.sum(np.logaddexp(0, line @ at) - targets * (line @ at))
+    # log(1 + e^z) is at least z p + H(p) for the entropy H of any p: of shares with line.T @ (p - targets) = 0 only H is left.
+    shares = shares - line @ np.linalg.lstsq(line, shares - targets, rcond=None)[0]
+    best = proved([(value, at, entropy(np.array([shares, 1 - shares])).sum())], 1e-12)
     found = probabilities(calibrate("sigmoid", scores, relevant), scores)
-    np.testing.assert_allclose(found, 1 / (1 + np.exp(-best[0] * (scores - 1e6) / 1e3 - best[1])), atol=1e-6)
+    assert -targets @ np.log(found) - (1 - targets) @ np.log(1 - found) <= best.value + 1e-10
+    np.testing.assert_allclose(found, expit(line @ best.x), atol=1e-6)
 
 
 @settings(max_examples=100, deadline=None)

@@ -3,7 +3,8 @@
 import networkx as nx
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize
+from reference_programs import Cone, convex_program
+from scipy.optimize import linprog
 
 from maxmargin.hierarchies import (
     Hierarchy,
@@ -96,23 +97,23 @@ def test_what_is_wrong_is_told(make, message):
 @pytest.mark.parametrize("rho", [1.2, 2.0, 3.0])
 @pytest.mark.parametrize("kind", ["tree", "dag"])
 @pytest.mark.parametrize("directional", [False, True])
-def test_weights_against_a_generic_solver(rho, kind, directional):
+def test_weights_against_a_proved_optimum(rho, kind, directional):
     rng = np.random.default_rng(3)
     for _ in range(2):
         hierarchy = (random_tree if kind == "tree" else random_dag)(rng, 11)
         B = hierarchy.membership().toarray()
-        constraints = [{"type": "eq", "fun": lambda a, B=B: B @ a - 1}]
-        if directional:
-            above, below = hierarchy.edges.T
-            constraints.append({"type": "ineq", "fun": lambda a, p=above, c=below: a[c] - a[p]})
-        reference = minimize(
-            lambda a: (np.abs(a) ** rho).sum(), np.full(len(hierarchy), 0.1), bounds=[(0, 1)] * len(hierarchy),
-            constraints=constraints, method="SLSQP", options={"maxiter": 500, "ftol": 1e-13},
+        # Variables: alpha, and t >= alpha^rho as (t, 1, alpha) in the power cone of 1 / rho.
+        k, unit, (above, below) = len(hierarchy), np.eye(2 * len(hierarchy)), hierarchy.edges.T
+        optimum = convex_program(
+            np.repeat([0.0, 1.0], k), equal=(np.hstack([B, 0 * B]), np.ones(len(B))), bounds=(0, 1),
+            rows=(unit[below] - unit[above], np.zeros(len(below))) if directional else None,
+            cones=[Cone(1 / rho, [unit[k + n], 0 * unit[n], unit[n]], [0, 1, 0]) for n in range(k)],
+            objective=lambda v, k=k: (v[:k] ** rho).sum(), tol=5e-10,
         )  # fmt: skip
         own = NodeWeights(rho=rho, directional=directional)
         for alpha in (own.of(hierarchy), own._by_program(hierarchy)):
             np.testing.assert_allclose(B @ alpha, 1, atol=1e-9)
-            assert (alpha >= 0).all() and (alpha**rho).sum() == pytest.approx(reference.fun, rel=1e-6)
+            assert (alpha >= 0).all() and (alpha**rho).sum() == pytest.approx(optimum.value, rel=5e-9)
             # Unit norm of every label's attributes.
             np.testing.assert_allclose(np.linalg.norm(B * np.sqrt(alpha), axis=1), 1, atol=1e-9)
 
@@ -120,7 +121,7 @@ def test_weights_against_a_generic_solver(rho, kind, directional):
 @pytest.mark.parametrize("slack", [1.0, 1.4])
 @pytest.mark.parametrize("kind", ["rho", "max_min"])
 @pytest.mark.parametrize("make", [random_tree, random_dag])
-def test_ranges_and_second_stages_against_a_generic_solver(make, kind, slack):
+def test_ranges_and_second_stages_against_a_proved_optimum(make, kind, slack):
     rng = np.random.default_rng(11)
     for include_root in (True, False):
         hierarchy = make(rng, 12)
@@ -129,18 +130,17 @@ def test_ranges_and_second_stages_against_a_generic_solver(make, kind, slack):
         B, (above, below) = hierarchy.membership().toarray(), hierarchy.edges.T
         kept = np.arange(0 if include_root else 1, 12)
         least = slack / B[:, kept].sum(axis=1).max() if kind == "max_min" else 0.0
-        constraints = [{"type": "ineq", "fun": lambda a, B=B: slack - B @ a}, {"type": "ineq", "fun": lambda a, B=B: B @ a - 1}]
-        if own.directional or kind == "max_min":
-            used = np.isin(above, kept)
-            constraints.append({"type": "ineq", "fun": lambda a, p=above[used], c=below[used]: a[c] - a[p]})
-        reference = minimize(
-            lambda a: (a**2).sum(), alpha * 0.9 + 0.01, bounds=[(0, 0) if n not in kept else (least, slack) for n in range(12)],
-            constraints=constraints, method="SLSQP", options={"maxiter": 500, "ftol": 1e-14},
-        )  # fmt: skip
+        ordered = np.isin(above, kept) & (own.directional or kind == "max_min")
+        rows, ones = np.eye(12)[below[ordered]] - np.eye(12)[above[ordered]], np.ones(len(B))
+        rows, equal = (rows, np.zeros(len(rows))), (B, ones)
+        if slack > 1:
+            rows, equal = (np.vstack([rows[0], B, -B]), np.concatenate([rows[1], ones, -slack * ones])), None
+        bounds = np.isin(range(12), kept) * np.array([[least], [slack]])
+        optimum = convex_program(np.zeros(12), 2.0, rows=rows, equal=equal, bounds=bounds, tol=1e-11)
         sums = B @ alpha
         assert sums.min() >= 1 - 1e-9 and sums.max() <= slack + 1e-9 and alpha[kept].min() >= least - 1e-12
-        assert (alpha**2).sum() == pytest.approx(reference.fun, rel=1e-6)
-        np.testing.assert_allclose(alpha, reference.x, atol=2e-5)
+        assert (alpha**2).sum() == pytest.approx(optimum.value, rel=5e-9)
+        np.testing.assert_allclose(alpha, optimum.x, atol=2e-5)
 
 
 def test_large_trees_and_graphs_take_seconds():
@@ -222,8 +222,25 @@ def test_duplicates():
 # ---- norms (E24, E25, E27, E28) ---------------------------------------------------------------------------------------------
 
 
+def least_shared_norm(B, norms):
+    """Optimum of ``sum norms^2 / alpha`` with ``B alpha <= 1``.
+
+    Variables: alpha, and t with ``norms^2 <= alpha t`` as (alpha + t, alpha - t, 2 norms) in the norm cone.
+    """
+    k, unit = len(norms), np.eye(2 * len(norms))
+    # Equal weights are feasible: no t is larger at the optimum than all of them together.
+    most = B.sum(axis=1).max() * norms @ norms
+    return convex_program(
+        np.repeat([0.0, 1.0], k), rows=(np.hstack([-B, 0 * B]), -np.ones(len(B))), bounds=(0, np.repeat([1.0, most], k)),
+        cones=[
+            Cone("norm", [unit[n] + unit[k + n], unit[n] - unit[k + n], 0 * unit[n]], [0, 0, 2 * norms[n]]) for n in range(k)
+        ],
+        objective=lambda v: (norms**2 / v[:k]).sum(), tol=5e-10,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(4))
-def test_algorithm_5_against_a_generic_solver(seed):
+def test_algorithm_5_against_a_proved_optimum(seed):
     rng = np.random.default_rng(seed)
     tree, norms = random_tree(rng, 9), rng.exponential(size=9)
     B, alpha = tree.membership().toarray(), None
@@ -231,11 +248,7 @@ def test_algorithm_5_against_a_generic_solver(seed):
     assert (B @ alpha <= 1 + 1e-12).all()
     value = (norms**2 / alpha).sum()
     assert value == pytest.approx(tree_norm(tree, norms[:, None]) ** 2)
-    reference = minimize(
-        lambda a: (norms**2 / np.maximum(a, 1e-9)).sum(), np.full(9, 0.1), bounds=[(1e-6, 1)] * 9, method="SLSQP",
-        constraints={"type": "ineq", "fun": lambda a: 1 - B @ a}, options={"maxiter": 1000, "ftol": 1e-12},
-    )  # fmt: skip
-    assert value == pytest.approx(reference.fun, rel=1e-4)
+    assert value == pytest.approx(least_shared_norm(B, norms).value, rel=5e-9)
     for _ in range(20):
         other = rng.random(9)
         other /= (B @ other).max()
@@ -244,7 +257,7 @@ def test_algorithm_5_against_a_generic_solver(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_shared_weights_of_graphs_against_a_generic_solver(seed):
+def test_shared_weights_of_graphs_against_a_proved_optimum(seed):
     rng = np.random.default_rng(seed)
     graph, norms = random_dag(rng, 10), rng.exponential(size=10)
     # What has no norm needs no weight.
@@ -255,11 +268,7 @@ def test_shared_weights_of_graphs_against_a_generic_solver(seed):
     assert (alpha >= 0).all() and (B @ alpha <= 1 + 1e-9).all()
     value = (norms[kept] ** 2 / alpha[kept]).sum()
     assert value == pytest.approx(node_norm(graph, norms[:, None]) ** 2)
-    reference = minimize(
-        lambda a: (norms[kept] ** 2 / np.maximum(a[kept], 1e-9)).sum(), np.full(10, 0.08), bounds=[(1e-7, 1)] * 10,
-        method="SLSQP", constraints={"type": "ineq", "fun": lambda a: 1 - B @ a}, options={"maxiter": 2000, "ftol": 1e-13},
-    )  # fmt: skip
-    assert value == pytest.approx(reference.fun, rel=1e-5)
+    assert value == pytest.approx(least_shared_norm(B[:, kept], norms[kept]).value, rel=5e-9)
     # Its dual: any distribution over leaves is a bound.
     d = rng.dirichlet(np.ones(len(B)))
     assert (norms * np.sqrt(B.T @ d)).sum() ** 2 <= value * (1 + 1e-9)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from brute_force import loss_by_definition
-from scipy.optimize import minimize
+from reference_programs import convex_program
 from torch import nn
 
 import maxmargin as mm
@@ -239,7 +239,7 @@ def test_samples_may_go_in_any_pieces(monkeypatch):
 
 
 def reference_optimum(W1, w2, X, relevant, lam):
-    """The convex problem of the first of two dense layers, all rankings written out, by a general-purpose solver.
+    """The convex problem of the first of two dense layers with all rankings written out.
 
     Variables: the first layer, an upper bound of every hidden unit, and the hinge.
     """
@@ -270,18 +270,16 @@ def reference_optimum(W1, w2, X, relevant, lam):
         rows.append(row)
         least.append(loss_by_definition("ap", relevant[list(order)]))
     rows, least = np.array(rows), np.array(least)
-    start = np.concatenate([W1.ravel(), np.maximum(X @ W1.T, 0).ravel(), [10.0]])
-    found = minimize(
-        lambda v: 0.5 * lam * v[:n_w] @ v[:n_w] + v[-1], start, jac=lambda v: np.r_[lam * v[:n_w], np.zeros(n * h), 1.0],
-        constraints={"type": "ineq", "fun": lambda v: rows @ v - least, "jac": lambda v: rows},
-        method="SLSQP", options={"maxiter": 500, "ftol": 1e-12},
-    )  # fmt: skip
-    assert found.success
-    return found.fun
+    # Weights of zero have a hinge of at most 1, which bounds the hinge, the weights and the units at the optimum.
+    highest = np.concatenate([np.full(n_w, np.inf), np.repeat(np.linalg.norm(X, axis=1) * np.sqrt(2 / lam), h), [1.0]])
+    lowest = np.concatenate([np.full(n_w, -np.inf), np.zeros(n * h + 1)])
+    return convex_program(
+        np.eye(size)[-1], np.repeat([lam, 0.0], [n_w, n * h + 1]), rows=(rows, least), bounds=(lowest, highest), tol=1e-11
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_convex_problem_against_a_general_solver(seed):
+def test_convex_problem_against_a_proved_optimum(seed):
     rng = np.random.default_rng(seed)
     X, relevant = rng.normal(size=(5, 2)), np.array([True, False, True, False, False])
     network = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU(), nn.Linear(3, 1, bias=False)).double()
@@ -292,7 +290,7 @@ def test_convex_problem_against_a_general_solver(seed):
     for solver in (OneSlackCuttingPlane(tol=1e-7), FrankWolfe(tol=2e-2, max_passes=3000)):
         solution = solver.solve(problem, 0.05)
         assert solution.converged and solution.certified
-        assert solution.dual - 1e-7 <= best <= solution.primal + 1e-7
+        assert solution.dual <= best.value + 1e-11 and best.bound <= solution.primal + 1e-11
 
 
 @pytest.mark.parametrize("proximal", [0.0, 3.0])

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from latent_cases import all_orders
-from scipy.optimize import minimize
+from reference_programs import MarginProgram
 
 from maxmargin.cuts import Cut
 from maxmargin.losses import AveragePrecision
@@ -129,8 +129,12 @@ def test_without_edges_it_is_the_balanced_hinge(balanced):
     u = np.sqrt(2) * found.weights[:3]
     primal = 3.0 * problem.n_blocks * found.primal
     assert primal == pytest.approx(objective(u), rel=1e-9) and not found.weights[3:].any()
-    best = min(minimize(objective, u + 1e-3 * rng.normal(size=3), method="Powell", options={"xtol": 1e-10}).fun for _ in range(3))
-    assert primal <= best * (1 + 1e-5)
+    rows = (sign * (margin if balanced else 1))[:, None] * X
+    blocks = [(np.array([0 * row, row]), np.array([0.0, one])) for row, one in zip(rows, margin, strict=True)]
+    best = MarginProgram(blocks, np.full(12, 3.0)).optimum(0.5, tol=1e-10)
+    assert objective(best.x) == pytest.approx(best.value, rel=1e-12)
+    # The solver's tolerance.
+    assert best.bound * (1 - 1e-10) <= primal <= best.value * (1 + 2e-7)
 
 
 def test_rounding_makes_no_reward_of_a_penalty():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from reference_programs import MarginProgram, convex_program
 from solver_cases import Hidden
 
 from maxmargin import _core
@@ -53,7 +53,7 @@ def test_simplex_qp_is_optimal(seed, size, rank, total, copies):
     assert simplex_gap(qp) <= 1e-9 * max(1.0, total**2) * (1 + np.abs(qp.gram).max())
 
 
-def test_simplex_qp_against_slsqp():
+def test_simplex_qp_against_a_proved_optimum():
     rng = np.random.default_rng(2)
     points, linear = rng.normal(size=(8, 4)), rng.normal(size=8)
     gram = points @ points.T
@@ -61,16 +61,13 @@ def test_simplex_qp_against_slsqp():
     for k in range(8):
         qp.add(gram[k, : k + 1], linear[k])
     qp.solve()
-    reference = minimize(
-        lambda a: 0.5 * a @ gram @ a - linear @ a,
-        np.full(8, 0.25),
-        jac=lambda a: gram @ a - linear,
-        bounds=[(0, None)] * 8,
-        constraints={"type": "eq", "fun": lambda a: a.sum() - 2},
-        method="SLSQP",
-        options={"ftol": 1e-14},
+    # Variables: a, and points.T @ a, in which the program is separable.
+    equal = np.block([[np.ones((1, 8)), np.zeros((1, 4))], [points.T, -np.eye(4)]]), [2, 0, 0, 0, 0]
+    bounds = np.repeat([0.0, -np.inf], [8, 4]), np.repeat([2.0, np.inf], [8, 4])
+    optimum = convex_program(
+        np.append(-linear, np.zeros(4)), np.repeat([0.0, 1.0], [8, 4]), equal=equal, bounds=bounds, tol=1e-11
     )
-    assert -qp.value == pytest.approx(reference.fun, abs=1e-9)
+    assert -qp.value == pytest.approx(optimum.value, abs=1e-11)
     kept = np.flatnonzero(qp.solution > 0)
     value = qp.value
     qp.keep(kept)
@@ -102,21 +99,12 @@ def test_optimum_equals_the_qp_over_all_rankings(name, C):
     X, relevant = rng.normal(size=(6, 3)), np.array([1, 0, 0, 1, 0, 0], dtype=bool)
     loss = ranking_loss(name)
     psis, deltas = all_cuts(X, relevant, loss)
-    table = np.column_stack([psis, np.ones(len(psis))])
-    # Reference: minimise 1/2 |w|^2 + C xi subject to every constraint, in (w, xi).
-    reference = minimize(
-        lambda z: 0.5 * z[:3] @ z[:3] / C + z[3],
-        np.array([0, 0, 0, deltas.max()]),
-        jac=lambda z: np.append(z[:3] / C, 1.0),
-        constraints={"type": "ineq", "fun": lambda z: table @ z - deltas, "jac": lambda z: table},
-        method="SLSQP",
-        options={"ftol": 1e-13, "maxiter": 1000},
-    )
-    assert reference.success
+    optimum = MarginProgram([(psis, deltas)]).optimum(1 / C, tol=1e-11)
     solution = OneSlackCuttingPlane(tol=1e-9).solve(RankingProblem(X, relevant, loss), 1 / C)
     assert solution.converged and solution.certified
-    assert solution.primal == pytest.approx(reference.fun, rel=1e-6)
-    assert solution.dual <= solution.primal * (1 + 1e-12)
+    # 1e-9 is the solver's tolerance, 1e-11 rounding.
+    assert optimum.bound - 1e-11 <= solution.primal <= optimum.value * (1 + 1e-9) + 1e-11
+    assert solution.dual <= optimum.value + 1e-11 and solution.dual <= solution.primal * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("C", [1.0, 100.0])
@@ -368,25 +356,14 @@ def random_set(rng, lam, bounds, m=12, d=5):
 
 
 def reference_value(cuts, lam, bounds, d=5):
-    lower, upper = (np.full(d, -np.inf), np.full(d, np.inf)) if bounds is None else bounds
-    table = np.array([[*cut.dense(d), 1.0] for cut in cuts])
-    losses = np.array([cut.loss for cut in cuts])
-    inside = np.clip(np.zeros(d), lower, upper)
-    found = minimize(
-        lambda z: lam / 2 * z[:d] @ z[:d] + z[d],
-        np.append(inside, max(0.0, (losses - table[:, :d] @ inside).max())),
-        jac=lambda z: np.append(lam * z[:d], 1.0),
-        bounds=[*zip(lower, upper, strict=True), (0, None)],
-        constraints={"type": "ineq", "fun": lambda z: table @ z - losses, "jac": lambda z: table},
-        method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 1000},
-    )
-    return found.fun
+    # No hinge is below zero.
+    table, losses = [np.zeros(d), *(cut.dense(d) for cut in cuts)], [0.0, *(cut.loss for cut in cuts)]
+    return MarginProgram([(np.array(table), np.array(losses))], bounds=bounds).optimum(lam, tol=1e-11).value
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("width", [None, 0.02, 0.2, 1.0])
-def test_working_set_against_slsqp(seed, width):
+def test_working_set_against_a_proved_optimum(seed, width):
     """With many and with few weights at their bounds, at other lambda, and within other bounds."""
     rng = np.random.default_rng(seed)
     boxes = [None if width is None else (centre - width, centre + width) for centre in rng.normal(scale=0.1, size=(2, 5))]
@@ -398,16 +375,16 @@ def test_working_set_against_slsqp(seed, width):
         (known.at(0.1, None), 0.1, None),
     ):
         best = reference_value(cuts, lam, bounds)
-        assert found.value == pytest.approx(best, rel=1e-6, abs=1e-9)
+        assert found.value == pytest.approx(best, rel=1e-9, abs=1e-9)
         w = found.weights
         assert bounds is None or ((bounds[0] <= w) & (w <= bounds[1])).all()
         hinge = max(0.0, *(cut.hinge(w) for cut in cuts))
-        assert lam / 2 * w @ w + hinge == pytest.approx(found.value, rel=1e-6, abs=1e-9)
+        assert lam / 2 * w @ w + hinge == pytest.approx(best, rel=1e-9, abs=1e-9)
         if found.curve is not None:
             b, c = found.curve
             assert b - c / lam == pytest.approx(found.value)
             for other in (0.01 * lam, 0.5 * lam, 3 * lam):
-                assert b - c / other <= reference_value(cuts, other, bounds) + 1e-9
+                assert b - c / other <= reference_value(cuts, other, bounds) + 1e-11
 
 
 def test_a_set_that_is_borrowed_from_does_not_change_its_copies():
@@ -419,7 +396,7 @@ def test_a_set_that_is_borrowed_from_does_not_change_its_copies():
         known.settle(0)
     known.append(Cut(rng.normal(size=5), 3.0))
     known.settle(0)
-    assert value == pytest.approx(reference_value(cuts, 0.05, None), rel=1e-6)
+    assert value == pytest.approx(reference_value(cuts, 0.05, None), rel=1e-9)
     assert other.at(0.05, None).value == pytest.approx(value, rel=1e-12)
 
 
@@ -433,7 +410,7 @@ def test_a_late_set_still_bounds_from_below():
     known.settle(late=lambda: True)
     early = known.value
     known.settle()
-    assert 0 < early <= known.value + 1e-15 and known.value == pytest.approx(reference_value(cuts, 0.01, bounds), rel=1e-6)
+    assert 0 < early <= known.value + 1e-15 and known.value == pytest.approx(reference_value(cuts, 0.01, bounds), rel=1e-9)
 
 
 # ---- opaque scores, and oracles that know bounds ------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from reference_averages import averages, tilt
+from reference_programs import MarginProgram
 from reference_steps import Dual
 from scipy import sparse
-from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 from solver_cases import Averaging, Hidden, ThreeClasses, outputs_of
 
@@ -96,23 +96,8 @@ def ranking_corners(X, relevant, loss):
 
 @lru_cache
 def reference(name, bounds):
-    """Optimal value of the QP with every constraint written out."""
-    corners = all_corners(name)
-    n, d = len(corners), corners[0][0].shape[1]
-    table = np.vstack([np.column_stack([p, np.repeat(np.eye(n)[[i]], len(p), axis=0)]) for i, (p, _) in enumerate(corners)])
-    losses = np.concatenate([values for _, values in corners])
-    start = np.concatenate([np.zeros(d) if bounds is None else np.clip(np.zeros(d), *bounds), np.full(n, losses.max() + 1)])
-    result = minimize(
-        lambda z: LAM / 2 * z[:d] @ z[:d] + z[d:].mean(),
-        start,
-        jac=lambda z: np.concatenate([LAM * z[:d], np.full(n, 1 / n)]),
-        bounds=None if bounds is None else [bounds] * d + [(None, None)] * n,
-        constraints={"type": "ineq", "fun": lambda z: table @ z - losses, "jac": lambda z: table},
-        method="SLSQP",
-        options={"ftol": 1e-12, "maxiter": 1000},
-    )
-    assert result.success or result.status == 8
-    return result.fun
+    """Optimum of the QP with every constraint written out."""
+    return MarginProgram(all_corners(name), bounds=bounds).optimum(LAM, tol=1e-11)
 
 
 SOLVERS = {
@@ -150,8 +135,8 @@ def test_every_solver_trains_every_model(solver, model, bounds):
     optimum = reference(model, bounds)
     assert solution.converged and solution.certified, solution
     assert solution.gap <= SOLVERS[solver].tol * solution.primal
-    assert solution.dual - 1e-7 <= optimum <= solution.primal + 1e-7
-    assert solution.primal - optimum <= solution.gap + 1e-7
+    assert solution.dual <= optimum.value + 1e-11 and optimum.bound <= solution.primal + 1e-11
+    assert solution.primal - optimum.value <= solution.gap + 1e-11
     # The objective, computed from all outputs.
     hinges = [np.max(loss - psi @ solution.weights) for psi, loss in all_corners(model)]
     expected = LAM / 2 * solution.weights @ solution.weights + np.mean(hinges)
@@ -252,7 +237,7 @@ def test_batch_subgradient_is_frank_wolfe_with_fixed_steps():
 def test_stochastic_subgradient_improves_and_stays_honest():
     solution = Subgradient(batch_size=2, max_passes=400).solve(make_model("multiclass"), LAM)
     optimum = reference("multiclass", None)
-    assert optimum <= solution.primal <= 1.05 * optimum
+    assert optimum.bound <= solution.primal <= 1.05 * optimum.bound
     assert solution.dual == 0 and not solution.converged
 
 
@@ -400,7 +385,8 @@ def test_budgets_callbacks_and_interruption():
     X, y = data()
     solution = BCFW(tol=1e-12).solve(Interrupted(X, y, 3), LAM)
     assert solution.status == "interrupted" and solution.certified
-    assert solution.dual <= reference("multiclass", None) <= solution.primal
+    optimum = reference("multiclass", None)
+    assert solution.dual <= optimum.value and optimum.bound <= solution.primal
 
 
 def test_same_seed_same_run():

@@ -1,7 +1,7 @@
 """Every estimator with every surrogate and facility on data so small that the whole program can be written down (spec 14.2).
 
-The reference is a general solver (SLSQP) on the program of all outputs, ``min |w|^2 / 2 + C sum_i weight_i xi_i`` with
-``xi_i >= psi(h, g)`` for each of them; it knows neither cuts nor searches.
+The reference is a proved optimum of the program of all outputs, ``min |w|^2 / 2 + C sum_i weight_i xi_i`` with
+``xi_i >= psi(h, g)`` for each of them; it knows nothing of searches.
 """
 
 import pickle
@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from reference_programs import tangent_program
 
 from maxmargin import ChainSVM, MulticlassSVM, MultilabelSVM, StructuredSVM, TreeSVM, load_model, regularization_path, save_model
 from maxmargin.problems import StructuredProblem
@@ -83,36 +83,28 @@ def outputs_of(structure, x):
 
 @cache
 def optimum(name, surrogate, weighted=False):
-    """The smallest objective, and the weights there, by a solver that is shown every output of every sample."""
+    """The smallest objective, with every output of every sample; psi is convex in h."""
     _, inputs, truths, structure = CASES[name]
     psi, weights = make_surrogate(surrogate), WEIGHTS if weighted else np.ones(N)
-    sample, differences, losses = [], [], []
+    samples = []
     for k in range(N):
         x, truth = structure.encode(inputs[k], truths[k])
-        for y in outputs_of(structure, x):
-            loss = structure.loss(truth, y)
-            if loss > 0:
-                sample.append(k)
-                differences.append(dense(structure.joint_feature(x, y)) - dense(structure.joint_feature(x, truth)))
-                losses.append(loss)
-    differences, losses = np.array(differences), np.array(losses)
-    d, of_sample = differences.shape[1], np.eye(N)[sample]
+        own = dense(structure.joint_feature(x, truth))
+        wrong = [(y, structure.loss(truth, y)) for y in outputs_of(structure, x) if structure.loss(truth, y) > 0]
+        differences = np.array([dense(structure.joint_feature(x, y)) - own for y, _ in wrong])
+        samples.append((differences, np.array([loss for _, loss in wrong])))
 
-    def slopes(z):
-        return np.column_stack([-psi.gradient(differences @ z[:d], losses)[0][:, None] * differences, of_sample])
+    def tangents(w):
+        blocks = []
+        for differences, losses in samples:
+            h = differences @ w
+            slope = psi.gradient(h, losses)[0]
+            # No slack is below zero.
+            rows = np.vstack([np.zeros_like(w), -slope[:, None] * differences])
+            blocks.append((rows, np.append(0.0, psi.value(h, losses) - slope * h)))
+        return blocks
 
-    found = minimize(
-        lambda z: 0.5 * z[:d] @ z[:d] + C * weights @ z[d:],
-        np.concatenate([np.zeros(d), np.full(N, 20.0)]),
-        jac=lambda z: np.concatenate([z[:d], C * weights]),
-        constraints={"type": "ineq", "fun": lambda z: of_sample @ z[d:] - psi.value(differences @ z[:d], losses), "jac": slopes},
-        bounds=[(None, None)] * d + [(0, None)] * N,
-        method="SLSQP", options={"maxiter": 500, "ftol": 1e-12},
-    )  # fmt: skip
-    # Whatever the solver says, these weights have this objective, and no others a smaller one than a dual bound says.
-    hinges = np.zeros(N)
-    np.maximum.at(hinges, sample, psi.value(differences @ found.x[:d], losses))
-    return 0.5 * found.x[:d] @ found.x[:d] + C * weights @ hinges, found.x[:d]
+    return tangent_program(tangents, samples[0][0].shape[1], C * weights, tol=1e-9)
 
 
 def quietly(model, *data, **more):
@@ -127,20 +119,20 @@ every = pytest.mark.parametrize(("name", "surrogate"), [*product(CASES, NAMES)])
 @every
 @pytest.mark.parametrize("solver", ["one_slack", "n_slack", "bcfw", "subgradient"])
 def test_solvers_reach_the_optimum_of_the_whole_program(name, surrogate, solver):
-    best, _ = optimum(name, surrogate)
+    best = optimum(name, surrogate)
     tol = {"one_slack": 1e-5, "n_slack": 1e-5, "bcfw": 3e-2, "subgradient": 0.3}[solver]
     model = quietly(estimator(name, surrogate=surrogate, solver=solver, tol=tol, max_iter=1500), *CASES[name][1:3])
     assert model.certified_ and model.certified_objective_ == "exact"
-    assert model.dual_objective_ <= best * (1 + 1e-7)
-    assert best * (1 - 1e-6) <= model.primal_objective_ <= best * (1 + 1.01 * tol / (1 - tol))
+    assert model.dual_objective_ <= best.value * (1 + 1e-10)
+    assert best.bound * (1 - 1e-10) <= model.primal_objective_ <= best.value * (1 + 1.01 * tol / (1 - tol))
 
 
 @every
 def test_weights_of_samples(name, surrogate):
-    best, _ = optimum(name, surrogate, weighted=True)
+    best = optimum(name, surrogate, weighted=True)
     model = quietly(estimator(name, surrogate=surrogate, tol=1e-5, max_iter=3000), *CASES[name][1:3], sample_weight=WEIGHTS)
-    assert model.certified_ and model.dual_objective_ <= best * (1 + 1e-7)
-    assert best * (1 - 1e-6) <= model.primal_objective_ <= best * (1 + 1e-4)
+    assert model.certified_ and model.dual_objective_ <= best.value * (1 + 1e-10)
+    assert best.bound * (1 - 1e-10) <= model.primal_objective_ <= best.value * (1 + 2e-5)
 
 
 @every
@@ -150,8 +142,9 @@ def test_paths(name, surrogate):
     lam, epsilon = 1 / (C * N), 0.05
     found = regularization_path(estimator(name, surrogate=surrogate), inputs, truths, epsilon=epsilon, lambda_min=0.9 * lam)
     model = found.estimator(lam)
-    best, _ = optimum(name, surrogate)
-    assert model.certified_ and model.dual_objective_ <= best * (1 + 1e-7) and model.primal_objective_ >= best * (1 - 1e-6)
+    best = optimum(name, surrogate)
+    assert model.certified_ and model.dual_objective_ <= best.value * (1 + 1e-10)
+    assert model.primal_objective_ >= best.bound * (1 - 1e-10)
 
 
 @every
