@@ -1,4 +1,4 @@
-"""Clusters and shards that fail when they are told to, and a time-out for every test: a hang is how clusters fail."""
+"""Clusters, and shards that fail when they are told to."""
 
 import os
 import signal
@@ -7,24 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from waiting import wait_until
 
 from maxmargin.distributed import ArrayRows, ShardOf, split_rows
-
-
-@contextmanager
-def time_out(seconds):
-    """An error in the main thread, wherever it waits."""
-
-    def ring(number, frame):
-        raise TimeoutError(f"the test was not ready after {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager
@@ -49,14 +34,6 @@ def threads(n_workers=2):
         yield client
 
 
-def wait_until(condition, seconds=60):
-    """Return as soon as the condition holds; fail after a time that no machine needs."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.01)
-
-
 class Faults:
     """Tells shards on any worker what is to go wrong, by files: each holds how often."""
 
@@ -65,6 +42,10 @@ class Faults:
 
     def plan(self, kind, operation, shard, times=1):
         self.path(kind, operation, shard).write_text(str(times))
+
+    def wake(self):
+        """Let those go on that sleep; nobody sleeps from now on."""
+        (self.folder / "woken").touch()
 
     def path(self, kind, operation, shard):
         return self.folder / f"{kind}-{operation}-{shard}"
@@ -97,7 +78,7 @@ class FaultyShard:
         if now("die before"):
             die()
         if now("sleep"):
-            time.sleep(12)
+            wait_until((self.faults.folder / "woken").exists, 120)
         answer = self.shard.answer(operation, *args)
         if now("die after"):
             die()

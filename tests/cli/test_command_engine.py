@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dask_cases import time_out
+from waiting import time_out
 
 from maxmargin import load_model
 from maxmargin.cli import sharded

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
+from waiting import wait_until
 
 import maxmargin
 import maxmargin.cli.options as options
@@ -468,11 +468,7 @@ def test_cv_interrupted(run, tmp_path, monkeypatch, jobs):
     result = run("cv", "train.letor", "--jobs", jobs, *endless, "--model", "m", code=130)
     assert result.stderr == "interrupted\n" and result.stdout == "" and not (tmp_path / "m").exists()
     # No fold goes on behind our back; a thread that was just starting may take a moment to notice.
-    for _ in range(1000):
-        if threading.active_count() <= before:
-            break
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+    wait_until(lambda: threading.active_count() <= before)
 
 
 # ---- the process --------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from command_cases import in_a_pipe_and_on_a_terminal
+from waiting import wait_until
 
 from maxmargin.data import load_svmlight
 from maxmargin.distributed.packed import open_packed
@@ -79,9 +79,7 @@ def test_interrupted(run, tmp_path):
             file.write(b"".join(b"1 qid:%d %d:1\n" % (k, c) for c in range(1, 21)))
     command = [sys.executable, "-m", "maxmargin", "pack", "large.svm", "-o", "packed", "--shards", "40", "--json"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not (os.path.isdir("packed") and len(os.listdir("packed")) > 3) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: os.path.isdir("packed") and len(os.listdir("packed")) > 3)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and b"interrupted" in said

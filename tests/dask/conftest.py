@@ -1,7 +1,8 @@
 """A cluster in this process for the tests of a file, and a time-out for each of them; files may have others of their own."""
 
 import pytest
-from dask_cases import threads, time_out
+from dask_cases import threads
+from waiting import time_out
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 import dask.array as da
-from dask_cases import Faults, FaultySource, chunked, processes, time_out
+from dask_cases import Faults, FaultySource, chunked, processes
 from event_cases import OverShards, engine_of, samples
 from sklearn.base import clone
+from waiting import time_out
 
 from maxmargin import RankingClassifier, load_model, save_model
 from maxmargin.dask import DaskEngine, DaskRankingClassifier

@@ -14,7 +14,8 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 from dask.distributed import Client
-from dask_cases import class_sources, lists, ranking_sources, threads, wait_until
+from dask_cases import class_sources, lists, ranking_sources, threads
+from waiting import wait_until
 
 import maxmargin.dask.cluster
 from maxmargin.dask import DaskEngine

@@ -12,8 +12,9 @@ pytest.importorskip("distributed")
 import dask
 import dask.array as da
 from dask.distributed import Client, LocalCluster
-from dask_cases import chunked, wait_until
+from dask_cases import chunked
 from sklearn.exceptions import NotFittedError
+from waiting import wait_until
 
 from maxmargin.dask import DaskChainSVM, DaskLatentRankingSVM, DaskMulticlassSVM, DaskRankingClassifier, DaskRankingSVM
 from maxmargin.distributed import ShardError
