@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from waiting import wait_until
 import maxmargin.dask.cluster
 from maxmargin.dask import DaskEngine
 from maxmargin.dask.cluster import connect
+from maxmargin.dask.engine import future_done
 from maxmargin.dask.seat import Seat, packed, portable, unpacked
 from maxmargin.distributed import PROTOCOL, ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
 from maxmargin.solvers import OneSlackCuttingPlane, PartedBCFW
@@ -279,6 +281,27 @@ def test_an_error_in_a_group_is_that_of_its_shard(client):
         # No vectors of that name: the answers are left as they are.
         replies = engine.call_added("info", (), "psi", 2)
         assert [reply.values for reply in replies] == [reply.values for reply in engine.call("info")]
+
+
+def test_loading_may_be_cancelled_at_any_time(client):
+    """Dask's client gathers nothing any more if it is cancelled while it begins to gather, and loses every shard then."""
+
+    async def give_up(engine, steps):
+        await engine._place_all([0])
+        place = engine._places[0]
+        await future_done(place.future)
+        loading = asyncio.ensure_future(engine._load(place))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        loading.cancel()
+        with suppress(asyncio.CancelledError):
+            await loading
+
+    for steps in range(10):
+        with DaskEngine(ranking_sources(1), client) as engine:
+            engine._run(give_up(engine, steps))
+            assert engine.call("info")[0].values["rows"] == 480 and engine.moves == 0
+    assert client.submit(int, 7).result(timeout=60) == 7
 
 
 def test_an_answer_that_takes_long_is_waited_for(client, monkeypatch):

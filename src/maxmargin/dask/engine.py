@@ -16,7 +16,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from distributed import Client, Future, KilledWorker, wait
+from distributed import Actor, Client, Future, KilledWorker, wait
 
 from maxmargin.dask.cluster import Cluster, find_client
 from maxmargin.dask.seat import Seat, megabytes, packed, unpacked
@@ -495,26 +495,25 @@ class DaskEngine:
 
     async def _load(self, place: _Place) -> None:
         """Wait until a shard is loaded."""
-        ready = asyncio.ensure_future(_awaited(place.future))
+        ready = asyncio.ensure_future(future_done(place.future))
         try:
             while not ready.done():
                 await asyncio.wait({ready}, timeout=self.beat)
                 if not ready.done():
                     await self._check_alive(place, loading=True)
-            place.actor = ready.result()
-        except (KilledWorker, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and not ready.cancelled():
-                raise  # somebody has had enough
-            raise _LostError from error
-        except _LostError:
-            raise
-        except Exception as error:
-            await self._raise_of_loading(place, error)
         finally:
             ready.cancel()
+        if place.future.status == "error":
+            error = await place.future.exception()
+            await self._raise_of_loading(place, error.with_traceback(await place.future.traceback()))
+        if place.future.status != "finished":
+            raise _LostError
+        # Not the result of the future: Dask's client never gathers again if it is cancelled while it begins to gather one.
+        place.actor = Actor(Seat, place.address, place.future.key)
 
     async def _raise_of_loading(self, place: _Place, error: Exception) -> None:
-        if place.address not in await self.cluster.workers() or "Actor was lost" in str(error):
+        lost = isinstance(error, KilledWorker) or "Actor was lost" in str(error)
+        if lost or place.address not in await self.cluster.workers():
             raise _LostError from error
         self._places.pop(place.shard, None)
         await self._cancel(place)
