@@ -58,6 +58,20 @@ class Signs(Problem):
         return Cut(x, 1.0) if loss > 0 else Cut(0 * x, 0.0)
 def step(): BCFW(max_passes=20).solve(Signs(), 0.01)
 """,
+    "training with finalizers and numbers in Python": """
+from maxmargin.cuts import Problem
+from maxmargin.solvers import BCFW
+class Loss:
+    def __float__(self): return sum(1.0 for _ in range(300)) / 300
+    def __del__(self): sum(range(300))
+class OwnCut:
+    bound = known_bound = None
+    def __init__(self, psi): self.psi, self.loss = psi, Loss()
+class Signs(Problem):
+    n_blocks, n_features = 50, 2
+    def cut(self, block, weights): return OwnCut(np.array([1.0, block % 7 - 3.0]))
+def step(): BCFW(max_passes=20).solve(Signs(), 0.01)
+""",
     "reader": """
 from maxmargin.data import load
 path = sys.argv[3]
@@ -69,6 +83,20 @@ words = [f"word{k}" for k in range(50)]
 def step():
     rows = ((word for word in words[k % 40 :]) for k in range(2000))
     _core.Vocabulary().encode([rows], True, False)
+""",
+    "rows that end in an error": """
+from maxmargin import _core
+def names(bad):
+    try:
+        yield "word"
+        yield bad
+    finally:
+        sum(range(3000))
+def step():
+    try:
+        _core.Vocabulary().encode([names(bad) for bad in ("word", object())], True, False)
+    except TypeError:
+        pass
 """,
 }
 # The signal may reach another thread than the main one, which would sleep on.

@@ -37,7 +37,7 @@ Array array_from(const nb::object& found) {
     if (nb::try_cast(found, array, false)) return array;
     static_assert(std::is_same_v<typename Array::Scalar, const double> || std::is_same_v<typename Array::Scalar, const std::int32_t>);
     const char* const type = std::is_same_v<typename Array::Scalar, const double> ? "float64" : "int32";
-    const nb::object numpy = object_from([] { return PyImport_ImportModule("numpy"); });
+    const Reference numpy = object_from([] { return PyImport_ImportModule("numpy"); });
     if (!nb::ndarray_check(found) || !nb::try_cast(call_method(numpy, "ascontiguousarray", found, type), array, false))
         throw nb::type_error((std::string("a contiguous array of ") + type + " with the right number of axes is needed").c_str());
     return array;

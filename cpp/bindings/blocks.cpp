@@ -151,7 +151,7 @@ class PythonOracle final : public Oracle {
     }
     ~PythonOracle() override {
         ScopedGilAcquire locked;
-        problem_.reset(), announced_.reset(), tilted_.reset();
+        problem_.drop(), announced_.drop(), tilted_.drop();
         distributions_.clear();
     }
     std::shared_ptr<Oracle> clone() const override { return std::make_shared<PythonOracle>(*this); }
@@ -181,7 +181,7 @@ class PythonOracle final : public Oracle {
         next_ = last_ = 0;
         if (first == last) return;
         ScopedGilAcquire locked;
-        const nb::object range = nb::borrow(reinterpret_cast<PyObject*>(&PyRange_Type));
+        const nb::handle range(reinterpret_cast<PyObject*>(&PyRange_Type));
         announced_ = call_method(problem_, "cuts", call_python(range, first, last), shown(weights));
         const Py_ssize_t count = call_interpreter([&] { return PyObject_Size(announced_.ptr()); });
         if (count < 0) throw nb::python_error();
@@ -221,11 +221,11 @@ class PythonOracle final : public Oracle {
     }
 
     // Features of a Cut: a dense array, or a pair of indices and values.
-    void read(std::size_t block, const nb::object& cut, Answer& answer) const {
-        const nb::object psi = python_attribute(cut, "psi"), bound = python_attribute(cut, "bound");
-        answer.loss = nb::cast<double>(python_attribute(cut, "loss"));
+    void read(std::size_t block, const Reference& cut, Answer& answer) const {
+        const Reference psi = python_attribute(cut, "psi"), bound = python_attribute(cut, "bound");
+        answer.loss = python_number(python_attribute(cut, "loss"));
         check_loss(block, answer.loss);
-        answer.bound = bound.is_none() ? -INFINITY : nb::cast<double>(bound);
+        answer.bound = bound.is_none() ? -INFINITY : python_number(bound);
         if (std::isnan(answer.bound)) fail(block, "returned a bound that is not a number");
         if (nb::isinstance<nb::tuple>(psi)) {
             if (PyTuple_Size(psi.ptr()) != 2) fail(block, "returned features that are no pair of indices and values");
@@ -245,8 +245,8 @@ class PythonOracle final : public Oracle {
         answer.count = compress(dense.data(), n_weights, answer.indices.data(), answer.values.data());
     }
 
-    nb::object problem_, announced_, tilted_;
-    std::vector<nb::object> distributions_;
+    Reference problem_, announced_, tilted_;
+    std::vector<Reference> distributions_;
     std::size_t first_ = 0, next_ = 0, last_ = 0;  // blocks whose cuts are in announced_, and which of them is next
 };
 

@@ -26,7 +26,7 @@ std::string quoted(nb::handle object) {
 
 // Rows and names may be objects of the user, whose methods are Python code. Nothing in it where Python has set an error.
 template <class Call>
-nb::object new_reference(const Call& call) {
+Reference new_reference(const Call& call) {
     return nb::steal(call_interpreter(call));
 }
 
@@ -36,9 +36,9 @@ bool has_items(PyObject* object) {
 
 // A name for a message, which must be UTF-8: halves of surrogate pairs are written as such.
 std::string shown(std::string_view name) {
-    const nb::object text = nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "surrogatepass"));
+    const Reference text = nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "surrogatepass"));
     if (!text.is_valid()) pass_on();
-    const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+    const Reference bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
     if (!bytes.is_valid()) pass_on();
     return PyBytes_AsString(bytes.ptr());
 }
@@ -51,13 +51,13 @@ class Encoder {
     }
 
     void block(nb::handle rows) {
-        const nb::object items = new_reference([&] { return PyObject_GetIter(rows.ptr()); });
+        const Reference items = new_reference([&] { return PyObject_GetIter(rows.ptr()); });
         if (!items.is_valid()) {
-            PyErr_Clear();
+            clear_error();
             throw nb::type_error(("is " + quoted(rows) + "; a list with the features of every place is needed").c_str());
         }
         while (true) {
-            const nb::object item = new_reference([&] { return PyIter_Next(items.ptr()); });
+            const Reference item = new_reference([&] { return PyIter_Next(items.ptr()); });
             if (!item.is_valid()) break;
             row(item);
         }
@@ -99,11 +99,11 @@ class Encoder {
             Py_ssize_t at = 0;
             while (PyDict_Next(item.ptr(), &at, &key, &value)) entry(key, value);
         } else if (PyMapping_Check(item.ptr()) && has_items(item.ptr())) {
-            const nb::object pairs = new_reference([&] { return PyMapping_Items(item.ptr()); });
+            const Reference pairs = new_reference([&] { return PyMapping_Items(item.ptr()); });
             if (!pairs.is_valid()) pass_on();
             for (const nb::handle pair : pairs) {
-                kept_.push_back(nb::borrow(pair));
-                entry(nb::object(pair[0]).ptr(), nb::object(pair[1]).ptr());
+                for (const Py_ssize_t k : {0, 1}) kept_.push_back(object_from([&] { return PySequence_GetItem(pair.ptr(), k); }));
+                entry(kept_.end()[-2].ptr(), kept_.end()[-1].ptr());
             }
         } else {
             names(item);
@@ -114,13 +114,13 @@ class Encoder {
     void names(nb::handle item) {
         if (PyUnicode_Check(item.ptr()))
             throw nb::type_error(("holds the text " + quoted(item) + " where the features of one place are needed; put it into a list").c_str());
-        const nb::object list = in_order(item.ptr());
+        const Reference list = in_order(item.ptr());
         if (!list.is_valid()) {
-            PyErr_Clear();
+            clear_error();
             throw nb::type_error(("holds " + quoted(item) + "; features are a dictionary {name: value} or a list of names").c_str());
         }
         while (true) {
-            nb::object name = new_reference([&] { return PyIter_Next(list.ptr()); });
+            Reference name = new_reference([&] { return PyIter_Next(list.ptr()); });
             if (!name.is_valid()) break;
             if (!PyUnicode_Check(name.ptr()))
                 throw nb::type_error(("holds " + quoted(name) + " in a list of names, which must be text").c_str());
@@ -131,12 +131,12 @@ class Encoder {
     }
 
     // An iterator. Sets of text have another order in every process, on which the columns would depend.
-    static nb::object in_order(PyObject* values) {
+    static Reference in_order(PyObject* values) {
         if (!PyAnySet_Check(values)) return new_reference([&] { return PyObject_GetIter(values); });
-        const nb::object list = new_reference([&] { return PySequence_List(values); });
+        const Reference list = new_reference([&] { return PySequence_List(values); });
         // What cannot be put in order is not text, and is complained of when it is read.
-        if (list.is_valid() && call_interpreter([&] { return PyList_Sort(list.ptr()); }) != 0) PyErr_Clear();
-        return list.is_valid() ? new_reference([&] { return PyObject_GetIter(list.ptr()); }) : nb::object();
+        if (list.is_valid() && call_interpreter([&] { return PyList_Sort(list.ptr()); }) != 0) clear_error();
+        return list.is_valid() ? new_reference([&] { return PyObject_GetIter(list.ptr()); }) : Reference();
     }
 
     void entry(PyObject* key, PyObject* value) {
@@ -147,14 +147,14 @@ class Encoder {
         if (PyNumber_Check(value) && !PySequence_Check(value)) return number(name, value);
         if (PyMapping_Check(value) && has_items(value))
             throw nb::type_error(("has a dictionary for " + shown(name) + "; features are numbers, text, or lists of text").c_str());
-        const nb::object list = in_order(value);
+        const Reference list = in_order(value);
         if (!list.is_valid()) {
-            PyErr_Clear();
+            clear_error();
             // Scalars of NumPy and arrays without axes.
             return number(name, value);
         }
         while (true) {
-            const nb::object one = new_reference([&] { return PyIter_Next(list.ptr()); });
+            const Reference one = new_reference([&] { return PyIter_Next(list.ptr()); });
             if (!one.is_valid()) break;
             if (!PyUnicode_Check(one.ptr()))
                 throw nb::type_error(("has " + quoted(one) + " in the list of " + shown(name) + "; lists are of text").c_str());
@@ -170,7 +170,7 @@ class Encoder {
     double as_double(PyObject* value, std::string_view name) {
         const double x = call_interpreter([&] { return PyFloat_AsDouble(value); });
         if (x == -1.0 && PyErr_Occurred()) {
-            PyErr_Clear();
+            clear_error();
             throw nb::type_error(("has " + quoted(value) + " for " + shown(name) + "; features are numbers, text, or lists of text").c_str());
         }
         return x;
@@ -205,7 +205,7 @@ class Encoder {
         Py_ssize_t size;
         if (const char* bytes = PyUnicode_AsUTF8AndSize(object, &size)) return {bytes, static_cast<std::size_t>(size)};
         // Half of a surrogate pair, as files read with errors="surrogateescape" have.
-        PyErr_Clear();
+        clear_error();
         kept_.push_back(nb::steal(PyUnicode_AsEncodedString(object, "utf-8", "surrogatepass")));
         if (!kept_.back().is_valid()) pass_on();
         char* bytes;
@@ -254,7 +254,7 @@ class Encoder {
     // Of one row.
     std::vector<Entry> entries_;
     std::vector<Cell> cells_;
-    std::vector<nb::object> kept_;
+    std::vector<Reference> kept_;
     std::vector<std::unique_ptr<std::vector<char>>> joined_;
     std::size_t used_ = 0;
 };
@@ -262,11 +262,11 @@ class Encoder {
 // Rows of all blocks; an error says which block it is about.
 nb::tuple encode(Vocabulary& vocabulary, nb::handle blocks, bool growing, bool constant) {
     Encoder encoder(vocabulary, growing, constant);
-    const nb::object items = new_reference([&] { return PyObject_GetIter(blocks.ptr()); });
+    const Reference items = new_reference([&] { return PyObject_GetIter(blocks.ptr()); });
     if (!items.is_valid()) pass_on();
     std::size_t k = 0;
     while (true) {
-        const nb::object block = new_reference([&] { return PyIter_Next(items.ptr()); });
+        const Reference block = new_reference([&] { return PyIter_Next(items.ptr()); });
         if (!block.is_valid()) break;
         try {
             encoder.block(block);
@@ -280,7 +280,7 @@ nb::tuple encode(Vocabulary& vocabulary, nb::handle blocks, bool growing, bool c
 }
 
 nb::object text_of(std::string_view name) {
-    const nb::object text = nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "surrogatepass"));
+    const Reference text = nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "surrogatepass"));
     if (!text.is_valid()) pass_on();
     return text;
 }
@@ -294,9 +294,9 @@ void bind_encoding(nb::module_& m) {
         .def("add", [](Vocabulary& self, nb::str name) {
             Py_ssize_t size;
             const char* bytes = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
-            nb::object kept;
+            Reference kept;
             if (!bytes) {
-                PyErr_Clear();
+                clear_error();
                 kept = nb::steal(PyUnicode_AsEncodedString(name.ptr(), "utf-8", "surrogatepass"));
                 char* own;
                 if (!kept.is_valid() || PyBytes_AsStringAndSize(kept.ptr(), &own, &size) != 0) pass_on();

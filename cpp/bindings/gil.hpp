@@ -6,14 +6,17 @@
 // 3.14 lets the thread sleep until the process ends; the functions below do the same for all versions.
 //
 // Invariant: every function of Python's C API that may run Python code, or that may wait for the lock, is called through
-// `call_interpreter` wherever a frame of C++ with a destructor lies above it. nb::gil_scoped_release, nb::gil_scoped_acquire
-// and conversions of arrays by nanobind are not used (a test looks for them).
+// `call_interpreter` wherever a frame of C++ with a destructor lies above it. The last reference to an object of the user runs its
+// finalizer, so such references are a `Reference`, and errors are dropped by `clear_error`. Arrays that functions in Python return
+// are converted by `array_from`, numbers by `python_number`. nb::gil_scoped_release, nb::gil_scoped_acquire, nb::call_guard,
+// nb::cast<double> and PyErr_Clear are used nowhere else (a test looks for them).
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include <array>
 #include <cstddef>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -62,23 +65,59 @@ class ScopedGilAcquire {
     PyGILState_STATE state_;
 };
 
+// A reference that may be the last one to an object with a finalizer in Python.
+class Reference : public nb::object {
+  public:
+    Reference() = default;
+    Reference(nb::object&& object) noexcept : nb::object(std::move(object)) {}  // NOLINT(google-explicit-constructor)
+    Reference(const Reference& other) = default;
+    Reference(Reference&& other) noexcept = default;
+    Reference& operator=(Reference other) noexcept {
+        std::swap(m_ptr, other.m_ptr);
+        return *this;
+    }
+    ~Reference() { drop(); }
+    void drop() noexcept {
+        PyObject* const object = release().ptr();
+        if (object) call_interpreter([&] {
+            Py_DECREF(object);
+            return true;
+        });
+    }
+};
+
+// As PyErr_Clear: the traceback of an error holds objects of the user.
+inline void clear_error() noexcept {
+    call_interpreter([] {
+        PyErr_Clear();
+        return true;
+    });
+}
+
 // A new reference from a function of the C API that may run Python code; nullptr is Python's own error.
 template <class Call>
-nb::object object_from(const Call& call) {
+Reference object_from(const Call& call) {
     PyObject* const found = call_interpreter(call);
     if (!found) throw nb::python_error();
     return nb::steal(found);
 }
 
-inline nb::object python_attribute(nb::handle object, const char* name) {
+inline Reference python_attribute(nb::handle object, const char* name) {
     return object_from([&] { return PyObject_GetAttrString(object.ptr(), name); });
+}
+
+// As a number; objects of other types have a method for it.
+inline double python_number(nb::handle object) {
+    const double found = call_interpreter([&] { return PyFloat_AsDouble(object.ptr()); });
+    if (found == -1.0 && PyErr_Occurred()) throw nb::python_error();
+    return found;
 }
 
 // function(arguments...) in Python.
 template <class... Arguments>
-nb::object call_python(nb::handle function, const Arguments&... arguments) {
+Reference call_python(nb::handle function, const Arguments&... arguments) {
     constexpr std::size_t count = sizeof...(arguments);
-    const std::array<nb::object, count> owned{nb::cast(arguments)...};
+    const std::array<Reference, count> owned{Reference(nb::cast(arguments))...};
     std::array<PyObject*, count + 1> stack{};
     for (std::size_t k = 0; k < count; ++k) stack[k] = owned[k].ptr();
     return object_from([&] { return PyObject_Vectorcall(function.ptr(), stack.data(), count, nullptr); });
@@ -86,6 +125,6 @@ nb::object call_python(nb::handle function, const Arguments&... arguments) {
 
 // object.name(arguments...) in Python.
 template <class... Arguments>
-nb::object call_method(nb::handle object, const char* name, const Arguments&... arguments) {
+Reference call_method(nb::handle object, const char* name, const Arguments&... arguments) {
     return call_python(python_attribute(object, name), arguments...);
 }

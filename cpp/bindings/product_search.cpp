@@ -17,12 +17,12 @@ class Plane {
     explicit Plane(nb::object ask) : ask_(std::move(ask)) {}
 
     PlanePoint point(nb::handle candidate) {
-        const double h = number(item(candidate, 0)), g = number(item(candidate, 1));
+        const double h = python_number(item(candidate, 0)), g = python_number(item(candidate, 1));
         const nb::handle key = item(candidate, 2);
         // Keys are the user's: comparing them may run Python code.
         PyObject* place = call_interpreter([&] { return PyDict_GetItemWithError(keys_.ptr(), key.ptr()); });
         if (!place && PyErr_Occurred()) throw nb::python_error();
-        std::size_t number_of = keys_.size();
+        std::size_t number_of = static_cast<std::size_t>(PyDict_Size(keys_.ptr()));
         if (place) number_of = PyLong_AsSize_t(place);
         else add_key(key, number_of);
         objects_.push_back(nb::borrow(candidate));
@@ -35,9 +35,9 @@ class Plane {
     }
 
     PlaneAnswer operator()(double a, double b) {
-        const nb::object answer = call_python(ask_, a, b);
+        const Reference answer = call_python(ask_, a, b);
         const nb::handle found = item(answer, 0);
-        const double upper = number(item(answer, 1));
+        const double upper = python_number(item(answer, 1));
         if (found.is_none()) return {false, {}, upper};
         return {true, point(found), upper};
     }
@@ -68,15 +68,9 @@ class Plane {
             throw nb::type_error("ask must return an Answer, and what it found and what is known must be Candidates");
         return PyTuple_GetItem(of.ptr(), k);
     }
-    static double number(nb::handle of) {
-        const double found = call_interpreter([&] { return PyFloat_AsDouble(of.ptr()); });
-        if (found == -1 && PyErr_Occurred()) throw nb::python_error();
-        return found;
-    }
 
-    nb::object ask_;
-    nb::dict keys_;
-    std::vector<nb::object> objects_;
+    Reference ask_, keys_{nb::dict()};
+    std::vector<Reference> objects_;
 };
 
 nb::tuple hull(nb::object ask, nb::object truth, const nb::sequence& known, bool with_truth, const std::optional<InputVector<double>>& losses,

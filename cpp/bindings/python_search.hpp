@@ -46,7 +46,7 @@ class PythonSearch final : public maxmargin::ranking::Search {
     }
     double loss(const std::int64_t* above) const override {
         ScopedGilAcquire lock;
-        return nb::cast<double>(call_method(loss_, "value", array_of(std::vector<std::int64_t>(above, above + n_pos_)), n_neg_));
+        return python_number(call_method(loss_, "value", array_of(std::vector<std::int64_t>(above, above + n_pos_)), n_neg_));
     }
 
   private:
