@@ -16,6 +16,8 @@ _RELATIVE = 1e-7
 # Where terms cancel (a hinge is a loss plus a difference of scores, each of which may be much larger than what is left), their
 # magnitudes add up to what the objective was where they did not cancel: at most the hinge of zero weights, which is the losses
 # alone, and the largest objective of the run. 1e-11 of that is enough for m = 9e4, or for m = 8e9 where errors are independent.
+# Neither covers scores that lose their digits before they are subtracted, as those of columns whose mean is 1e8 times their
+# spread do: bounds that cross there are shown as they are, and nothing is certified.
 _CANCELLATION = 1e-11
 
 

@@ -189,6 +189,15 @@ def test_inspect(run, tmp_path):
 # ---- names --------------------------------------------------------------------------------------------------------------------
 
 
+def test_inspect_a_model_whose_bounds_contradict_each_other(run):
+    run("train", "train.csv", "--model", "m")
+    model = load_model("m")
+    model.dual_objective_, model.certified_ = 2 * model.primal_objective_, False
+    model.dual_gap_ = -model.primal_objective_
+    save_model(model, "m")
+    assert "the dual objective exceeds the primal one (not certified)" in run("inspect", "m").stdout
+
+
 def test_inspect_a_path(run):
     run("path", "train.letor", "--epsilon", 0.05, "--lambda-min", 0.01, "--save", "p", "--checkpoint", "c")
     answer, path = json.loads(run("inspect", "p", "--json").stdout), RegularizationPath.load("p")

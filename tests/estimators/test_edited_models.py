@@ -57,6 +57,15 @@ def test_what_training_would_not_have_left_is_refused(tmp_path, model, parameter
 
 
 @pytest.mark.parametrize("model", [RANKER, GRID])
+def test_a_gap_below_zero_by_rounding_is_none(tmp_path, model):
+    """As files of earlier versions may hold."""
+    path, dual = tmp_path / "edited.model", np.nextafter(model.primal_objective_, np.inf)
+    edited(path, model, {}, {"dual_objective_": float(dual), "dual_gap_": float(model.primal_objective_ - dual)})
+    found = load_model(path)
+    assert found.dual_gap_ == 0 and found.dual_objective_ == found.primal_objective_ and found.certified_
+
+
+@pytest.mark.parametrize("model", [RANKER, GRID])
 def test_untouched_files_load(tmp_path, model):
     edited(tmp_path / "same.model", model, {}, {})
     same = load_model(tmp_path / "same.model")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, FunctionDiversity, Metric, PnPotts, minimize
+from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, FunctionDiversity, Metric, PnPotts, minimize, trws
 from maxmargin.labeling.spreads import Spreads
 
 ALL_PAIRS = [(i, j) for i in range(5) for j in range(i)]
@@ -169,3 +169,13 @@ def test_the_range_of_costs_follows_the_table():
     other = energy.replaced(table=np.array([[0.0, 50.0], [40.0, 0.0]]))
     assert [float(end) for end in other.table_range] == [0.0, 50.0]
     assert Spreads.of(other).edges == [50.0]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_no_bound_exceeds_an_energy(offset):
+    """Trees, whose bounds meet the energy up to rounding."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        unary = rng.normal(size=(8, 3)) + offset * rng.random((8, 1))
+        found = trws(Energy(unary, [(i, i + 1) for i in range(7)], rng.random((3, 3))))
+        assert max(found.bounds) <= min(found.energy, *found.history)

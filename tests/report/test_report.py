@@ -285,6 +285,8 @@ def test_certificate():
     assert "within rounding: certified." in sentence(**Certificate(2.0, 2.0, True).attributes())
     assert "not certified" in sentence(**known | {"certified_": False})
     assert "not certified" in sentence(**known | {"dual_gap_": 0.0}), "the objectives say otherwise"
+    crossed = report_contents(Scorer(**Certificate(2.0, 2.1, True).attributes()), X, y)["certificate"]
+    assert crossed["relative_gap"] is None and "nothing is proved" in crossed["sentence"]
     bare = report_contents(Scorer(), X, y)
     assert bare["features"] is None and bare["convergence"] is None and bare["parameters"]["rows"] == []
     assert bare["title"] == "Scorer" and bare["metric"] == "AP"

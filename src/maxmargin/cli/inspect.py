@@ -139,9 +139,10 @@ def _words(answer: dict[str, Any]) -> str:
     proof = answer["certificate"]
     if "primal_objective" in proof:
         relative = proof["dual_gap"] / max(abs(proof["primal_objective"]), 1e-300)
+        gap = f"relative gap {relative:.1e}" if relative >= 0 else "the dual objective exceeds the primal one"
         word = "certified" if proof["certified"] else "not certified"
         objective = f"primal {proof['primal_objective']:.6g}, dual {proof['dual_objective']:.6g}"
-        lines.append(f"certificate: {objective}, relative gap {relative:.1e} ({word}), {proof['n_iter']} passes")
+        lines.append(f"certificate: {objective}, {gap} ({word}), {proof['n_iter']} passes")
     else:
         lines.append("certificate: none, nothing is proved about the weights")
     if answer["found"]:

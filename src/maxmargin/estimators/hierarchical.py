@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_choice, with_constant
+from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
@@ -24,7 +25,7 @@ from maxmargin.hierarchies import Hierarchy, LabelSets, NodeWeights, heaviest_an
 from maxmargin.problems import StructuredProblem
 from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem, RecursiveProblem
 from maxmargin.problems.weighted import check_weights, weighted
-from maxmargin.solvers import BCFW, History, Solution
+from maxmargin.solvers import BCFW, History, InexactOracleWarning, Solution
 from maxmargin.structures.hierarchy import LOSSES, SET_LOSSES, HierarchySetStructure, HierarchyStructure
 from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
@@ -325,6 +326,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             self.alpha_ = shared_weights(self.hierarchy_, np.linalg.norm(U, axis=1), _EPSILON)
             problem = self._shared_problem(X, truth, surrogate, counts, loss_alpha)
         self.alpha_ = best_alpha
+        if certificate.proved and certificate.crossed:
+            warn("the dual objective exceeds the primal one, so the gap is not a certificate", InexactOracleWarning)
         self._show(certificate.scaled(1.0 / lam), passes, history.scaled(1.0 / lam))
         root = np.sqrt(self.alpha_)[:, None]
         rows = np.divide(best.reshape(len(self.alpha_), -1), root, out=np.zeros((len(root), self._width)), where=root > 0)

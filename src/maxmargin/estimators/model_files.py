@@ -415,7 +415,9 @@ def _check(estimator: Any, file: str) -> None:
         wrong = [name for name in ("primal_objective_", "dual_objective_", "dual_gap_") if math.isnan(getattr(estimator, name))]
         if wrong:
             raise SavedFileError(f"{file}: {wrong[0]} is not a number; {_AGAIN}")
-        estimator.certified_ = Certificate.of_attributes(vars(estimator)).certified
+        shown = Certificate.of_attributes(vars(estimator)).attributes()
+        for name in ("dual_objective_", "dual_gap_", "certified_"):
+            setattr(estimator, name, shown[name])
     # Two classes share one row of weights.
     if "rows" in sizes and sizes["rows"] != (1 if sizes["classes"] == 2 else sizes["classes"]):
         raise SavedFileError(f"{file}: coef_ has {sizes['rows']} rows for {sizes['classes']} classes; {_AGAIN}")

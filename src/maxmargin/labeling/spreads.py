@@ -127,6 +127,12 @@ def without_offset(energy: Energy, spreads: Spreads) -> tuple[Energy, float, boo
     return energy.replaced(unary=unary, table=table), offset + on_edges, on_edges < 0
 
 
+def _at_most(bounds: list[float], energies: list[float]) -> list[float]:
+    """Lower bounds that exceed no energy, as they may by rounding."""
+    least = min(energies)
+    return [min(bound, least) for bound in bounds]
+
+
 def offset_free(method: Method) -> Method:
     """Make a method run on an energy without large costs that all labelings have; its result is that for the whole energy."""
 
@@ -140,19 +146,22 @@ def offset_free(method: Method) -> Method:
         spreads = check_sums(energy)
         plain, offset, negative = without_offset(energy, spreads)
         if plain is energy:
-            return method(energy, *args, callback=callback, **options)
+            result = method(energy, *args, callback=callback, **options)
+            result.bounds = _at_most(result.bounds, [result.energy, *result.history])
+            return result
 
         def shifted(value: float, bound: float | None) -> object:
             return callback(value + offset, None if bound is None else bound + offset)
 
         found: Any = method(plain, *args, callback=None if callback is None else shifted, **options)
         value = energy.energy(found.labels)
+        history = [one + offset for one in found.history]
         moved: dict[str, Any] = {
             "energy": value,
             "gap": found.gap,
             "lower_bound": None if found.gap is None else value - found.gap,
-            "history": [one + offset for one in found.history],
-            "bounds": [one + offset for one in found.bounds],
+            "history": history,
+            "bounds": _at_most([one + offset for one in found.bounds], [value, *history]),
             # A factor of costs less a negative constant is none of the costs.
             "guarantee": None if negative and found.guarantee != 1 else found.guarantee,
         }

@@ -78,6 +78,9 @@ def certificate(model: Any) -> dict[str, Any]:
     if proof is None or not math.isfinite(proof.gap):
         unknown = "Nothing is proved about how close to optimal the weights are."
         return {"relative_gap": None, "certified": False, "sentence": unknown}
+    if proof.crossed:
+        wrong = "The dual objective exceeds the primal one: inference is not exact, and nothing is proved about the weights."
+        return {"relative_gap": None, "certified": False, "sentence": wrong}
     relative = proof.gap / max(abs(proof.primal), 1e-300)
     size = "rounding" if relative < 1e-12 else f"{percent(relative)}\N{NO-BREAK SPACE}%"
     # A latent model solves one convex problem after another; the gap speaks of the last one.
