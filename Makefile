@@ -43,6 +43,7 @@ cluster: $(VENV)/.test
 
 # In environments of their own, .venv-newest and .venv-3.12.
 newest:
+	rm -rf $(VENV)-newest
 	$(MAKE) test VENV=$(VENV)-newest CONSTRAINTS=
 
 # Of pyenv, which shows only some of its versions on the path, all are tried.
@@ -160,7 +161,8 @@ $(VENV)/.cluster: $(VENV)/.tools-$(VERSION) $(SOURCES)
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.
 $(VENV)/.test: $(VENV)/.tools-$(VERSION) $(SOURCES)
 	$(INSTALL) '.[test]'
-	@$(PIP_INSTALL) $(TORCH) 2> $(VENV)/torch.log || echo "pip finds no $(TORCH): tests of maxmargin.nn are skipped"
+	@$(PIP_INSTALL) $(TORCH) 2> $(VENV)/torch.log || { grep -q 'No matching distribution' $(VENV)/torch.log && \
+	  echo 'pip finds no $(TORCH): tests of maxmargin.nn are skipped'; } || { cat $(VENV)/torch.log; exit 1; }
 	-@$(BIN)/python tests/browser.py
 	@touch $@
 

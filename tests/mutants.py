@@ -193,8 +193,8 @@ MUTANTS = (
     Mutant("src/maxmargin/latent/cccp.py", "problem.descends and not fall > 0", "False", "test_latent.py -k got_worse"),
     Mutant(
         "src/maxmargin/estimators/model_files.py",
-        "Certificate.of_attributes(vars(estimator)).certified",
-        "bool(estimator.certified_)",
+        "Certificate.of_attributes(vars(estimator)).attributes()",
+        "vars(estimator)",
         "test_damaged_models.py -k certif",
     ),
     Mutant(

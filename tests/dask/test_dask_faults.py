@@ -351,7 +351,7 @@ def test_the_scheduler_is_killed(tmp_path):
     scheduler = started("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
     try:
         wait_until(file.exists)
-        client = Client(scheduler_file=str(file), set_as_default=False, timeout=5)
+        client = Client(scheduler_file=str(file), set_as_default=False, timeout=60)
         address = client.scheduler.address
         worker = started_worker(address)
         client.wait_for_workers(1, timeout=60)

@@ -100,10 +100,10 @@ def sleeper():
 
 def test_stragglers_are_logged(caplog, monkeypatch):
     monkeypatch.setattr("maxmargin.ray.engine._BEAT", 0.1)
-    with RayEngine([sleeper(), sleeper()], patience=0.5) as engine, caplog.at_level(logging.WARNING):
+    with RayEngine([sleeper(), sleeper()], patience=4.0) as engine, caplog.at_level(logging.WARNING):
         for _ in range(3):
             engine.call("nap", (0.0,))
         assert not caplog.messages
-        engine.call("nap", [(0.0,), (1.5,)])
+        engine.call("nap", [(0.0,), (6.0,)])
     (said,) = caplog.messages
     assert "shard 1 (a sleeper) on its actor has been busy with 'nap'" in said

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_programs import MarginProgram
 from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 
@@ -148,22 +149,24 @@ def test_rounds_descend_to_a_point_that_no_small_step_improves(eta, inference):
     v = problem.natural(best.solution.weights)
     assert values[-1] == pytest.approx(true_objective(problem, v, C))
     assert best.solution.certified == (inference == "trws")
-    # The convex problem with the last imputation has its minimum there: compare with all cuts and a general optimiser.
-    from scipy.optimize import minimize as general
-
-    tables = [every(pair) for pair in problem.pairs]
-
-    def convex(x):
-        v, hinges = x[:3], 0.0
-        for (phi, loss), own in zip(tables, problem.imputed, strict=True):
-            hinges += own.costs @ v + eta * own.loss - (phi @ v - loss).min()
-        return 0.5 * v @ v + alpha * ((v - 1) ** 2).sum() + C * hinges / len(tables)
-
-    rng = np.random.default_rng(0)
-    tries = [
-        general(convex, np.abs(v + 0.1 * rng.normal(size=3)), bounds=[(0, None)] * 3, method="Nelder-Mead") for _ in range(4)
+    # The convex problem with the last imputation has its minimum there: compare with all cuts. Its two quadratic terms are one,
+    # (1 + 2 alpha) / 2 |v - center|^2, and a constant.
+    center = 2 * alpha / (1 + 2 * alpha)
+    constant = 3 * (alpha - alpha * center)
+    tables = [
+        (phi - own.costs, eta * own.loss + loss)
+        for (phi, loss), own in zip(map(every, problem.pairs), problem.imputed, strict=True)
     ]
-    assert convex(v) <= min(one.fun for one in tries) + 1e-5
+
+    def convex(v):
+        hinges = [(loss - psi @ v).max() for psi, loss in tables]
+        return 0.5 * v @ v + alpha * ((v - 1) ** 2).sum() + C * np.mean(hinges)
+
+    blocks = [(psi, loss - center * psi.sum(axis=1)) for psi, loss in tables]
+    program = MarginProgram(blocks, np.full(len(blocks), C / len(blocks)), bounds=(-center, np.inf))
+    optimum = program.optimum(1 + 2 * alpha)
+    assert optimum.value + constant == pytest.approx(convex(optimum.x + center), rel=1e-12)
+    assert convex(v) <= optimum.value + constant + 1e-5
 
 
 @pytest.mark.parametrize("joint", [False, True])
