@@ -47,6 +47,13 @@ y = rng.random(2000) < 0.1
 X = rng.normal(size=(2000, 10)) + y[:, None]
 def step(): RankingSVM(C=10.0).fit(X, y)
 """,
+    "training of classes": """
+from maxmargin import MulticlassSVM
+X, y = rng.normal(size=(300, 5)), rng.integers(0, 3, 300)
+def step():
+    np.unique(y)
+    MulticlassSVM(C=0.1).fit(X, y)
+""",
     "training with an oracle in Python": """
 from maxmargin.cuts import Cut, Problem
 from maxmargin.solvers import BCFW

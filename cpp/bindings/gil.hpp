@@ -20,7 +20,8 @@
 
 namespace nb = nanobind;
 
-// After this call threads that ask for the lock of an interpreter that is no more sleep, too; for the initialisation of the module.
+// For the initialisation of the module. After this call threads that ask for the lock of an interpreter that is no more sleep, and so
+// do threads that the interpreter stops in a noexcept function of another library.
 void watch_interpreter_exit();
 bool interpreter_has_ended() noexcept;
 [[noreturn]] void sleep_until_exit() noexcept;
