@@ -35,6 +35,8 @@ def numpy_features() -> str:
 
 NUMPY_PLAIN = {"NPY_DISABLE_CPU_FEATURES": numpy_features()}
 TORCH_PLAIN = {"ATEN_CPU_CAPABILITY": "default"}
+# Exponentials and logarithms of the C library have other last digits without fused multiplications.
+LIBM_PLAIN = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F"}
 OWN_PLAIN = {"MAXMARGIN_CPU_CAPABILITY": "default"}
 
 
@@ -63,7 +65,7 @@ class Setting:
 
 # Kernels are combined with the other conditions, so that all are tried in six runs of the suite.
 SETTINGS = {
-    "no vector units": Setting("Prescott", {**NUMPY_PLAIN, **TORCH_PLAIN, **OWN_PLAIN}),
+    "no vector units": Setting("Prescott", {**NUMPY_PLAIN, **TORCH_PLAIN, **LIBM_PLAIN, **OWN_PLAIN}),
     "random order": Setting("Nehalem", seed=1),
     "plain numpy": Setting("Sandybridge", NUMPY_PLAIN),
     "three processes per core": Setting("Haswell", processes=3 * CORES),
