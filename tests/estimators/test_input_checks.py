@@ -105,7 +105,7 @@ for estimator in ESTIMATORS:
         estimator.decision_function(broken(X, "column"))
 print("done")
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=sys.path[0] or ".")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stdout == "done\n", result.stderr[-2000:]
 
 
