@@ -15,7 +15,10 @@ TORCH ?= torch==2.13.0+cpu
 BUILD_TOOLS := 'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.18' ninja
 # What the extension and the list of packages are made of; Python files are used where they are, so they cost nothing.
 SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
-INSTALL := $(PIP_INSTALL) --no-build-isolation --editable
+# The package is imported by a hook. The folder that the same file names for other tools is left out: Python reads .pth files in the
+# encoding of the locale, and does not start where that lacks a letter of the name.
+install = $(PIP_INSTALL) --no-build-isolation --editable $(1) && \
+	  sed -i.bak '/^import /!d' $(VENV)/lib/python*/site-packages/_*maxmargin*.pth
 
 .PHONY: demo cluster-demo test test-all cluster minimum newest pythons processors process-exit constraints lint bench sanitize mutants clean
 
@@ -38,7 +41,7 @@ test-all: test cluster minimum newest pythons processors process-exit
 
 # Tests that start a cluster of Dask or Ray, and kill parts of it.
 cluster: $(VENV)/.test
-	$(INSTALL) '.[ray]'
+	$(call install,'.[ray]')
 	$(BIN)/python -m pytest -m cluster tests
 
 # In environments of their own, .venv-newest and .venv-3.12.
@@ -92,7 +95,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.ranking_inference
 	$(BIN)/python -m benchmarks.graphcut
-	$(INSTALL) '.[bench,peers]'
+	$(call install,'.[bench,peers]')
 	$(BIN)/python -m benchmarks.native_oracle
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.multiclass
@@ -151,16 +154,16 @@ mutants: $(VENV)/.test
 	$(BIN)/python -m tests.mutants
 
 $(VENV)/.plot: $(VENV)/.tools-$(VERSION) $(SOURCES)
-	$(INSTALL) '.[plot]'
+	$(call install,'.[plot]')
 	@touch $@
 
 $(VENV)/.cluster: $(VENV)/.tools-$(VERSION) $(SOURCES)
-	$(INSTALL) '.[dask]'
+	$(call install,'.[dask]')
 	@touch $@
 
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.
 $(VENV)/.test: $(VENV)/.tools-$(VERSION) $(SOURCES)
-	$(INSTALL) '.[test]'
+	$(call install,'.[test]')
 	@$(PIP_INSTALL) $(TORCH) 2> $(VENV)/torch.log || { grep -q 'No matching distribution' $(VENV)/torch.log && \
 	  echo 'pip finds no $(TORCH): tests of maxmargin.nn are skipped'; } || { cat $(VENV)/torch.log; exit 1; }
 	-@$(BIN)/python tests/browser.py
