@@ -101,14 +101,15 @@ def test_score_function_gradient_of_normal_variables_has_the_right_mean():
 # ---- training -----------------------------------------------------------------------------------------------------------------
 
 
+# Training amplifies rounding. With these settings each of the first ten seeds finds the optimum, and so does another processor.
 @pytest.mark.parametrize(
     ("network", "seed", "settings"),
     [
-        ("graph", 3, {"hidden": 8, "learning_rate": 3e-2, "epochs": 100}),
-        ("dense", 3, {}),
+        ("graph", 3, {"samples": 16, "epochs": 100}),
+        ("dense", 3, {"samples": 16}),
         ("dense", 3, {"gradient": "score", "noise": "bernoulli", "samples": 4}),
-        ("dense", 3, {"gradient": "score", "samples": 1}),
-        ("dense", 1, {"residual": False, "costs": False, "normalize": False}),
+        ("dense", 3, {"gradient": "score", "samples": 1, "learning_rate": 1e-2, "epochs": 300}),
+        ("dense", 1, {"residual": False, "costs": False, "normalize": False, "samples": 4, "learning_rate": 5e-3, "epochs": 300}),
     ],
 )
 def test_training_finds_the_optimum_of_enumeration(network, seed, settings):

@@ -17,7 +17,7 @@ from maxmargin.nn._rounding_training import costs, measure
 
 def test_collapsing_variance_is_noticed():
     energy = frustrated(np.random.default_rng(3))
-    settings = {"epochs": 30, "hidden": 8, "learning_rate": 3e-2, "collapse": 0.5}
+    settings = {"epochs": 60, "hidden": 32, "learning_rate": 3e-2, "samples": 16, "collapse": 0.5}
     with pytest.warns(VarianceCollapseWarning, match=r"fell from .* pass min_sigma=0.1") as caught:
         model = LearnedRounding("graph", min_sigma=1e-6, **settings).fit([energy])
     assert len(caught) == 1 and caught[0].filename == __file__
