@@ -9,7 +9,7 @@ from scipy import sparse
 from maxmargin import HierarchicalSVM, MulticlassSVM, load_model, save_model
 from maxmargin.hierarchies import Hierarchy, NodeWeights, node_norm, tree_norm
 from maxmargin.problems import HierarchyProblem, StructuredProblem
-from maxmargin.solvers import BCFW, OneSlackCuttingPlane
+from maxmargin.solvers import BCFW, InexactOracleWarning, OneSlackCuttingPlane
 from maxmargin.structures import HierarchySetStructure, HierarchyStructure
 from maxmargin.surrogates import BetaScaling, LogLoss, Slack
 
@@ -332,3 +332,10 @@ def test_what_is_wrong_is_told():
     ):
         with pytest.raises(ValueError, match=message):
             HierarchicalSVM(**({"hierarchy": TREE} | parameters)).fit(X, labels)
+
+
+def test_a_lower_bound_that_is_too_high_is_noticed_with_learned_weights_of_nodes(monkeypatch):
+    monkeypatch.setattr(HierarchicalSVM, "_joint_bound", lambda self, solution, lam: 2 * solution.primal)
+    with pytest.warns(InexactOracleWarning, match="the dual objective exceeds the primal one"):
+        model = HierarchicalSVM(TREE, norm="shared").fit(*samples(TREE))
+    assert not model.certified_
