@@ -19,5 +19,6 @@ def browser():
     with chromium.started(executable) as running:
         yield running
 
+
 # Files of a newcomer, which change the package when they are imported; tests/test_recipes.py does that.
 collect_ignore_glob = ["recipes/*"]

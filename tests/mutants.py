@@ -369,12 +369,7 @@ MUTANTS = (
         "if any(False for",
         "test_scattered_training.py -k guesses",
     ),
-    Mutant(
-        "src/maxmargin/dask/engine.py",
-        'if name is None and "lost" in one:',
-        "if False:",
-        "test_dask_engine.py -k gone",
-    ),
+    Mutant("src/maxmargin/dask/engine.py", 'if name is None and "lost" in one:', "if False:", "test_dask_engine.py -k gone"),
     Mutant("src/maxmargin/dask/base.py", "self.__dict__.update(before)", "pass", "test_dask_inputs.py -k fails_leaves"),
     Mutant(
         "src/maxmargin/dask/collections.py",
@@ -616,7 +611,9 @@ MUTANTS = (
         "test_sharded_events.py -k regressions",
     ),
     Mutant(
-        "src/maxmargin/distributed/events.py", "np.where(spreads > _ROUNDING, spreads, 0.0)", "spreads",
+        "src/maxmargin/distributed/events.py",
+        "np.where(spreads > _ROUNDING, spreads, 0.0)",
+        "spreads",
         "test_sharded_events.py -k tell_nothing",
     ),
     Mutant("src/maxmargin/estimators/sharded_events.py", "if most > room:", "if False:", "test_sharded_events.py -k with_ties"),
@@ -651,12 +648,7 @@ MUTANTS = (
         "Cut(cut.psi, cut.loss, cut.bound)",
         "test_sharded_ranking.py -k scaled",
     ),
-    Mutant(
-        "src/maxmargin/distributed/engine.py",
-        "and all(map(is_sound, answers)):",
-        "and True:",
-        "test_sums.py",
-    ),
+    Mutant("src/maxmargin/distributed/engine.py", "and all(map(is_sound, answers)):", "and True:", "test_sums.py"),
     Mutant(
         "src/maxmargin/structures/moments.py",
         "variance = np.maximum(self.second / n - (self.first / n) ** 2, 0.0)",
@@ -706,10 +698,7 @@ MUTANTS = (
         "test_sharded_metrics.py",
     ),
     Mutant(
-        "src/maxmargin/distributed/shard.py",
-        "return self._answer  # it was",
-        "pass  # it was",
-        "test_parted.py -k given_again",
+        "src/maxmargin/distributed/shard.py", "return self._answer  # it was", "pass  # it was", "test_parted.py -k given_again"
     ),
     Mutant("src/maxmargin/solvers/parted.py", "run.problem.notice()", "pass", "test_parted.py -k not_exact"),
     Mutant("src/maxmargin/solvers/parted.py", "dual, missed, run.curve", "dual, 0.0, run.curve", "test_parted.py -k say_what"),
@@ -777,18 +766,11 @@ MUTANTS = (
     Mutant("cpp/ranking/buckets.hpp", "[k] = index[waiting.index[k]];", "[k] += 0;", "test_ranking_inference.py -k far_more"),
     Mutant("cpp/ranking/buckets.hpp", "+ kept.count, last)", "+ kept.count, last - 1)", "test_ranking_inference.py -k far_more"),
     Mutant("cpp/ranking/buckets.hpp", "placement_.total() = before", "", "test_ranking_inference.py -k sample"),
-    Mutant(
-        "cpp/numeric/recycled.cpp",
-        "best ? std::exchange(*best, {})",
-        "best ? *best",
-        "test_recycled_memory.py -k two",
-    ),
+    Mutant("cpp/numeric/recycled.cpp", "best ? std::exchange(*best, {})", "best ? *best", "test_recycled_memory.py -k two"),
     Mutant("cpp/ranking/shard.hpp", "total.add(sum);\n        join", "join", "test_scattered_lists.py"),
     Mutant("cpp/ranking/scattered.hpp", "groups_[g].first_rank += all.above;", "", "test_scattered_lists.py"),
     Mutant("cpp/ranking/scattered.hpp", "position += members;", "", "test_scattered_lists.py"),
-    Mutant(
-        "cpp/ranking/scattered.hpp", "at(k + 1), at(k + 2), other", "at(k + 1), at(k + 1), other", "test_scattered_lists.py"
-    ),
+    Mutant("cpp/ranking/scattered.hpp", "at(k + 1), at(k + 2), other", "at(k + 1), at(k + 1), other", "test_scattered_lists.py"),
     Mutant("cpp/ranking/scattered.hpp", "take(merge_.last(), search_.n_neg() - count);", "", "test_scattered_lists.py"),
     Mutant(
         "cpp/ranking/scattered.hpp",
@@ -796,22 +778,12 @@ MUTANTS = (
         "if (false && search_.rank",
         "test_scattered_lists.py",
     ),
-    Mutant(
-        "src/maxmargin/distributed/lists.py",
-        "total += sum_of_rows(",
-        "total = sum_of_rows(",
-        "test_scattered_training.py",
-    ),
+    Mutant("src/maxmargin/distributed/lists.py", "total += sum_of_rows(", "total = sum_of_rows(", "test_scattered_training.py"),
     # Conversations that run together.
     Mutant("src/maxmargin/distributed/ranking_shard.py", "                own._forget()\n", "", "test_voices.py"),
     Mutant("src/maxmargin/distributed/ranking_shard.py", "self.__dict__, _voices={}", "self.__dict__", "test_voices.py -k go"),
     Mutant("src/maxmargin/distributed/ranking_shard.py", "if run != self._run or not questions", "if 0", "test_voices.py -k go"),
-    Mutant(
-        "src/maxmargin/distributed/client.py",
-        "other._gifts = self._gifts",
-        "pass",
-        "test_voices.py -k alone",
-    ),
+    Mutant("src/maxmargin/distributed/client.py", "other._gifts = self._gifts", "pass", "test_voices.py -k alone"),
     Mutant(
         "src/maxmargin/distributed/chorus.py",
         "target=contextvars.copy_context().run, args=(sing, k)",

@@ -50,8 +50,12 @@ def classes(rng, kind):
     table = 1 - np.eye(3) if costs is None else costs
     structure = ThreeClasses() if kind == "user" else ClassStructure(3, 2, costs)
     return Case(
-        structure, xs, [0, 2, 1, 1], lambda x, truth: [0, 1, 2],
-        lambda x, y: np.outer(np.eye(3)[y], dense(x).ravel()).ravel(), lambda truth, y: table[truth, y],
+        structure,
+        xs,
+        [0, 2, 1, 1],
+        lambda x, truth: [0, 1, 2],
+        lambda x, y: np.outer(np.eye(3)[y], dense(x).ravel()).ravel(),
+        lambda truth, y: table[truth, y],
     )
 
 
@@ -83,8 +87,12 @@ def labelings(rng, kind):
 
     kinds = {"chain": ChainStructure, "tree": TreeStructure}
     return Case(
-        kinds[kind.split()[0]](3, 2, normalize), xs, [rng.integers(0, 3, n) for n in lengths],
-        lambda x, truth: [np.array(y) for y in product(range(3), repeat=len(truth))], feature, loss,
+        kinds[kind.split()[0]](3, 2, normalize),
+        xs,
+        [rng.integers(0, 3, n) for n in lengths],
+        lambda x, truth: [np.array(y) for y in product(range(3), repeat=len(truth))],
+        feature,
+        loss,
     )
 
 
@@ -104,8 +112,11 @@ def graphs(rng):
         return total
 
     return Case(
-        GraphStructure(2, 2), xs, [rng.integers(0, 2, len(x.nodes)) for x in xs],
-        lambda x, truth: [np.array(y) for y in product((0, 1), repeat=len(truth))], feature,
+        GraphStructure(2, 2),
+        xs,
+        [rng.integers(0, 2, len(x.nodes)) for x in xs],
+        lambda x, truth: [np.array(y) for y in product((0, 1), repeat=len(truth))],
+        feature,
         lambda truth, y: np.mean(np.asarray(truth) != y),
     )
 
@@ -168,6 +179,19 @@ def make_case(name, seed=0):
 
 
 CASES = (
-    "classes", "classes costs", "classes sparse", "classes user", "chain", "chain sums", "chain sparse", "tree", "tree sums",
-    "tree sparse", "graph", "ranking ap", "ranking ndcg", "ranking auc", "ranking mrr",
+    "classes",
+    "classes costs",
+    "classes sparse",
+    "classes user",
+    "chain",
+    "chain sums",
+    "chain sparse",
+    "tree",
+    "tree sums",
+    "tree sparse",
+    "graph",
+    "ranking ap",
+    "ranking ndcg",
+    "ranking auc",
+    "ranking mrr",
 )
