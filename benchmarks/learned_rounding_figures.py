@@ -8,8 +8,9 @@ import torch
 
 from benchmarks.learned_rounding import NETWORKS, TRAINING_SEED, with_solutions
 from benchmarks.rounding_problems import rounding_problems
-from maxmargin.figures import plot_draws, plot_rounding_history, save_figure
+from maxmargin.figures import plot_draws, save_figure
 from maxmargin.labeling import relax, round_labeling
+from maxmargin.nn.figures import plot_rounding_history
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 

@@ -26,12 +26,12 @@ import maxmargin
 from benchmarks.datasets import binary, mnist, news20, ocr_words
 from benchmarks.ocr import EPSILON, GRID, test_loss
 from benchmarks.timing import markdown, update_report
+from maxmargin.atomic import replacing
 from maxmargin.losses import AveragePrecision
 from maxmargin.path import TracedPath, trace_path
 from maxmargin.path.tracing import Rule
 from maxmargin.problems import BinaryProblem, ChainProblem, MulticlassProblem, RankingProblem
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane, Solver
-from maxmargin.storage import replacing
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGE = Path(maxmargin.__file__).parent

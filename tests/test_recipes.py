@@ -10,7 +10,7 @@ import pytest
 from command_runner import CliRunner
 
 from maxmargin import RankingSVM, StructuredSVM
-from maxmargin.data import READERS, load
+from maxmargin.data.loading import READERS, load
 from maxmargin.problems import MulticlassProblem, NativeProblem, StructuredProblem
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 

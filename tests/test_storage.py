@@ -10,7 +10,8 @@ import pytest
 from model_file_cases import MODELS
 
 from maxmargin import load_model, save_model
-from maxmargin.storage import read_archive, replacing, write_archive
+from maxmargin.atomic import replacing
+from maxmargin.storage import read_archive, write_archive
 
 
 def test_writing_in_one_step(tmp_path):

@@ -253,3 +253,12 @@ def tree_of(output: Any) -> tuple[Sequence[int], Sequence[Any] | None]:
     if isinstance(output, tuple) and len(output) == 2 and not isinstance(output[0], int):
         return output[0], output[1]
     return output, None
+
+
+# Samples that are worth a thread of their own.
+_PER_THREAD = 256
+
+
+def threads_for(n: int) -> int:
+    """How many threads n samples are worth."""
+    return max(1, min(thread_count(None), n // _PER_THREAD))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from array import array
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,8 @@ from maxmargin._types import Ints
 
 Codes = Ints
 Names = list[int] | list[str]
+
+T = TypeVar("T", bound=np.generic)
 
 
 def query_offsets(qid: ArrayLike | None, n: int) -> tuple[NDArray[Any], Codes, NDArray[np.intp] | None]:
@@ -140,3 +142,12 @@ def first_split(codes: Codes) -> int | None:
     heads = codes[starts]
     again = np.flatnonzero(heads[1:] <= np.maximum.accumulate(heads)[:-1])
     return int(starts[again[0] + 1]) if len(again) else None
+
+
+def in_input_order(values: NDArray[T], order: NDArray[np.intp] | None) -> NDArray[T]:
+    """Undo an ordering of the rows."""
+    if order is None:
+        return values
+    result = np.empty_like(values)
+    result[order] = values
+    return result

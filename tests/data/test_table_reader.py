@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin.data import DataError, load, load_table
+from maxmargin.data import DataError, load_table
+from maxmargin.data.loading import load
 
 TEXT = b'grade,who,"long, name",width\n1,a,0.5,7\n0,a,2,8e-3\r\n\n2,b, 1.25 ,-9\n'
 

@@ -5,8 +5,8 @@ import pytest
 from parsing_cases import all_trees
 
 from maxmargin import ParserSVM, load_model, save_model
+from maxmargin.attachment import attachment_scores
 from maxmargin.data import Sentence
-from maxmargin.metrics import attachment_scores
 from maxmargin.problems import StructuredProblem, Treebank
 from maxmargin.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.structures import DependencyStructure, SentenceArcs

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from learned_rounding_cases import frustrated
 
-from maxmargin.figures import plot_draws, plot_rounding_history, save_figure
+from maxmargin.figures import plot_draws, save_figure
 from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, relax
 from maxmargin.nn import LearnedRounding, VarianceCollapseWarning, _rounding_training
 from maxmargin.nn._rounding_inputs import prepare
 from maxmargin.nn._rounding_training import costs, measure
+from maxmargin.nn.figures import plot_rounding_history
 
 # ---- variance, time, Ctrl-C ---------------------------------------------------------------------------------------------------
 

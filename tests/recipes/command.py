@@ -1,7 +1,7 @@
 import click
 
 from maxmargin.cli.main import main
-from maxmargin.data import load
+from maxmargin.data.loading import load
 
 
 @main.command()

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.data import READERS, RankingData
+from maxmargin.data import RankingData
+from maxmargin.data.loading import READERS
 
 
 def load_jsonl(path):

@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris
 from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, RegularizationPath, metrics, regularization_path
 from maxmargin.losses import AveragePrecision
 from maxmargin.path import TracedPath
-from maxmargin.report import path_contents, paths, write_path_report
+from maxmargin.report import path_contents, paths
+from maxmargin.report.writing import write_path_report
 
 
 def samples(seed, n=200, d=15):

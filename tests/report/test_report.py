@@ -20,10 +20,11 @@ from maxmargin import LatentRankingSVM, RankingClassifier, RankingSVM, metrics, 
 from maxmargin.certificate import Certificate
 from maxmargin.losses import AUC, RankingLoss
 from maxmargin.metrics import RankedLists
-from maxmargin.report import path_contents, report_contents, save_page, write_report
+from maxmargin.report import path_contents, report_contents
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.curves import gain, histogram, precision_recall, thin
 from maxmargin.report.ranked import METRICS, metric_of_lists
+from maxmargin.report.writing import save_page, write_report
 
 
 @pytest.fixture(scope="module")

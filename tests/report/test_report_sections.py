@@ -12,11 +12,12 @@ from maxmargin import RankingSVM, load_model, metrics, save_model
 from maxmargin.fingerprint import same_sketch, sketch
 from maxmargin.metrics import RankedLists
 from maxmargin.report import intervals as module
-from maxmargin.report import report_contents, write_report
+from maxmargin.report import report_contents
 from maxmargin.report.budgets import budgets, convex_corners, short_threshold, table_budgets, thresholds
 from maxmargin.report.intervals import intervals, mean_intervals
 from maxmargin.report.ranked import METRICS, Judged, Ranked
 from maxmargin.report.slices import MISSING, parts
+from maxmargin.report.writing import write_report
 
 
 class Scorer:

@@ -17,7 +17,7 @@ from maxmargin import _core
 from maxmargin.cuts import CheckedProblem
 from maxmargin.losses import ranking_loss
 from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, RankingProblem
-from maxmargin.problems.latent import LatentStructuredProblem
+from maxmargin.problems.latent_structured import LatentStructuredProblem
 from maxmargin.solvers import (
     BCFW,
     ExponentiatedGradient,

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from maxmargin import metrics
 from maxmargin._types import Floats
 from maxmargin._validation import thread_count
+from maxmargin.atomic import check_writable
 from maxmargin.cli import train
 from maxmargin.cli.baseline import cross_validated_logistic, summary
 from maxmargin.cli.evaluate import format_table, relevance_for
@@ -33,7 +34,6 @@ from maxmargin.estimators import RankingSVM
 from maxmargin.progress import StatusLine
 from maxmargin.queries import query_offsets
 from maxmargin.solvers import ConvergenceWarning
-from maxmargin.storage import check_writable
 
 Rows = NDArray[np.intp]
 

@@ -199,7 +199,8 @@ class Printing(NamedTuple):
 
 def check_reading(path: Path, reading: DataOptions) -> None:
     """Complain about options that do not go with the format of a file, and about a file that is none of samples."""
-    from maxmargin.data import DataError, is_table
+    from maxmargin.data import DataError
+    from maxmargin.data.loading import is_table
     from maxmargin.storage import is_archive
 
     if is_archive(path):
@@ -271,7 +272,7 @@ def given_options() -> set[str]:
 
 def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse to write over what is read, and to write two results to one file. Pipes and devices may be named many times."""
-    from maxmargin.storage import is_special
+    from maxmargin.atomic import is_special
 
     seen = [(name, path) for name, path in inputs.items() if path is not None]
     for name, path in outputs.items():

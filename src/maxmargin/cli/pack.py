@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from maxmargin.cli.options import DataOptions, Printing, check_reading
-from maxmargin.data import is_table
+from maxmargin.data.loading import is_table
 from maxmargin.data.places import expand
 from maxmargin.distributed.packing import pack
 from maxmargin.progress import StatusLine

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from maxmargin.atomic import check_writable
 from maxmargin.cli import cv, train
 from maxmargin.cli.evaluate import format_table
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
@@ -19,9 +20,8 @@ from maxmargin.cli.report import feature_names
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.data import RankingData
 from maxmargin.estimators import PathSearchCV, RankingSVM, RegularizationPath, Selection, regularization_path, save_model
-from maxmargin.report import write_path_report
+from maxmargin.report.writing import write_path_report
 from maxmargin.solvers import ConvergenceWarning
-from maxmargin.storage import check_writable
 
 _ROWS = 20  # of the table
 

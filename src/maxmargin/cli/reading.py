@@ -13,23 +13,22 @@ import click
 import numpy as np
 
 from maxmargin._types import Floats
+from maxmargin.atomic import is_special
 from maxmargin.cli.options import DataOptions, check_reading
 from maxmargin.data import (
-    READERS,
     DataError,
     Encoding,
     FeatureIndexError,
     RankingData,
     UnseenCategoryWarning,
     Wanted,
-    is_table,
-    load,
     load_svmlight,
     load_wanted,
 )
+from maxmargin.data.loading import READERS, is_table, load
 from maxmargin.data.source import format_suffix
 from maxmargin.estimators.model_files import SavedModel, read_model
-from maxmargin.storage import SavedFileError, is_special
+from maxmargin.storage import SavedFileError
 from maxmargin.structures.rows import LARGEST_FEATURE, huge_column
 
 _TRAIN_AGAIN = "use data with the same features, or train again"

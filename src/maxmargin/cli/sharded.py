@@ -16,7 +16,8 @@ from maxmargin import metrics
 from maxmargin._validation import ArgumentError
 from maxmargin.cli.engine_options import Sharding, check_packed
 from maxmargin.cli.options import DataOptions, check_reading, keep_apart
-from maxmargin.data import DataError, Encoding, is_table
+from maxmargin.data import DataError, Encoding
+from maxmargin.data.loading import is_table
 from maxmargin.data.places import expand, is_url
 from maxmargin.distributed import (
     CheckpointFile,

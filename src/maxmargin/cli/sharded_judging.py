@@ -18,7 +18,8 @@ from maxmargin.cli.predict import check_wanted, label_names
 from maxmargin.cli.reading import encoding_of, load_ranker, notes_about_data, place_of_positive, threshold_of
 from maxmargin.cli.sharded import Files, Known, ranking_shard, sizes, started
 from maxmargin.cli.sharded_train import traffic_line
-from maxmargin.data import DataError, is_table
+from maxmargin.data import DataError
+from maxmargin.data.loading import is_table
 from maxmargin.distributed import ScoresOf, write_scores
 from maxmargin.distributed import evaluate as judge
 from maxmargin.distributed.client import Conversation

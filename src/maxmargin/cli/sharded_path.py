@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.atomic import check_writable
 from maxmargin.cli import cv, train
 from maxmargin.cli import path as whole
 from maxmargin.cli.engine_options import Sharding
@@ -22,7 +23,6 @@ from maxmargin.distributed.status import ClusterLine, numbers
 from maxmargin.estimators import RegularizationPath, regularization_path, save_model
 from maxmargin.path.tracing import PathProgress
 from maxmargin.solvers import ConvergenceWarning
-from maxmargin.storage import check_writable
 
 
 class _Traced(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.atomic import check_writable
 from maxmargin.cli import rare
 from maxmargin.cli.engine_options import Sharding
 from maxmargin.cli.options import DataOptions, Printing
@@ -24,7 +25,6 @@ from maxmargin.estimators.linear_start import own_metric
 from maxmargin.estimators.sharded_events import ClassifierOverShards
 from maxmargin.losses import ranking_loss
 from maxmargin.progress import StatusLine
-from maxmargin.storage import check_writable
 
 
 def run(

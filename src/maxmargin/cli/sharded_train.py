@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from maxmargin.atomic import check_writable
 from maxmargin.cli import train
 from maxmargin.cli.engine_options import Sharding
 from maxmargin.cli.options import DataOptions, Printing
@@ -24,7 +25,6 @@ from maxmargin.estimators import save_model
 from maxmargin.estimators.sharded import ShardedDirectMinimizer
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import ConvergenceWarning
-from maxmargin.storage import check_writable
 
 
 def run(

@@ -64,10 +64,10 @@ def train(
     \b
     Example: maxmargin tag train train.txt --surrogate log --model chunks.model
     """
+    from maxmargin.atomic import check_writable
     from maxmargin.data import DataError, read_conll, window_features
     from maxmargin.estimators import ChainSVM, save_model
     from maxmargin.solvers import ConvergenceWarning
-    from maxmargin.storage import check_writable
 
     keep_apart({"--model": model_file}, {"FILE": file})
     check_writable(model_file)
@@ -123,7 +123,7 @@ def predict(model_file: Path, file: Path, output: Path | None) -> None:
     \b
     Example: maxmargin tag predict chunks.model new.txt -o tagged.txt
     """
-    from maxmargin.storage import replacing
+    from maxmargin.atomic import replacing
 
     if output is not None:
         keep_apart({"--output": output}, {"MODEL": model_file, "FILE": file})

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from maxmargin.atomic import check_writable
 from maxmargin.cli.options import DataOptions, Printing, speaking_of, translated
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.refine import check_refinable, refine, refined_line
@@ -19,7 +20,6 @@ from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM, save_model
 from maxmargin.estimators.linear_ranker import scaling_advice
 from maxmargin.solvers import ConvergenceWarning
-from maxmargin.storage import check_writable
 from maxmargin.structures.rows import column_peaks
 
 

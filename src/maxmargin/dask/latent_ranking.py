@@ -22,7 +22,7 @@ from maxmargin.distributed.bag_shard import check_labels_of_bags
 from maxmargin.distributed.kinds import Kind
 from maxmargin.distributed.sums import tree_sum
 from maxmargin.estimators import LatentRankingSVM
-from maxmargin.estimators.latent import LatentEstimator
+from maxmargin.estimators.latent_estimator import LatentEstimator
 from maxmargin.estimators.linear_ranker import loss_of_ranking, trained_metric
 from maxmargin.losses import RankingLoss, ranking_loss
 

@@ -7,16 +7,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.data.arff import ArffTable, Row, feature_columns, read_arff
+from maxmargin.data.arff import ArffTable, feature_columns, read_arff
+from maxmargin.data.label_columns import Missing, columns_of, filled
 from maxmargin.data.source import DataError, Source, lines, name_of, number, open_binary
-
-Missing = Literal["refuse", "nan", "mean"]
 
 # In the name of a relation of MEKA: how many of the attributes are labels, the first ones, or if negative the last.
 _MEKA = re.compile(r"-C\s+(-?\d+)")
@@ -40,56 +38,6 @@ class MultilabelData:
     Y: Any = field(repr=False)
     label_names: list[str]
     feature_names: list[str] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class HierarchicalData:
-    """Samples with sets of nodes of a hierarchy.
-
-    Attributes
-    ----------
-    X : array or csr_array of shape (n, p)
-        Features.
-    label_sets : list of n tuples of str
-        The nodes that the file names for each sample. Their ancestors are meant too, and may be among them or not.
-    nodes : list of str
-        All nodes but the root, in the order of the file; paths such as ``"01/02"`` in a tree.
-    edges : list of (str, str)
-        Parent and child; parents of the uppermost nodes are ``root``.
-    root : str
-        The name of the root.
-    feature_names : list of str
-        Of the columns of ``X``.
-    """
-
-    X: Any = field(repr=False)
-    label_sets: list[tuple[str, ...]] = field(repr=False)
-    nodes: list[str] = field(repr=False)
-    edges: list[tuple[str, str]] = field(repr=False)
-    root: str
-    feature_names: list[str] = field(repr=False)
-
-    def indicator(self, ancestors: bool = True) -> Any:
-        """A csr_array of shape (n, number of nodes), a one where a sample has a node, or if ``ancestors`` one below it."""
-        from scipy.sparse import csr_array
-
-        number_of = {node: k for k, node in enumerate(self.nodes)}
-        parents: dict[str, list[str]] = {node: [] for node in self.nodes}
-        for parent, child in self.edges:
-            if parent != self.root:
-                parents[child].append(parent)
-        columns, ends = list[int](), [0]
-        for labels in self.label_sets:
-            found, open_nodes = set(labels), list(labels) if ancestors else []
-            while open_nodes:
-                for parent in parents[open_nodes.pop()]:
-                    if parent not in found:
-                        found.add(parent)
-                        open_nodes.append(parent)
-            columns += sorted(number_of[node] for node in found)
-            ends.append(len(columns))
-        ones = np.ones(len(columns), dtype=np.int8)
-        return csr_array((ones, np.array(columns, np.int32), np.array(ends, np.int32)), shape=(len(ends) - 1, len(self.nodes)))
 
 
 def load_multilabel(
@@ -132,77 +80,15 @@ def load_multilabel(
     """
     table = read_arff(path)
     chosen = _label_columns(table, path, labels)
-    left_out = {*chosen, *_columns_of(table, ignore, "ignore")}
+    left_out = {*chosen, *columns_of(table, ignore, "ignore")}
     features = feature_columns(table, [k for k in range(len(table.attributes)) if k not in left_out])
     names = [table.attributes[column].name for column in chosen]
     Y = _indicator(table, chosen)
     if not isinstance(features.X, np.ndarray):
         from scipy.sparse import csr_array
 
-        return MultilabelData(_filled(features.X, missing, table), csr_array(Y), names, features.names)
-    return MultilabelData(_filled(features.X, missing, table), Y, names, features.names)
-
-
-def load_hierarchical(
-    path: Source,
-    kind: Literal["auto", "tree", "dag"] = "auto",
-    *,
-    root: str = "root",
-    ignore: Sequence[str] = (),
-    missing: Missing = "mean",
-) -> HierarchicalData:
-    r"""Samples of an ARFF file of Clus, whose attribute of the type ``hierarchical`` holds nodes of a tree or a DAG.
-
-    Parameters
-    ----------
-    path : path, bytes or binary file
-        Names that end in ``.gz`` or ``.bz2`` are unpacked.
-    kind : {"auto", "tree", "dag"}
-        What the declaration lists: nodes of a tree as paths (``01, 01/02, 01/02/01``), or edges of a DAG (``parent/child``) whose
-        ends are named in the rows. "auto" takes the latter if all entries have two parts and no row names a path.
-    root : str
-        What the root is called; uppermost nodes become its children. In a DAG it may be declared as a parent.
-    ignore, missing
-        As in :func:`load_multilabel`, but that missing features become the mean of the column by default.
-
-    Examples
-    --------
-    >>> text = b"@relation r\n@attribute size numeric\n@attribute class hierarchical 1,1/1,1/2,2\n@data\n1.5,1/2@2\n3,1\n?,1/1\n"
-    >>> data = load_hierarchical(text)
-    >>> data.label_sets, data.edges
-    ([('1/2', '2'), ('1',), ('1/1',)], [('root', '1'), ('1', '1/1'), ('1', '1/2'), ('root', '2')])
-    >>> data.indicator().toarray().tolist(), data.X.ravel().tolist()
-    ([[1, 0, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0]], [1.5, 3.0, 2.25])
-    """
-    if kind not in ("auto", "tree", "dag"):
-        raise ValueError(f"kind={kind!r} must be 'auto', 'tree' or 'dag'")
-    table = read_arff(path)
-    own = [k for k, attribute in enumerate(table.attributes) if attribute.kind == "hierarchical"]
-    if len(own) != 1:
-        raise DataError(
-            f"{table.name}: has {len(own)} attributes of the type hierarchical, but one is needed, such as "
-            "'@attribute class hierarchical 1,1/1,1/2'; for labels without a hierarchy use load_multilabel"
-        )
-    column = own[0]
-    written = [tuple(part.strip() for part in (_value(row, column) or "").split("@") if part.strip()) for row in table.rows]
-    entries = [entry for entry in table.attributes[column].values if entry]
-    if kind == "auto":
-        pairs = bool(entries) and all(entry.count("/") == 1 for entry in entries)
-        kind = "dag" if pairs and not any("/" in label for labels in written for label in labels) else "tree"
-    nodes, edges = _dag(entries, root) if kind == "dag" else _tree(entries, root)
-    known = set(nodes)
-    for row, labels in zip(table.rows, written, strict=True):
-        for label in labels:
-            if label not in known and label != root:
-                raise DataError(
-                    f"{table.place(row)}: the label {label[:40]!r} is not a node of the hierarchy that attribute "
-                    f"{table.attributes[column].name!r} declares; correct the row or declare the node"
-                )
-    left_out = {column, *_columns_of(table, ignore, "ignore")}
-    features = feature_columns(table, [k for k in range(len(table.attributes)) if k not in left_out])
-    # The root belongs to every sample.
-    sets = [tuple(dict.fromkeys(label for label in labels if label != root)) for labels in written]
-    return HierarchicalData(_filled(features.X, missing, table), sets, nodes, edges, root, features.names)
+        return MultilabelData(filled(features.X, missing, table), csr_array(Y), names, features.names)
+    return MultilabelData(filled(features.X, missing, table), Y, names, features.names)
 
 
 def load_multilabel_svmlight(
@@ -283,8 +169,8 @@ def _label_columns(table: ArffTable, path: Source, labels: Any) -> list[int]:
             )
         return list(range(labels)) if labels > 0 else list(range(n + labels, n))
     if isinstance(labels, str | os.PathLike | bytes):
-        return _columns_of(table, read_label_names(labels), "labels")
-    chosen = _columns_of(table, labels, "labels")
+        return columns_of(table, read_label_names(labels), "labels")
+    chosen = columns_of(table, labels, "labels")
     if not chosen:
         raise ValueError("labels is empty; name at least one attribute")
     return chosen
@@ -326,14 +212,6 @@ def read_label_names(path: Source) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def _columns_of(table: ArffTable, names: Sequence[str], argument: str) -> list[int]:
-    column_of = {attribute.name: k for k, attribute in enumerate(table.attributes)}
-    unknown = [name for name in names if name not in column_of]
-    if unknown:
-        raise DataError(f"{table.name}: has no attribute {unknown[0]!r}, which {argument} names; correct it or the header")
-    return [column_of[name] for name in dict.fromkeys(names)]
-
-
 def _indicator(table: ArffTable, columns: list[int]) -> Any:
     """A one where a row has a label: 0 and 1 in any order, as numbers or as declared values."""
     defaults = []
@@ -361,66 +239,10 @@ def _indicator(table: ArffTable, columns: list[int]) -> Any:
     return Y
 
 
-def _value(row: Row, column: int) -> str | None:
-    for own, value in zip(row.columns, row.values, strict=True):
-        if own == column:
-            return value
-    return None
-
-
 # ---- hierarchies --------------------------------------------------------------------------------------------------------------
 
 
-def _tree(entries: list[str], root: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Nodes and edges of paths; what lies above a path is there even if it was not listed."""
-    nodes: dict[str, str] = {}
-    for entry in entries:
-        parts, parent = entry.split("/"), root
-        for depth in range(1, len(parts) + 1):
-            node = "/".join(parts[:depth])
-            nodes.setdefault(node, parent)
-            parent = node
-    return list(nodes), [(parent, node) for node, parent in nodes.items()]
-
-
-def _dag(entries: list[str], root: str) -> tuple[list[str], list[tuple[str, str]]]:
-    edges = list(dict.fromkeys((entry.split("/")[0], entry.split("/")[1]) for entry in entries))
-    nodes = list(dict.fromkeys(node for edge in edges for node in edge if node != root))
-    below = {child for _, child in edges}
-    return nodes, [*((root, node) for node in nodes if node not in below), *edges]
-
-
 # ---- numbers ------------------------------------------------------------------------------------------------------------------
-
-
-def _filled(X: Any, missing: Missing, table: ArffTable) -> Any:
-    """Features without NaN, unless that is wanted."""
-    if missing not in ("refuse", "nan", "mean"):
-        raise ValueError(f"missing={missing!r} must be 'refuse', 'nan' or 'mean'")
-    values: Floats = X if isinstance(X, np.ndarray) else X.data
-    gaps = np.isnan(values)
-    if missing == "nan" or not gaps.any():
-        return X
-    if missing == "refuse":
-        at = (
-            int(gaps.any(axis=1).argmax())
-            if isinstance(X, np.ndarray)
-            else int(np.searchsorted(X.indptr, gaps.argmax(), "right")) - 1
-        )
-        raise DataError(
-            f"{table.place(table.rows[at])}: a feature is missing (?); pass missing='mean' or missing='nan', or fill it in"
-        )
-    if isinstance(X, np.ndarray):
-        columns = np.broadcast_to(np.arange(X.shape[1]), X.shape)
-        known = (~gaps).sum(axis=0)
-        sums = np.where(gaps, 0.0, values).sum(axis=0)
-    else:
-        columns = X.indices
-        known = X.shape[0] - np.bincount(columns[gaps], minlength=X.shape[1])
-        sums = np.bincount(columns, weights=np.where(gaps, 0.0, values), minlength=X.shape[1])
-    # A column of which nothing is known says nothing.
-    values[gaps] = (sums / np.maximum(known, 1))[columns[gaps]]
-    return X
 
 
 def _finite(text: str, place: str) -> float:

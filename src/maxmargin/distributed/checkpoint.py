@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._types import Floats
+from maxmargin.atomic import Path, check_writable
 from maxmargin.cuts import Bounds, Problem
 from maxmargin.distributed.list_inference import ScatteredList
-from maxmargin.storage import Path, SavedFileError, check_writable, read_archive, write_archive
+from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 KIND = "training checkpoint"
 # Hinges at the same weights that differ by more are of other data: sums in another order do not.

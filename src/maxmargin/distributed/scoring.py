@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Floats
+from maxmargin.atomic import replacing
 from maxmargin.calibrated import probabilities
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, Shard
 from maxmargin.distributed.rows import Rows, RowSource, with_columns
-from maxmargin.storage import replacing
 from maxmargin.structures.rows import times
 
 # Lines that are made at a time.

@@ -20,9 +20,10 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from maxmargin._validation import ArgumentError, Setting, Words
-from maxmargin.data import READERS, Encoding, RankingData, Wanted, is_table
+from maxmargin.data import Encoding, RankingData, Wanted
 from maxmargin.data.byte_ranges import bytes_between, glance, load_svmlight_part, owned
 from maxmargin.data.columns import Table, choose
+from maxmargin.data.loading import READERS, is_table
 from maxmargin.data.parquet import RowGroups, read_parquet, row_group_bytes
 from maxmargin.data.places import Files, expand, is_compressed, is_url, opened, opened_raw, stamp
 from maxmargin.data.source import DataError, blocks, format_suffix

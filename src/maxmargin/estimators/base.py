@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import pathlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from maxmargin.progress import StatusLine
 from maxmargin.solvers import BCFW, ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution, Solver
 from maxmargin.solvers.base import check_bounds
 from maxmargin.structures.rows import LARGEST_FEATURE, huge_column
-from maxmargin.surrogates import Surrogate
 
 SOLVERS: dict[str, type[Solver]] = {
     "bcfw": solvers.BCFW,
@@ -87,16 +87,6 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     except (KeyError, TypeError):
         known = ", ".join(map(repr, ["auto", *sorted(SOLVERS)]))
         raise ValueError(f"solver={solver!r} is unknown; choose one of {known}, or pass a Solver object") from None
-
-
-def check_convex(surrogate: Surrogate, solver: str | Solver) -> None:
-    """Complain about a solver that relies on cuts where a surrogate is not convex and has none."""
-    if surrogate.convex or solver == "subgradient" or type(solver) is SOLVERS["subgradient"]:
-        return
-    raise ValueError(
-        f"{surrogate} is not convex: its tangents bound nothing, and solver={solver!r} builds on them; "
-        "use solver='subgradient', or the convex one"
-    )
 
 
 def limits_of(problem: Problem, *given: tuple[ArrayLike, ArrayLike] | None) -> Bounds | None:
@@ -197,6 +187,16 @@ class Estimator(BaseEstimator, ABC):
 
     def _restore(self) -> None:
         """What prediction uses besides fitted attributes; also for estimators from a file."""
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """Parameters in a form that files can hold."""
+        return dict(self.get_params(deep=False))
+
+    def _write_report(self, *args: Any, **options: Any) -> pathlib.Path:
+        """A page of :func:`maxmargin.report.write_report`, which is not loaded before."""
+        from maxmargin.report.writing import write_report
+
+        return write_report(self, *args, **options)
 
     def _check_fitted(self) -> None:
         """Complain about fitted attributes from a file that training would not have left; their shapes are right."""

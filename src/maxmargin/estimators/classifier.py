@@ -402,6 +402,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
         self.coef_, self.intercept_ = signed[None, :-1].copy(), signed[-1:].copy()
 
     def _check_fitted(self) -> None:
+        ranking_loss(self.loss)
         if len(self.classes_) != 2:
             raise ValueError(f"classes_ has {len(self.classes_)} labels, but must have two")
         self._positive()
@@ -482,11 +483,9 @@ class RankingClassifier(ClassifierMixin, Estimator):
         Options are those of :func:`maxmargin.report.write_report`: ``baselines``, ``feature_names``, ``name``, ``title`` and
         ``notes``.
         """
-        from maxmargin.report import write_report
-
         scores, relevant = self._judged(X, y)
         notes = [*self.summary().splitlines(), *options.pop("notes", ())]
-        return write_report(self, X, relevant.astype(int), path=path, scores=scores, notes=notes, **options)
+        return self._write_report(X, relevant.astype(int), path=path, scores=scores, notes=notes, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

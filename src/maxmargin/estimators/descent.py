@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from maxmargin._types import Floats, Ints
+from maxmargin.estimators.model_files import register_history
 from maxmargin.problems.direct import DirectPoint
 from maxmargin.progress import StatusLine
 from maxmargin.solvers.solution import Rows
@@ -248,3 +249,6 @@ def try_descents(
     verdict = judge(checkpoints, gains)
     at = list(checkpoints).index(verdict.steps)
     return Tried(verdict, [trial.reached[at] for trial in trials], ended)
+
+
+register_history("direct history", DirectHistory)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Int32s
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator, check_convex
+from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.estimators.node_labels import check_node_labels, mean_accuracy, outside_label
 from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.energy import grid_edges
@@ -21,6 +21,7 @@ from maxmargin.problems import GraphProblem
 from maxmargin.problems.weighted import WeightedProblem, weighted
 from maxmargin.structures import GraphStructure, predict
 from maxmargin.surrogates import MicroF1, Surrogate, make_surrogate
+from maxmargin.surrogates.convexity import check_convex
 
 # Features so many times larger than the smallest ones slow training down; so many are named.
 _UNEVEN, _SHOWN = 30.0, 5

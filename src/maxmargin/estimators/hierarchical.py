@@ -21,6 +21,7 @@ from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
+from maxmargin.estimators.model_files import register_codec
 from maxmargin.hierarchies import Hierarchy, LabelSets, NodeWeights, heaviest_antichain, node_norm, paths_of, shared_weights
 from maxmargin.problems import StructuredProblem
 from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem, RecursiveProblem
@@ -170,6 +171,11 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
             raise ValueError(f"rho={self.rho!r} is unknown; use a number above 1, or 'max_min'")
         rho = 2.0 if isinstance(self.rho, str) else float(self.rho)
         return NodeWeights(kind, rho, self.directional, float(self.relaxation), self.include_root, self.invariant)
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        # Whatever its form, a graph of networkx or a list of edges.
+        found = super()._saved_parameters()
+        return found if self.hierarchy is None else {**found, "hierarchy": Hierarchy.of(self.hierarchy)}
 
     def _prepare(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Problem:
         surrogate = make_surrogate(self.surrogate)
@@ -422,3 +428,25 @@ def _columns(y: Any) -> bool:
     if shape is None and isinstance(y, list) and y and isinstance(y[0], list | tuple):
         return len(y[0]) > 1
     return shape is not None and len(shape) == 2 and shape[1] > 1
+
+
+def _packed(hierarchy: Hierarchy) -> dict[str, Any]:
+    return {"nodes": list(hierarchy.nodes), "edges": hierarchy.edges}
+
+
+def _unpacked(content: Any) -> Hierarchy:
+    if not isinstance(content, dict) or content.keys() != {"nodes", "edges"} or not isinstance(content["nodes"], list):
+        raise TypeError("it needs nodes and edges")
+    nodes, edges = [_hashable(node) for node in content["nodes"]], content["edges"]
+    fine = isinstance(edges, np.ndarray) and edges.dtype.kind == "i" and edges.ndim == 2 and edges.shape[1] == 2
+    if not fine or (len(edges) and (edges.min() < 0 or edges.max() >= len(nodes))):
+        raise ValueError("its edges are not pairs of its nodes")
+    return Hierarchy([(nodes[a], nodes[b]) for a, b in edges.tolist()], nodes)
+
+
+def _hashable(name: Any) -> Any:
+    """A name with tuples where JSON has lists."""
+    return tuple(map(_hashable, name)) if isinstance(name, list) else name
+
+
+register_codec("hierarchy", Hierarchy, _packed, _unpacked)

@@ -21,7 +21,7 @@ from maxmargin import metrics
 from maxmargin._types import Floats, Int32s
 from maxmargin._validation import check_choice, check_memory, with_constant
 from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility
-from maxmargin.estimators.latent import LatentEstimator
+from maxmargin.estimators.latent_estimator import LatentEstimator
 from maxmargin.estimators.linear_ranker import check_numbers, numeric_labels, relevant_labels
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.flow import check_edges
@@ -363,10 +363,8 @@ class HighOrderRankingSVM(LatentEstimator):
         groups: ArrayLike | None = None, *, path: str | os.PathLike[str] = "report.html", **options: Any,
     ) -> Path:  # fmt: skip
         """Write one HTML page about the model, judged on labelled samples; see :func:`maxmargin.report.write_report`."""
-        from maxmargin.report import write_report
-
         scores = self.decision_function(X, edges, edge_features, groups)
-        return write_report(self, X, y, path=path, scores=scores, **options)
+        return self._write_report(X, y, path=path, scores=scores, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,7 +18,7 @@ from maxmargin._types import Floats, Ints
 from maxmargin._validation import thread_count, with_constant
 from maxmargin.cuts import Problem
 from maxmargin.data.named_features import FeatureNames, are_named, hold_names
-from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator, check_convex
+from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
 from maxmargin.estimators.node_labels import outside_label
 from maxmargin.problems import StructuredProblem, SurrogateTreeProblem, TreeProblem
 from maxmargin.problems.arrays import compiled_features
@@ -28,6 +28,7 @@ from maxmargin.structures import ChainStructure, Structure, Tree, TreeStructure,
 from maxmargin.structures.forest import CHAINS, TREES, Forests, PackedWeights, Words, best_labels, log_marginals
 from maxmargin.structures.rows import bad_row, is_sparse, row_norms, stack
 from maxmargin.surrogates import BetaScaling, Margin, MicroF1, ProbLoss, Slack, Surrogate, make_surrogate
+from maxmargin.surrogates.convexity import check_convex
 
 # What files hold, besides the weights of the ends.
 LABELING: dict[str, Any] = {

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.estimators.graph import check_edge_features, check_images, check_masks, image_graph, known_classes, label_costs
-from maxmargin.estimators.latent import LatentEstimator, convex_surrogate
+from maxmargin.estimators.latent_estimator import LatentEstimator
 from maxmargin.problems.latent_graph import LatentGraphProblem
+from maxmargin.problems.latent_structured import convex_surrogate
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures import LatentGraphStructure
 from maxmargin.structures.base import encoded

@@ -19,7 +19,7 @@ from maxmargin._validation import check_choice
 from maxmargin._warnings import warn
 from maxmargin.estimators.bag_input import as_rows, check_annotations, check_filled, check_finite, check_labels
 from maxmargin.estimators.base import CERTIFICATE, Facility
-from maxmargin.estimators.latent import LatentEstimator
+from maxmargin.estimators.latent_estimator import LatentEstimator
 from maxmargin.estimators.linear_ranker import flat_at_zero, loss_of_ranking, relevant_labels, trained_metric
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.bags import Bags
@@ -267,6 +267,9 @@ class LatentRankingSVM(LatentEstimator):
             return 1.0 - loss_of_ranking(loss, relevant, scores)
         return metrics.evaluate(relevant, scores, metrics=[name])[name]
 
+    def _check_fitted(self) -> None:
+        ranking_loss(self.loss)
+
     def report(
         self,
         X: Any,
@@ -282,11 +285,9 @@ class LatentRankingSVM(LatentEstimator):
         Rows on the page are bags; the spread of a feature is that over all candidates. Estimators among the ``baselines`` score
         the same bags. Options are ``feature_names``, ``title`` and ``notes``.
         """
-        from maxmargin.report import write_report
-
         others = {
             name: other.decision_function(X, offsets) if hasattr(other, "decision_function") else other
             for name, other in (baselines or {}).items()
         }
         scores = self.decision_function(X, offsets)
-        return write_report(self, as_rows(X, offsets)[0], y, path=path, baselines=others, scores=scores, **options)
+        return self._write_report(as_rows(X, offsets)[0], y, path=path, baselines=others, scores=scores, **options)

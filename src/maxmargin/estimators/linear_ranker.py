@@ -17,6 +17,7 @@ from maxmargin import fingerprint, metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator
+from maxmargin.estimators.model_files import register_codec
 from maxmargin.losses import NDCG, AveragePrecision, RankingLoss, ranking_loss
 from maxmargin.losses.ranking import without_cut_off
 from maxmargin.problems import RankingProblem
@@ -202,6 +203,10 @@ class LinearRanker(Estimator):
         lists = [slice(begin, end) for begin, end in pairwise(offsets)]
         return np.array([1.0 - loss_of_ranking(loss, relevant[rows], scores[rows]) for rows in lists])
 
+    def _check_fitted(self) -> None:
+        if self.loss != "accuracy":
+            ranking_loss(self.loss)
+
     def report(
         self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, *, path: str | os.PathLike[str] = "report.html", **options: Any
     ) -> Path:
@@ -210,9 +215,7 @@ class LinearRanker(Estimator):
         Options are those of :func:`maxmargin.report.write_report`: ``baselines``, ``feature_names``, ``query_names``, ``name``,
         ``title`` and ``notes``.
         """
-        from maxmargin.report import write_report
-
-        return write_report(self, X, y, qid, path=path, **{"scores": self._scores(X, qid), **options})
+        return self._write_report(X, y, qid, path=path, **{"scores": self._scores(X, qid), **options})
 
 
 # Columns so many times larger than the usual one stand out.
@@ -314,3 +317,13 @@ def loss_of_ranking(loss: RankingLoss, relevant: Booleans, scores: Floats) -> fl
     positives = np.sort(scores[relevant])[::-1]
     above = len(negatives) - np.searchsorted(negatives, positives, side="left")
     return loss.value(above, len(negatives))
+
+
+def _name_of(loss: RankingLoss) -> str:
+    name = loss.native_name()
+    if name is None:
+        raise TypeError(f"{loss!r} is a loss of the user, which model files cannot hold")
+    return name
+
+
+register_codec("loss", RankingLoss, _name_of, ranking_loss)

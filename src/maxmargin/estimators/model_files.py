@@ -21,18 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import solvers
 from maxmargin.certificate import Certificate
 from maxmargin.estimators.base import CERTIFICATE, Estimator
-from maxmargin.estimators.descent import DirectHistory
-from maxmargin.hierarchies import Hierarchy
-from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.solvers import History, Solver
 from maxmargin.storage import SavedFileError, can_store, read_archive, read_label, write_archive
 
-__all__ = ["SavedModel", "load_model", "read_model", "save_model"]
+__all__ = ["SavedModel", "load_model", "read_model", "register_codec", "save_model"]
 
 Path = str | os.PathLike[str]
 
-# What a run leaves behind: columns of equal length.
-_HISTORIES: dict[str, type[Any]] = {"history": History, "direct history": DirectHistory}
 _SOLVERS: dict[str, type[Solver]] = {
     name: cls for name, cls in vars(solvers).items() if isinstance(cls, type) and issubclass(cls, Solver) and cls is not Solver
 }
@@ -50,6 +45,35 @@ def _classes(base: type[Any] = Estimator) -> dict[str, type[Any]]:
     """Estimators that files can hold, by name: those that say themselves what files hold of them."""
     own = {base.__name__: base} if vars(base).get("holds") else {}
     return {name: cls for kind in (own, *map(_classes, base.__subclasses__())) for name, cls in sorted(kind.items())}
+
+
+class _Codec(NamedTuple):
+    """How files hold objects of a class."""
+
+    cls: type[Any]
+    pack: Callable[[Any], Any]
+    unpack: Callable[[Any], Any]
+
+
+_CODECS: dict[str, _Codec] = {}
+
+
+def register_codec(tag: str, cls: type[Any], pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+    """Let model files hold objects of a class, as attributes and parameters of estimators.
+
+    Parameters
+    ----------
+    tag : str
+        Name of the form in the file.
+    cls : type
+        The class; subclasses are packed as well, and `pack` refuses those it does not know.
+    pack : callable
+        Object to a value of which files hold the parts: numbers, text, arrays, lists, or a dictionary of them by name. It raises
+        TypeError for an object that cannot be stored.
+    unpack : callable
+        The way back; it raises ValueError or TypeError for what `pack` does not write.
+    """
+    _CODECS[tag] = _Codec(cls, pack, unpack)
 
 
 class SavedModel(NamedTuple):
@@ -103,7 +127,7 @@ def pack_estimator(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[An
     content = {
         "class": cls.__name__,
         "parameters": {
-            name: pack.parameter(name, value) for name, value in estimator.get_params(deep=False).items() if name not in _DROPPED
+            name: pack.parameter(name, value) for name, value in estimator._saved_parameters().items() if name not in _DROPPED
         },
         "fitted": {
             name: pack.value(name, value)
@@ -217,10 +241,6 @@ def _parameters(cls: type[Any], packed: dict[str, Any], unpack: _Unpacker, objec
         if name not in missing:
             raise ValueError(f"{name} was passed, but {unpack.file} holds it already; pass only what the file could not hold")
     values = {name: objects[name] if name in objects else unpack.value(name, value) for name, value in packed.items()}
-    loss: Any = values.get("loss")
-    # Rank losses; other estimators check names of their own.
-    if "loss" in known and "hierarchy" not in known and not (isinstance(loss, str) and loss == "accuracy"):
-        unpack.loss(loss)
     for name, words in (("fit_intercept", ()), ("grades", ("linear", "exponential"))):
         if name in values and not isinstance(values[name], bool | int) and values[name] not in words:
             raise SavedFileError(f"{unpack.file}: {name}={values[name]!r} is neither true nor false; {_AGAIN}")
@@ -237,11 +257,6 @@ class _Packer:
         self.arrays: dict[str, NDArray[Any]] = {}
 
     def parameter(self, name: str, value: Any) -> Any:
-        if isinstance(value, RankingLoss) and value.native_name() is not None:
-            return {"loss": value.native_name()}
-        if name == "hierarchy" and value is not None:
-            # Whatever its form, a graph of networkx or a list of edges.
-            value = Hierarchy.of(value)
         if type(value) in _SOLVERS.values():
             settings = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             if all(setting is None or isinstance(setting, bool | int | float | str) for setting in settings.values()):
@@ -259,10 +274,12 @@ class _Packer:
             return value
         if isinstance(value, float | np.floating):
             return float(value) if math.isfinite(value) else {"float": str(float(value))}
-        for kind, history in _HISTORIES.items():
-            if type(value) is history:
-                self.arrays[name] = np.array(list(vars(value).values()), dtype=np.float64)
-                return {kind: name}
+        for tag, codec in _CODECS.items():
+            if isinstance(value, codec.cls):
+                packed = codec.pack(value)
+                if isinstance(packed, dict):
+                    return {tag: {key: self.value(f"{name}.{key}", part) for key, part in packed.items()}}
+                return {tag: self.value(name, packed)}
         if isinstance(value, np.ndarray):
             # What scikit-learn makes of names of columns, and of labels from a table.
             if value.dtype == object and value.ndim == 1 and all(isinstance(text, str) for text in value):
@@ -272,9 +289,6 @@ class _Packer:
             if not can_store(value.dtype):
                 raise TypeError(f"{name} is an array of dtype {value.dtype}, which model files cannot hold")
             return self._array(name, value)
-        if isinstance(value, Hierarchy):
-            edges = self.value(f"{name}.edges", value.edges)
-            return {"hierarchy": {"nodes": [self.value(name, node) for node in value.nodes], "edges": edges}}
         if isinstance(value, list | tuple):
             return [self.value(f"{name}.{k}", entry) for k, entry in enumerate(value)]
         if isinstance(value, dict) and all(isinstance(key, bool | int | float | str | np.generic) for key in value):
@@ -333,39 +347,29 @@ class _Unpacker:
                     return {self.value(name, key): self.value(name, value) for key, value in pairs}
                 except TypeError as error:
                     raise SavedFileError(f"{self.file}: {name} has a key that is neither number nor text; {_AGAIN}") from error
-            case {"history": key}:
-                return self._history(name, "history", key)
-            case {"direct history": key}:
-                return self._history(name, "direct history", key)
-            case {"loss": str(loss)}:
-                return self.loss(loss)
-            case {"hierarchy": {"nodes": list(nodes), "edges": edges}}:
-                return self._hierarchy(name, nodes, self.value(name, edges))
             case {"solver": str(kind), "settings": dict(settings)} if kind in _SOLVERS:
                 try:
                     return _SOLVERS[kind](**{key: self.value(key, value) for key, value in settings.items()})
                 except (TypeError, ValueError) as error:
                     text = f"{self.file}: {name} cannot be made ({error}); upgrade maxmargin, or train again"
                     raise SavedFileError(text) from error
+            case dict() if len(packed) == 1 and next(iter(packed)) in _CODECS:
+                ((tag, content),) = packed.items()
+                return self._coded(name, tag, content)
             case dict():
                 raise SavedFileError(f"{self.file}: {name[:60]} is not of a form that maxmargin writes; {_AGAIN}")
         return packed
 
-    def loss(self, loss: Any) -> RankingLoss:
+    def _coded(self, name: str, tag: str, content: Any) -> Any:
+        """An object of a class that has a codec."""
+        if isinstance(content, dict) and not any(key in content for key in ("array", "sparse")):
+            value: Any = {key: self.value(f"{name}.{key}", part) for key, part in content.items()}
+        else:
+            value = self.value(name, content)
         try:
-            return ranking_loss(loss)
-        except (ValueError, TypeError) as error:
-            raise SavedFileError(f"{self.file}: {error}") from error
-
-    def _hierarchy(self, name: str, nodes: list[Any], edges: Any) -> Hierarchy:
-        names = [_hashable(self.value(name, node)) for node in nodes]
-        fine = isinstance(edges, np.ndarray) and edges.dtype.kind == "i" and edges.ndim == 2 and edges.shape[1] == 2
-        if not fine or (len(edges) and (edges.min() < 0 or edges.max() >= len(names))):
-            raise SavedFileError(f"{self.file}: the edges of {name} are not pairs of its nodes; {_AGAIN}")
-        try:
-            return Hierarchy([(names[a], names[b]) for a, b in edges.tolist()], names)
-        except (ValueError, TypeError) as error:
-            raise SavedFileError(f"{self.file}: {name} is no hierarchy ({error}); {_AGAIN}") from error
+            return _CODECS[tag].unpack(value)
+        except (ValueError, TypeError, KeyError) as error:
+            raise SavedFileError(f"{self.file}: {name} is no {tag} ({error}); {_AGAIN}") from error
 
     def _array(self, name: str, key: Any) -> NDArray[Any]:
         if not isinstance(key, str) or key not in self.arrays:
@@ -385,16 +389,23 @@ class _Unpacker:
         found[places] = values
         return found.reshape(rows, columns)
 
-    def _history(self, name: str, kind: str, key: Any) -> Any:
-        columns, wanted = self._array(name, key), len(dataclasses.fields(_HISTORIES[kind]))
-        if columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != wanted:
-            raise SavedFileError(f"{self.file}: {name} has shape {columns.shape}, but a {kind} has {wanted} rows; {_AGAIN}")
-        return _HISTORIES[kind](*columns.tolist())
+
+def register_history(tag: str, cls: type[Any]) -> None:
+    """Let model files hold a dataclass whose fields are columns of numbers, all of the same length."""
+    wanted = len(dataclasses.fields(cls))
+
+    def pack(history: Any) -> NDArray[Any]:
+        return np.array(list(vars(history).values()), dtype=np.float64)
+
+    def unpack(columns: Any) -> Any:
+        if not isinstance(columns, np.ndarray) or columns.dtype != np.float64 or columns.ndim != 2 or len(columns) != wanted:
+            raise ValueError(f"it has shape {np.shape(columns)}, but must have {wanted} rows")
+        return cls(*columns.tolist())
+
+    register_codec(tag, cls, pack, unpack)
 
 
-def _hashable(name: Any) -> Any:
-    """A name with tuples where JSON has lists."""
-    return tuple(map(_hashable, name)) if isinstance(name, list) else name
+register_history("history", History)
 
 
 # ---- what must be there ------------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
 from maxmargin._validation import with_constant
-from maxmargin.estimators.base import CERTIFICATE, SampleEstimator, check_convex
+from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
 from maxmargin.problems import MulticlassProblem, SurrogateMulticlassProblem
 from maxmargin.problems.weighted import check_weights
 from maxmargin.surrogates import Margin, Surrogate, make_surrogate
+from maxmargin.surrogates.convexity import check_convex
 
 
 @dataclass(eq=False, repr=False)

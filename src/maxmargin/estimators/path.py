@@ -147,7 +147,7 @@ class RegularizationPath(TracedPath):
 
         Options are ``scoring``, ``metric``, ``feature_names``, ``title``, ``notes``, ``selection`` and ``held_out``.
         """
-        from maxmargin.report import write_path_report
+        from maxmargin.report.writing import write_path_report
 
         if isinstance(options.get("scoring"), str):
             options["scoring"] = scorer_of(options["scoring"], {} if qid is None else {"qid": qid})

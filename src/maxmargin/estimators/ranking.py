@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice, with_constant
 from maxmargin.cuts import Problem
-from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility, check_convex
+from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker, flat_at_zero
 from maxmargin.estimators.scaling import SCALES, Scale, folded, standardized, standardized_within
 from maxmargin.estimators.standardizing import center_and_scale
@@ -24,6 +24,7 @@ from maxmargin.queries import query_offsets
 from maxmargin.solvers import Solver
 from maxmargin.structures import RankingStructure
 from maxmargin.surrogates import Margin, Surrogate, make_surrogate
+from maxmargin.surrogates.convexity import check_convex
 
 
 @dataclass(eq=False, repr=False)

@@ -20,15 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Int32s
-from maxmargin._validation import thread_count
+from maxmargin._validation import threads_for
 from maxmargin.inference.flow import check_edges
 
 Sets = NDArray[np.int8]
 
 # So many labels that are left open are searched; see cpp/structures/label_sets.hpp.
 _OPEN = 14
-# Samples that are worth a thread of their own.
-_PER_THREAD = 256
 
 
 class BestSets(NamedTuple):
@@ -189,8 +187,3 @@ def pair_values(first: Floats, second: Floats, scores: Floats) -> Floats:
     allow, and as little of a bad one.
     """
     return np.where(scores > 0, np.minimum(first, second), np.maximum(first + second - 1.0, 0.0))
-
-
-def threads_for(n: int) -> int:
-    """How many threads n samples are worth."""
-    return max(1, min(thread_count(None), n // _PER_THREAD))

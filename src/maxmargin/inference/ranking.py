@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,8 @@ from maxmargin._validation import check_both_classes, check_relevant, check_scor
 from maxmargin.inference._exhaustive import solve_exhaustively
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import MAX_PAIRS, checked_loss
-from maxmargin.queries import query_offsets
+from maxmargin.queries import in_input_order, query_offsets
 
-T = TypeVar("T", bound=np.generic)
 Method = Literal["auto", "quicksort", "sort", "greedy", "table", "exhaustive"]
 _METHODS = get_args(Method)
 
@@ -318,12 +317,3 @@ def _refuse_too_many(loss: RankingLoss, truth: Bytes, offsets: Ints, loss_scale:
         n_pos, n_neg = (np.where(cut, np.minimum(n, loss.at), n if loss_scale < 0 else 0) for n in (n_pos, n_neg))
     most = int(np.argmax(n_pos * n_neg))
     checked_loss(loss).refuse_too_many(int(n_pos[most]), int(n_neg[most]))
-
-
-def in_input_order(values: NDArray[T], order: NDArray[np.intp] | None) -> NDArray[T]:
-    """Undo an ordering of the rows."""
-    if order is None:
-        return values
-    result = np.empty_like(values)
-    result[order] = values
-    return result

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Int32s
 from maxmargin.inference.flow import check_edges, real_array
-from maxmargin.inference.ranking import in_input_order
+from maxmargin.queries import in_input_order
 
 # Sums of scores stay below this, divided by the temperature too, so that nothing overflows.
 _LARGEST = 1e300

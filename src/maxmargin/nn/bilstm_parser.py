@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from maxmargin._types import Int32s
 from maxmargin._validation import tree_fault, tree_of
+from maxmargin.attachment import AttachmentScores, attachment_scores
 from maxmargin.inference import best_trees
-from maxmargin.metrics import AttachmentScores, attachment_scores
 from maxmargin.nn._seeds import seeded
 from maxmargin.nn.tree_losses import TreeLoss
 from maxmargin.progress import StatusLine

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._types import Floats
+from maxmargin.atomic import check_writable
 from maxmargin.cuts import Bounds, CheckedProblem, Problem
 from maxmargin.path.tracing import Solved
 from maxmargin.path.weights import WeightStore
-from maxmargin.storage import SavedFileError, check_writable, read_archive, write_archive
+from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 _KIND = "path checkpoint"
 _COLUMNS = ("lam", "hinge", "dual", "passes", "certified", "place", "dual_there")

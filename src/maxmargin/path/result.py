@@ -169,6 +169,6 @@ class TracedPath:
         Scores are those of ``selection`` and ``training``, which ``select`` returns for validation and training data; the C that
         is best on validation data is marked. With ``ax``, only the weights are drawn, there. Returns the axes of the weights.
         """
-        from maxmargin.figures import plot_path
+        from maxmargin.path.figures import plot_path
 
         return plot_path(self, ax, selection=selection, training=training, feature_names=feature_names)

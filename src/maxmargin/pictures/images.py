@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._warnings import warn
+from maxmargin.atomic import replacing
 from maxmargin.data import DataError
 from maxmargin.figures import save_figure
-from maxmargin.storage import replacing
 
 
 class ImageError(DataError):

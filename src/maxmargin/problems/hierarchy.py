@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
+from maxmargin._validation import threads_for
 from maxmargin.cuts import Cut, SparseVector, Tangent
-from maxmargin.inference.label_sets import threads_for
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
-from maxmargin.problems.multiclass import row_of
 from maxmargin.problems.weighted import check_weights
 from maxmargin.structures.hierarchy import HierarchySetStructure, HierarchyStructure
-from maxmargin.structures.rows import row_norms
+from maxmargin.structures.rows import row_norms, row_of
 from maxmargin.surrogates import GeneralizedScaling, Margin, Slack, Surrogate
 
 # Samples whose labels are scored at once.

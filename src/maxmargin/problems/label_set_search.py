@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin.inference.label_sets import LabelPairs, all_sets, pair_values, threads_for
+from maxmargin._validation import threads_for
+from maxmargin.inference.label_sets import LabelPairs, all_sets, pair_values
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.surrogates import Margin, MicroF1, Surrogate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin._types import Floats, Ints
-from maxmargin.problems.latent import LatentStructuredProblem
+from maxmargin.problems.latent_structured import LatentStructuredProblem
 from maxmargin.structures import LatentGraphStructure
 
 # Rounds of clustering; it need not settle, since states are imputed anew anyway.

@@ -13,7 +13,8 @@ from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Capability, Cut
 from maxmargin.problems.arrays import compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
-from maxmargin.problems.multiclass import MulticlassProblem, row_of
+from maxmargin.problems.multiclass import MulticlassProblem
+from maxmargin.structures.rows import row_of
 from maxmargin.surrogates import MicroF1, Surrogate
 
 

@@ -111,7 +111,7 @@ class MultilabelProblem(ArrayProblem):
 
     def _vouched(self, name: str) -> bool:
         # A surrogate of somebody's own may have settings that it does not show.
-        return super()._vouched(name) and type(self.surrogate).__module__.startswith("maxmargin.surrogates.")
+        return super()._vouched(name) and type(self.surrogate).__module__.startswith("maxmargin.")
 
     @property
     def bounds(self) -> Bounds | None:

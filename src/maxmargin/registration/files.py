@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._types import Floats
+from maxmargin.atomic import replacing
 from maxmargin.pictures.images import ImageError
 from maxmargin.registration.result import Registration
-from maxmargin.storage import replacing
 
 _ENDINGS = (".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp")
 # Those that hold bytes, and know of no millimetres.

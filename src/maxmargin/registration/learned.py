@@ -18,7 +18,7 @@ from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
 from maxmargin.deadline import time_limit
 from maxmargin.estimators.base import CERTIFICATE, Facility
-from maxmargin.estimators.latent import LatentEstimator
+from maxmargin.estimators.latent_estimator import LatentEstimator
 from maxmargin.labeling import minkowski
 from maxmargin.latent import Descent, concave_convex
 from maxmargin.problems.latent import LatentProblem

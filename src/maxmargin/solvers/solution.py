@@ -62,7 +62,7 @@ class History(Rows):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Primal and dual objective over the passes; needs matplotlib."""
-        from maxmargin.figures import plot_history
+        from maxmargin.solvers.figures import plot_history
 
         return plot_history(self, ax)
 

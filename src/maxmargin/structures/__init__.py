@@ -8,7 +8,8 @@ from maxmargin.structures.graph_sets import GraphSetStructure
 from maxmargin.structures.hierarchy import HierarchyLoss, HierarchySetStructure, HierarchyStructure
 from maxmargin.structures.label_sets import LabelSetStructure, RelaxedLabelSets
 from maxmargin.structures.labelings import ChainStructure, Tree, TreeStructure
-from maxmargin.structures.latent import LatentClasses, LatentStructure
+from maxmargin.structures.latent import LatentStructure
+from maxmargin.structures.latent_classes import LatentClasses
 from maxmargin.structures.latent_graph import LatentGraphStructure, PartlyHidden
 from maxmargin.structures.parsing import DependencyStructure, SentenceArcs
 from maxmargin.structures.ranking import Interleaving, RankingStructure

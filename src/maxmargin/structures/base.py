@@ -142,5 +142,5 @@ def predict(structure: Structure, xs: Sequence[Any], weights: Floats) -> list[An
 
 def built_in(structure: Structure) -> type[Structure] | None:
     """Which structure of this package it is; None if somebody has replaced one of its methods."""
-    own = next(cls for cls in type(structure).__mro__ if cls.__module__.startswith("maxmargin.structures."))
+    own = next(cls for cls in type(structure).__mro__ if cls.__module__.startswith("maxmargin."))
     return None if overrides(structure, own) else own

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from maxmargin._types import Floats
 from maxmargin.structures.base import Structure
-from maxmargin.structures.rows import as_rows, check_rows, stack
+from maxmargin.structures.rows import as_rows, check_costs, check_rows, stack
 
 
 class ClassStructure(Structure):
@@ -83,18 +83,3 @@ class ClassStructure(Structure):
     def loss_values(self, x: Any, truth: Any) -> Floats:
         """All costs of this truth."""
         return np.unique(self.costs[truth])
-
-
-def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:
-    """The (K, K) matrix of ``costs[truth, answer]``; 0-1 by default."""
-    if costs is None:
-        return 1.0 - np.eye(n_classes)
-    matrix = np.asarray(costs, dtype=np.float64)
-    if matrix.shape != (n_classes, n_classes):
-        raise ValueError(f"costs has shape {matrix.shape}, but {n_classes} classes need ({n_classes}, {n_classes})")
-    if not np.isfinite(matrix).all() or (matrix < 0).any():
-        raise ValueError("costs must be finite and not negative")
-    if np.diagonal(matrix).any():
-        k = int(np.flatnonzero(np.diagonal(matrix))[0])
-        raise ValueError(f"costs[{k}, {k}]={matrix[k, k]:g} must be zero: the right answer costs nothing")
-    return matrix

@@ -17,8 +17,7 @@ from scipy import sparse
 from maxmargin._types import Floats, Ints
 from maxmargin.hierarchies import Hierarchy, LabelSets
 from maxmargin.structures.base import Structure
-from maxmargin.structures.classes import check_costs
-from maxmargin.structures.rows import as_rows, check_rows, is_sparse, stack
+from maxmargin.structures.rows import as_rows, check_costs, check_rows, is_sparse, stack
 
 LOSSES = ("zero_one", "hamming", "sqrt_hamming", "normalized", "tree")
 SET_LOSSES = ("leaves", "hamming", "weighted")

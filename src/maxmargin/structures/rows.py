@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxmargin import _core
@@ -159,3 +160,24 @@ def _has_kernel(X: Any) -> bool:
         return False
     in_rows = X.strides[1] == X.itemsize or X.shape[1] <= 1
     return in_rows or (X.dtype == np.float32 and (X.strides[0] == X.itemsize or X.shape[0] <= 1))
+
+
+def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:
+    """The (K, K) matrix of ``costs[truth, answer]``; 0-1 by default."""
+    if costs is None:
+        return 1.0 - np.eye(n_classes)
+    matrix = np.asarray(costs, dtype=np.float64)
+    if matrix.shape != (n_classes, n_classes):
+        raise ValueError(f"costs has shape {matrix.shape}, but {n_classes} classes need ({n_classes}, {n_classes})")
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise ValueError("costs must be finite and not negative")
+    if np.diagonal(matrix).any():
+        k = int(np.flatnonzero(np.diagonal(matrix))[0])
+        raise ValueError(f"costs[{k}, {k}]={matrix[k, k]:g} must be zero: the right answer costs nothing")
+    return matrix
+
+
+def row_of(X: Any, index: int) -> Floats:
+    """One row of a dense or sparse matrix, dense."""
+    row: Any = X[index]
+    return np.asarray(row.toarray().ravel() if hasattr(row, "toarray") else row)
