@@ -20,14 +20,10 @@ SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
 install = $(PIP_INSTALL) --no-build-isolation --editable $(1) && \
 	  sed -i.bak '/^import /!d' $(VENV)/lib/python*/site-packages/_*maxmargin*.pth
 
-.PHONY: demo cluster-demo test test-all cluster minimum newest pythons processors process-exit constraints lint bench sanitize mutants clean
+.PHONY: demo test test-all cluster minimum newest pythons processors process-exit constraints lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
-
-# A cluster on this machine, one of whose workers is killed.
-cluster-demo: $(VENV)/.cluster
-	$(BIN)/maxmargin cluster-demo
 
 # `make test ROOM=tests/solvers` runs the tests of one room. There is a process for every core, so BLAS and OpenMP get one thread each:
 # more are in each other's way, and double the processor time. Without -n, and in `make minimum`, they take what they find.
@@ -155,10 +151,6 @@ mutants: $(VENV)/.test
 
 $(VENV)/.plot: $(VENV)/.tools-$(VERSION) $(SOURCES)
 	$(call install,'.[plot]')
-	@touch $@
-
-$(VENV)/.cluster: $(VENV)/.tools-$(VERSION) $(SOURCES)
-	$(call install,'.[dask]')
 	@touch $@
 
 # The pages are tested in a real browser: that of the system or, if npm is there, one of its own.

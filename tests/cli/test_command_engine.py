@@ -401,16 +401,6 @@ def test_a_worker_that_does_not_see_the_files(run):
         assert "certified" in run(*command).stdout
 
 
-@pytest.mark.cluster
-def test_cluster_demo(run):
-    pytest.importorskip("distributed")
-    with time_out(400):
-        said = run("cluster-demo")
-    assert "The same bits." in said.stdout and "kill -9" in said.stdout
-    rows = [line.split() for line in said.stdout.splitlines() if line.startswith(("undisturbed", "a worker killed"))]
-    assert rows[0][-1] == rows[1][-1] and int(rows[1][-4]) >= 1
-
-
 # ---- tables, packings and queries ---------------------------------------------------------------------------------------------
 
 

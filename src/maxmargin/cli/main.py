@@ -11,7 +11,7 @@ from maxmargin.cli.judging_commands import compare, evaluate, inspect, predict, 
 from maxmargin.cli.learning_commands import cv, path, train
 from maxmargin.cli.options import OUTPUT, with_exit_codes
 from maxmargin.cli.picture_commands import inpaint, register, segment, stereo
-from maxmargin.cli.shard_commands import cluster_demo, pack
+from maxmargin.cli.shard_commands import pack
 from maxmargin.cli.tag import tag
 
 
@@ -37,7 +37,6 @@ def main() -> None:
                                                       files for training in parts
     maxmargin train packed --engine local --model ranker.model
                                                       beyond memory, or on a cluster
-    maxmargin cluster-demo                            a worker is killed, all is well
     """
 
 
@@ -64,7 +63,7 @@ def demo(output: Path, seed: int) -> None:
 
 
 COMMANDS = (
-    train, cv, path, predict, evaluate, inspect, compare, report, stereo, inpaint, segment, register, tag, pack, cluster_demo,
+    train, cv, path, predict, evaluate, inspect, compare, report, stereo, inpaint, segment, register, tag, pack,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

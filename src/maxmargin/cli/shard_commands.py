@@ -50,19 +50,3 @@ def pack(files: tuple[str, ...], output: Path, **options: Any) -> None:
     from maxmargin.cli.pack import run
 
     run(files, output, **options)
-
-
-@click.command("cluster-demo")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the data.")
-@with_exit_codes
-def cluster_demo(seed: int) -> int:
-    """Train one list on two workers of a Dask cluster on this machine, kill one of them in the middle, and compare.
-
-    The exit code is 0 if the weights are those of an undisturbed run, bit for bit, and 1 if not.
-
-    \b
-    Example: maxmargin cluster-demo --seed 1
-    """
-    from maxmargin.cli.cluster_demo import run
-
-    return run(seed)
