@@ -1,8 +1,7 @@
 """One list on all cores, over shards and over workers. ``python -m benchmarks.distributed``.
 
-Parts that use Dask start a LocalCluster. Classes and words are read from the folder in MAXMARGIN_DATA. Wall-clock times are
-those of a machine that may be used by others too, so processor times stand beside them; compare ratios. Other distributed rankers
-are in ``benchmarks.distributed_peers``.
+Parts that use Dask start a LocalCluster. Wall-clock times are those of a machine that may be used by others too, so processor
+times stand beside them; compare ratios. Other distributed rankers are in ``benchmarks.distributed_peers``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.shards import in_turns, measured, ms, one_slack, rows_of, section
-from benchmarks.simulated_cluster import block_steps, epochs, groups, simulation
+from benchmarks.simulated_cluster import simulation
 from benchmarks.timing import update_report
 from maxmargin import RankingSVM, most_violating_ranking
 from maxmargin.distributed import LocalEngine, PackedRows, Rows, ShardedRanking, ShardOf, split_rows
@@ -527,9 +526,6 @@ def main() -> None:
         "small": lambda o: dask_training(400_000, 100, o.repeats),
         "memory": lambda o: out_of_core(o.scratch),
         "simulation": lambda o: simulation(),
-        "groups": lambda o: groups(o.repeats),
-        "epochs": lambda o: epochs(o.repeats),
-        "blocks": lambda o: block_steps(),
     }
     parser.add_argument("--only", choices=list(parts), nargs="+", help="some of the tables")
     options = parser.parse_args()

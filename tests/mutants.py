@@ -369,7 +369,7 @@ MUTANTS = (
         "if any(False for",
         "test_scattered_training.py -k guesses",
     ),
-    Mutant("src/maxmargin/dask/engine.py", 'if name is None and "lost" in one:', "if False:", "test_dask_engine.py -k gone"),
+    Mutant("src/maxmargin/dask/engine.py", 'if "lost" in one:', "if False:", "test_dask_engine.py -k gone"),
     Mutant("src/maxmargin/dask/base.py", "self.__dict__.update(before)", "pass", "test_dask_inputs.py -k fails_leaves"),
     Mutant(
         "src/maxmargin/dask/collections.py",
@@ -522,13 +522,6 @@ MUTANTS = (
     Mutant("cpp/structures/label_sets.hpp", "least_)[other] -=", "least_)[other] -= 2 *", "test_multilabel_svm.py -k decide"),
     Mutant("cpp/structures/label_sets.hpp", "+= 0.5 * std::max", "+= 0.4 * std::max", "test_multilabel_svm.py -k branches"),
     Mutant("cpp/structures/label_sets.hpp", "table[10] = table[14]", "table[10]", "test_multilabel_svm.py -k relaxation"),
-    Mutant("cpp/blocks/marks.hpp", "c < known ? shares_[begin_[i] + c] : 0", "share(i, c)", "test_block_epochs.py -k taken_back"),
-    Mutant("cpp/blocks/marks.hpp", "(1 - part) * before + part * now", "now", "test_block_epochs.py -k convex"),
-    Mutant("cpp/blocks/epochs.hpp", "lambda_ / curvature, n_all_", "lambda_, n_all_", "test_block_epochs.py -k formulas"),
-    Mutant("cpp/blocks/epochs.hpp", "        keep(0);\n", "", "test_block_epochs.py -k taken_back"),
-    Mutant("cpp/blocks/oracle_blocks.hpp", "if (!marks_.set()) make_room(known);", "make_room(known);", "test_block_epochs.py"),
-    Mutant("cpp/blocks/hierarchy_blocks.hpp", "if (!marks_.set()) drop_idle(i);", "drop_idle(i);", "test_block_epochs.py"),
-    Mutant("cpp/blocks/set_blocks.hpp", "if (!marks_.set()) drop_idle(i);", "drop_idle(i);", "test_block_epochs.py"),
     Mutant("cpp/blocks/sampler.hpp", "random_.unit() * tree_[1]", "0.5 * tree_[1]", "test_block_engine.py -k in_proportion"),
     Mutant("cpp/blocks/sampler.hpp", "target -= tree_[at++]", "++at", "test_block_engine.py -k in_proportion"),
     Mutant("cpp/numeric/compensated_sum.hpp", "return sum_ + lost_", "return sum_", "test_ranking_inference.py -k long_sums"),
@@ -591,40 +584,9 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/client.py",
-        "self._watch.lost(k, self._counts.passes, self.engine.describe(k))",
+        "self._watch.lost(k, self._passes, self.engine.describe(k))",
         "pass",
         "test_sharded_ranking.py -k again_and_again",
-    ),
-    # Rare events over shards: the folds, what they are trained on, the cut, and what is sent once.
-    Mutant("src/maxmargin/distributed/folds.py", "        rng.shuffle(own)\n", "", "test_sharded_events.py -k folds_are_those"),
-    Mutant(
-        "src/maxmargin/distributed/event_shard.py",
-        "np.asarray((self.folds == part) == tested)",
-        "np.asarray(self.folds != part)",
-        "test_sharded_events.py -k lists_of_folds",
-    ),
-    Mutant("src/maxmargin/distributed/event_shard.py", " - events.center * total", "", "test_sharded_events.py -k regressions"),
-    Mutant(
-        "src/maxmargin/distributed/logistic.py",
-        "own = np.append(weights[:-1], 0.0)",
-        "own = weights",
-        "test_sharded_events.py -k regressions",
-    ),
-    Mutant(
-        "src/maxmargin/distributed/events.py",
-        "np.where(spreads > _ROUNDING, spreads, 0.0)",
-        "spreads",
-        "test_sharded_events.py -k tell_nothing",
-    ),
-    Mutant("src/maxmargin/estimators/sharded_events.py", "if most > room:", "if False:", "test_sharded_events.py -k with_ties"),
-    Mutant(
-        "src/maxmargin/estimators/sharded_events.py",
-        "between_ = more - np.append(at_least[1:], 0)",
-        "between_ = 0 * more",
-        "test_sharded_events.py -k calibrations",
-    ),
-    Mutant(
-        "src/maxmargin/distributed/client.py", "while len(tasks) >= KEPT_TASKS:", "while False:", "test_sharded_events.py -k once"
     ),
     Mutant("src/maxmargin/distributed/handles.py", "        other._settle()\n", "", "test_sharded_ranking.py -k too_many_roots"),
     Mutant(
@@ -648,7 +610,6 @@ MUTANTS = (
         "Cut(cut.psi, cut.loss, cut.bound)",
         "test_sharded_ranking.py -k scaled",
     ),
-    Mutant("src/maxmargin/distributed/engine.py", "and all(map(is_sound, answers)):", "and True:", "test_sums.py"),
     Mutant(
         "src/maxmargin/structures/moments.py",
         "variance = np.maximum(self.second / n - (self.first / n) ** 2, 0.0)",
@@ -657,7 +618,7 @@ MUTANTS = (
     ),
     Mutant(
         "src/maxmargin/distributed/means.py",
-        'self.worse_than_truth += sum(int(answer.get("worse", 0)) for answer in found)',
+        'self.worse_than_truth += sum(int(answer["worse"]) for answer in found)',
         "pass",
         "test_means.py -k hide_in_a_mean",
     ),
@@ -697,12 +658,6 @@ MUTANTS = (
         "order = np.lexsort((-grades, -scores))",
         "test_sharded_metrics.py",
     ),
-    Mutant(
-        "src/maxmargin/distributed/shard.py", "return self._answer  # it was", "pass  # it was", "test_parted.py -k given_again"
-    ),
-    Mutant("src/maxmargin/solvers/parted.py", "run.problem.notice()", "pass", "test_parted.py -k not_exact"),
-    Mutant("src/maxmargin/solvers/parted.py", "dual, missed, run.curve", "dual, 0.0, run.curve", "test_parted.py -k say_what"),
-    Mutant("src/maxmargin/distributed/bag_shard.py", "rows[self.positives] = self.imputed", "pass", "test_sharded_latent.py"),
     Mutant("src/maxmargin/distributed/rows.py", "Rows(*aligned(tuple(rows)))", "Rows(*rows)", "test_dask_engine.py -k any_byte"),
     Mutant("src/maxmargin/dask/engine.py", "self._shunned[k] = place.address", "pass", "test_dask_engine.py -k renewed"),
     Mutant("src/maxmargin/dask/engine.py", "> silence and not asked.done()", "> 1e9", "test_dask_engine.py -k gets_lost"),
@@ -779,22 +734,11 @@ MUTANTS = (
         "test_scattered_lists.py",
     ),
     Mutant("src/maxmargin/distributed/lists.py", "total += sum_of_rows(", "total = sum_of_rows(", "test_scattered_training.py"),
-    # Conversations that run together.
-    Mutant("src/maxmargin/distributed/ranking_shard.py", "                own._forget()\n", "", "test_voices.py"),
-    Mutant("src/maxmargin/distributed/ranking_shard.py", "self.__dict__, _voices={}", "self.__dict__", "test_voices.py -k go"),
-    Mutant("src/maxmargin/distributed/ranking_shard.py", "if run != self._run or not questions", "if 0", "test_voices.py -k go"),
-    Mutant("src/maxmargin/distributed/client.py", "other._gifts = self._gifts", "pass", "test_voices.py -k alone"),
     Mutant(
         "src/maxmargin/distributed/chorus.py",
         "target=contextvars.copy_context().run, args=(sing, k)",
         "target=sing, args=(k,)",
-        "test_voices.py -k time",
-    ),
-    Mutant(
-        "src/maxmargin/estimators/sharded_events.py",
-        "not (may_mix and self.events.is_small)",
-        "not self.events.is_small",
-        "test_classifier_over_shards.py -k common",
+        "test_scattered_training.py -k time",
     ),
     # Memory that is used again belongs to nobody.
     Mutant("cpp/ranking/merge.hpp", "first_rank + k + 1, 0, 0, 0", "first_rank + k, 0, 0, 0", "test_scattered_lists.py"),

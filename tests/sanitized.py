@@ -40,7 +40,6 @@ TESTS = (
     "test_patch_costs.py",
     "test_fields.py",
     "test_block_engine.py",
-    "test_block_epochs.py",
     "test_decoders.py",
     "test_native.py",
     "test_python_oracles.py",

@@ -97,8 +97,7 @@ class Cut:
 # "quick features": besides, `scores` and `features` take hardly longer than adding up scores, and need not be saved.
 # "expectations": averages over outputs, see `ExpectationProblem`.
 # "exact steps": compiled blocks know their own best point.
-# "epochs of parts": blocks lie in several places, which can make steps of their own, see `PartedProblem`.
-Capability = Literal["whole passes", "scores", "quick features", "expectations", "exact steps", "epochs of parts"]
+Capability = Literal["whole passes", "scores", "quick features", "expectations", "exact steps"]
 
 
 class Audit(NamedTuple):
@@ -297,30 +296,6 @@ class ExpectationProblem(Protocol):
 
     def diameter(self) -> float:
         """An upper bound of ``||psi||`` over all outputs of all blocks."""
-
-
-class PartStep(NamedTuple):
-    """What block steps in one place have changed: its part of the weights, shape (d,), and of the dual's linear term."""
-
-    change: Floats
-    gain: float
-
-
-class PartedProblem(Protocol):
-    """A problem whose blocks lie in several places, each of which keeps the dual points of its own."""
-
-    @property
-    def n_parts(self) -> int:
-        """How many places."""
-
-    def epoch(self, weights: Floats, asked: dict[str, Any]) -> list[PartStep | None]:
-        """Block steps in every place, all from the same weights; None where earlier points were lost: they are at the truth."""
-
-    def mix(self, parts: Sequence[float], asked: dict[str, Any]) -> list[bool]:
-        """Keep only so much of these steps; False where points were lost."""
-
-    def hinge(self, weights: Floats, asked: dict[str, Any]) -> tuple[float, float]:
-        """The mean hinge, or an upper bound, at any weights; and what that exceeds the outputs found by."""
 
 
 class CheckedProblem:

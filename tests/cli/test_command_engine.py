@@ -108,33 +108,6 @@ def test_scaled_features(run):
     assert without["primal"] != pytest.approx(whole["primal"], rel=1e-3)
 
 
-def test_refined(run):
-    head, *lines = Path("train.csv").read_text().splitlines()
-    rng = np.random.default_rng(0)
-    for k in rng.permutation(len(lines))[:12]:  # wrong, and far out
-        query, _, *x = lines[k].split(",")
-        lines[k] = ",".join([query, "2" if float(x[0]) < float(x[1]) else "0", *(str(6 * float(value)) for value in x)])
-    for k, (begin, end) in enumerate([(0, 50), (50, 125), (125, 180)]):
-        Path(f"part-{k}.csv").write_text("\n".join([head, *lines[begin:end]]) + "\n")
-    Path("whole.csv").write_text("\n".join([head, *lines]) + "\n")
-    options = ["--refine", "--C", 30, "--scale", "standard", "--tol", "1e-5", "--json", "--drop", "qid"]
-    whole = answer(run("train", "whole.csv", *options, "--model", "whole.model"))
-    found = answer(run("train", "part-*.csv", *options, "--engine", "local", "--shards", 3, "--model", "m.model"))
-    assert found["primal"] == pytest.approx(whole["primal"], rel=2e-5)
-    assert found["refinement"]["folds"] == 5
-    assert found["refinement"]["gain"] == pytest.approx(whole["refinement"]["gain"], abs=0.02)
-    assert found["refinement"]["taken"] and whole["refinement"]["taken"]
-    assert found["training"]["ap"] == pytest.approx(whole["training"]["ap"], abs=0.01)
-    assert not found["certified"]
-    assert type(load_model("m.model")).__name__ == "DirectLossMinimizer"
-    said = run("evaluate", "m.model", "whole.csv", "-m", "map").stdout
-    assert run("evaluate", "m.model", "part-*.csv", "-m", "map", "--engine", "local").stdout == said
-    # Without anything wrong, nothing is gained, and the certified model stays.
-    found = answer(run("train", "train.csv", *options, "--engine", "local", "--model", "m.model"))
-    assert found["certified"] != found["refinement"]["taken"]
-    assert type(load_model("m.model")).__name__ == ("RankingSVM" if found["certified"] else "DirectLossMinimizer")
-
-
 def test_path_of_scaled_features(run):
     spread_out()
     options = ["--scale", "standard", "--validation", "test.csv", "--epsilon", 0.05, "--json"]
@@ -176,50 +149,17 @@ def test_tables_and_one_list_over_all_parts(run):
     assert run("evaluate", "m.model", "test.csv", "--engine", "local").stdout == run("evaluate", "m.model", "test.csv").stdout
 
 
-@pytest.mark.parametrize("threshold", [0, 1])
-def test_the_classifier_in_parts(run, threshold):
-    """The model of all data at once, and what is made of it."""
-    lines = Path("train.csv").read_text().splitlines(keepends=True)
-    for k in range(2):
-        Path(f"part-{k}.csv").write_text("".join([lines[0], *lines[1 + 90 * k : 91 + 90 * k]]))
-    options = ["--method", "classifier", "--drop", "qid", "--threshold", threshold, "--C", 0.1, "--max-iter", 16]
-    options += ["--aim", "budget=0.2"]
-    parts = ["part-*.csv", *options, *LOCAL, "--shards", 2, "--model", "n.model"]
-    whole = answer(run("train", "train.csv", *options, "--model", "m.model", "--json"))
-    found = answer(run("train", *parts, "--json"))
-    assert (found["samples"], found["queries"], found["shards"], found["engine"]) == (180, None, 2, "local")
-    for name in ("C", "refined", "held_out", "gain", "gain_error", "threshold", "training"):
-        assert found[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-3), name
-    assert found["summary"] == whole["summary"] and not found["certified"]
-    model, other = load_model("n.model"), load_model("m.model")
-    assert type(model).__name__ == "RankingClassifier" and list(model.feature_names_in_) == list("abcdef")
-    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-3, atol=1e-3)
-    said = run("train", *parts).stdout
-    assert "180 samples, one list, 6 features\n2 shards in this process, 0 moves" in said and "--aim budget=0.2: flags" in said
+def test_a_classifier_trained_in_one_process_predicts_in_parts(run):
+    options = ["--method", "classifier", "--drop", "qid", "--threshold", 0, "--C", 0.1, "--no-refine"]
+    run("train", "train.csv", *options, "--model", "m.model")
     for wanted in ("scores", "labels", "probabilities"):
-        run("predict", "n.model", "test.csv", "--as", wanted, "-o", "values.txt")
-        said = run("predict", "n.model", "test.csv", *LOCAL, "--as", wanted, "-o", wanted).stdout
+        run("predict", "m.model", "test.csv", "--as", wanted, "-o", "values.txt")
+        said = run("predict", "m.model", "test.csv", *LOCAL, "--as", wanted, "-o", wanted).stdout
         assert f"180 {wanted} in 1 files" in said
         np.testing.assert_allclose(scores_in(wanted), np.loadtxt("values.txt"), rtol=1e-12)
     assert set(scores_in("labels")) == {0, 1}
-    expected = answer(run("evaluate", "n.model", "test.csv", "--json"))
-    assert answer(run("evaluate", "n.model", "test.csv", *LOCAL, "--json"))["metrics"] == pytest.approx(expected["metrics"])
-
-
-def test_labels_and_warnings_of_the_classifier_in_parts(run):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 2))
-    y = np.where(X[:, 0] + rng.normal(size=80) > 0.5, 7, -1)
-    X[0], y[0] = (9, 0), -1  # the first of every ranking
-    Path("two.svm").write_text("".join(f"{label} 1:{a!r} 2:{b!r}\n" for label, (a, b) in zip(y, X.tolist(), strict=True)))
-    rare = ["--method", "classifier", "--no-refine", *LOCAL, "--shards", 3, "--model", "m.model"]
-    warned = run("train", "two.svm", *rare, "--aim", "precision=1")
-    assert f"{'find:':15}7, not -1" in warned.stdout and "refinement:    not asked for" in warned.stdout
-    assert "Warning: --aim precision=1 is not reached by any cut of held-out scores" in warned.stderr
-    run("predict", "m.model", "two.svm", *LOCAL, "--as", "labels", "-o", "labels")
-    assert set(scores_in("labels")) <= {-1, 7}
-    ended = run("train", "two.svm", *rare, "--time-limit", 1e-9).stderr
-    assert "Warning: training ended early with C=0.0001, the best of 1 tried; refinement was not tried; raise" in ended
+    expected = answer(run("evaluate", "m.model", "test.csv", "--json"))
+    assert answer(run("evaluate", "m.model", "test.csv", *LOCAL, "--json"))["metrics"] == pytest.approx(expected["metrics"])
 
 
 @pytest.mark.parametrize("kind", ["letor", "csv"])
@@ -271,7 +211,6 @@ def test_interrupted_and_gone_on(run, monkeypatch):
 
 
 LOCAL = ["--engine", "local"]
-EVENTS = ["train.csv", "--method", "classifier", "--drop", "qid"]
 
 
 @pytest.mark.parametrize(
@@ -287,13 +226,8 @@ EVENTS = ["train.csv", "--method", "classifier", "--drop", "qid"]
         (["train.letor", "--scheduler", "tcp://a:1", *LOCAL], 2, "add --engine dask"),
         (["train.letor", "--loss", "accuracy", *LOCAL], 2, "--loss accuracy is not known over shards"),
         (["train.letor", "--scale", "query", *LOCAL], 2, "--scale query is not known over shards"),
-        (["train.letor", "--refine", "--scale", "query", *LOCAL], 2, "--scale query is not known over shards"),
-        (["train.letor", "--method", "classifier", *LOCAL], 1, "train.letor: has queries, and --method classifier is for one"),
-        (["train.csv", "--method", "classifier", "--checkpoint", "a", *LOCAL], 2, "--checkpoint is for --method svm"),
-        (["train.csv", "--method", "classifier", "--solver", "fw", *LOCAL], 2, "--solver is for --method svm"),
-        (["train.csv", "--method", "classifier", "--drop", "qid", *LOCAL], 1, "train.csv: has 3 different labels (0, 1, 2), and"),
-        ([*EVENTS, "--threshold", 9, *LOCAL], 1, "train.csv: has 0 samples with a label above 9 (labels are from 0 to 2)"),
-        ([*EVENTS, "--threshold", 0, "--aim", "budget=500", *LOCAL], 1, "has 180 samples, fewer than --aim budget=500"),
+        (["train.letor", "--refine", *LOCAL], 2, "--refine needs all data in one process; leave out --refine, or leave out"),
+        (["train.csv", "--method", "classifier", *LOCAL], 2, "--method classifier trains in one process only; leave out"),
         (["train.letor", "--aim", "f1", *LOCAL], 2, "--aim is for --method classifier"),
         (["train.csv", "--categorical", "a", *LOCAL], 2, "--categorical does not go with --engine"),
         (["train.letor", "--checkpoint", "a", "--solver", "bcfw", *LOCAL], 2, "--checkpoint is for --solver one_slack"),

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import platform
-import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -252,35 +251,6 @@ def test_messages_travel_as_one_piece(client, monkeypatch):
     operation, (first, second) = unpacked(packed(("look", (np.zeros(3, dtype=np.float32), {"roots": np.arange(2)[::-1]}))))
     assert operation == "look" and first.dtype == np.float32 and second["roots"].tolist() == [1, 0]
     assert first.flags.aligned and second["roots"].flags.aligned
-
-
-def test_groups_add_up_their_vectors(client, monkeypatch):
-    groups = []
-    whole = Seat.answer_group
-
-    async def noted(self, number, questions, others, name):
-        groups.append((unpacked(questions[0])[0], len(questions)))
-        return await whole(self, number, questions, others, name)
-
-    monkeypatch.setattr(Seat, "answer_group", noted)
-    expected = OneSlackCuttingPlane().solve(ShardedRanking(LocalEngine(ranking_sources(5))), 0.01)
-    monkeypatch.setattr("maxmargin.distributed.problem.group_size", lambda n_shards, n_numbers: 2)
-    with DaskEngine(ranking_sources(5), client) as engine:
-        found = OneSlackCuttingPlane().solve(ShardedRanking(engine), 0.01)
-    assert (found.weights == expected.weights).all() and found.passes == expected.passes
-    # The fifth is by itself, with nobody to add up for.
-    assert set(groups) == {("features", 2)} and engine.moves == 0
-
-
-def test_an_error_in_a_group_is_that_of_its_shard(client):
-    with DaskEngine(ranking_sources(4), client) as engine:
-        with pytest.raises(ValueError, match="has no operation 'dance'") as caught:
-            engine.call_added("dance", (), "psi", 2)
-        # Of whichever shard was the first to answer.
-        assert re.match(r"in shard \d on worker", caught.value.__notes__[0])
-        # No vectors of that name: the answers are left as they are.
-        replies = engine.call_added("info", (), "psi", 2)
-        assert [reply.values for reply in replies] == [reply.values for reply in engine.call("info")]
 
 
 def test_loading_may_be_cancelled_at_any_time(client):

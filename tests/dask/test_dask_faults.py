@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
@@ -175,26 +176,15 @@ def soon(condition, action):
         thread.join()
 
 
-def test_a_slow_worker_is_waited_for_or_passed_over(client, tmp_path, caplog):
+def test_a_slow_worker_is_waited_for(client, tmp_path):
     faults = Faults(tmp_path)
-    settings = {"beat": 0.5, "patience": 1.5}
-    with DaskEngine(ranking_sources(3, tmp_path), client, **settings) as engine:
-        engine.call("labels", (9,))
-        faults.plan("sleep", "labels", 1)
-        with soon(lambda: "shard 1 (rows 160 to 319) on worker tcp://" in caplog.text, faults.wake):
-            engine.call("labels", (9,))
-        assert "busy with 'labels'" in caplog.text and engine.moves == 0
-    faults = Faults(tmp_path / "second")
-    faults.folder.mkdir()
-    with DaskEngine(ranking_sources(3, faults.folder), client, speculate=True, **settings) as engine:
+    with DaskEngine(ranking_sources(3, tmp_path), client, beat=0.5, patience=1.5) as engine:
         before = engine.call("labels", (9,))
-        where = engine.where(1)
         faults.plan("sleep", "labels", 1)
-        after = engine.call("labels", (9,))
-        # The first worker still sleeps.
-        faults.wake()
-        assert engine.moves == 1 and engine.where(1) != where
-        assert [a.incarnation == b.incarnation for a, b in zip(before, after, strict=True)] == [True, False, True]
+        enough = time.monotonic() + 5
+        with soon(lambda: time.monotonic() > enough, faults.wake):
+            after = engine.call("labels", (9,))
+        assert engine.moves == 0 and [a.incarnation for a in before] == [b.incarnation for b in after]
 
 
 @pytest.mark.parametrize("kind", ["svm", "packed"])

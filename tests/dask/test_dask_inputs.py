@@ -16,7 +16,7 @@ from dask_cases import chunked
 from sklearn.exceptions import NotFittedError
 from waiting import wait_until
 
-from maxmargin.dask import DaskChainSVM, DaskLatentRankingSVM, DaskMulticlassSVM, DaskRankingClassifier, DaskRankingSVM
+from maxmargin.dask import DaskChainSVM, DaskMulticlassSVM, DaskRankingSVM
 from maxmargin.distributed import ShardError
 from maxmargin.solvers import ConvergenceWarning
 
@@ -28,7 +28,6 @@ X = rng.normal(size=(N, 4)) * [1.0, 5.0, 0.2, 3.0]
 Y = (X[:, 0] + rng.normal(size=N) > 0.7).astype(int)
 LABELS = np.digitize(X[:, 0], [-0.5, 0.5])
 GROUP = np.repeat(np.arange(N // 4), 4)
-BAG_Y = np.repeat((np.arange(N // 4) % 3 == 0).astype(int), 4)
 NAMES = list("abcd")
 
 
@@ -39,25 +38,21 @@ def frame_of(**columns):
 
 CASES = {
     "ranking": (DaskRankingSVM, ("y",)),
-    "classifier": (DaskRankingClassifier, ("y",)),
     "classes": (DaskMulticlassSVM, ("label",)),
     "chains": (DaskChainSVM, ("label", "group")),
-    "bags": (DaskLatentRankingSVM, ("bag_y", "group")),
 }
 
 
 def fitted(case, client, **settings):
     kind, columns = CASES[case]
-    if kind is DaskRankingClassifier:
-        settings = {"C": 1.0, "refine": False, **settings}
-    lazy = frame_of(y=Y, label=LABELS, group=GROUP, bag_y=BAG_Y)
+    lazy = frame_of(y=Y, label=LABELS, group=GROUP)
     return kind(client=client, **settings).fit(lazy[[*NAMES, *columns]], *columns), columns
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_columns_go_by_their_names_wherever_a_model_is_used(client, case):
     model, columns = fitted(case, client)
-    lazy = frame_of(y=Y, label=LABELS, group=GROUP, bag_y=BAG_Y, more=1.0)
+    lazy = frame_of(y=Y, label=LABELS, group=GROUP, more=1.0)
     other, plain = lazy[["more", *NAMES[::-1], *columns]], lazy[[*NAMES, *columns]]
     assert model.score(other, *columns) == model.score(plain, *columns)
     assert (model.predict(other, *columns[1:]).compute() == model.predict(plain, *columns[1:]).compute()).all()
@@ -125,11 +120,10 @@ def test_data_that_are_none(client):
         model.fit(rows, truth, group, chunked(np.where(GROUP == 3, np.nan, 1.0), 100))
     with pytest.raises(ValueError, match=r"shards=0 must be a positive number of parts"):
         model.fit_files("nothing.svm", shards=0)
-    for kind, name in ((DaskChainSVM, "sequence"), (DaskLatentRankingSVM, "bag")):
-        with pytest.raises(ValueError, match=f"{name} is None; say which {name} every row belongs to"):
-            kind(client=client).fit(rows, truth, None)
-        with pytest.raises(ValueError, match=f"{name}='q' is not a column of X"):
-            kind(client=client).fit(lazy, "y", "q")
+    with pytest.raises(ValueError, match="sequence is None; say which sequence every row belongs to"):
+        DaskChainSVM(client=client).fit(rows, truth, None)
+    with pytest.raises(ValueError, match="sequence='q' is not a column of X"):
+        DaskChainSVM(client=client).fit(lazy, "y", "q")
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     nullable = pd.array(np.where(Y > 0, True, False), dtype="boolean")
     nullable[7] = pd.NA
@@ -142,32 +136,14 @@ def test_ids_that_are_too_few(client):
     for size in (100, 99):
         unknown = chunked(X, size)[chunked(X, size)[:, 0] > -99]
         short = chunked(GROUP[:-4], (size, size, N - 4 - 2 * size))
-        for case in ("chains", "bags"):
-            model, _ = fitted(case, client)
-            with pytest.raises(ValueError, match="need the same chunks"):
-                model.predict(unknown, short).compute()
-
-
-def test_bags_with_features_or_labels_that_are_none(client):
-    rows, truth, group = chunked(X, 100), chunked(BAG_Y, 100), chunked(GROUP, 100)
-    holed = X.copy()
-    holed[7, 0] = np.nan
-    with pytest.raises(ValueError, match="X and y must be finite: a feature in row 7 of chunk 0"):
-        DaskLatentRankingSVM(client=client).fit(chunked(holed, 100), truth, group)
-    model = DaskLatentRankingSVM(client=client).fit(rows, truth, group)
-    with pytest.raises(ValueError, match="a candidate of bag 1 has a NaN or infinite feature"):
-        model.predict(chunked(holed, 100), group).compute()
-    with pytest.raises(ValueError, match="all rows of a bag must have the same; they differ"):
-        model.score(rows, chunked(np.where(np.arange(N) % 4, 0, BAG_Y), 100), group)
-    with pytest.raises(ValueError, match="y holds text or missing values; every row has the label of its bag"):
-        model.score(rows, chunked(np.where(GROUP == 5, np.nan, BAG_Y), 100), group)
-    with pytest.raises(ValueError, match="X has 3 features, but the model was trained with 4"):
-        model.predict(rows[:, :3], group).compute()
+        model, _ = fitted("chains", client)
+        with pytest.raises(ValueError, match="need the same chunks"):
+            model.predict(unknown, short).compute()
 
 
 def test_nothing_is_predicted_before_a_fit(client):
     rows, truth = chunked(X, 100), chunked(Y, 100)
-    for kind in (DaskRankingSVM, DaskRankingClassifier, DaskMulticlassSVM):
+    for kind in (DaskRankingSVM, DaskMulticlassSVM):
         model = kind(client=client)
         for call, data in ((model.predict, [rows]), (model.predict, [frame_of()]), (model.score, [rows, truth])):
             with pytest.raises(NotFittedError):
@@ -207,8 +183,8 @@ def test_warnings_point_to_the_line_of_the_user(client):
 
 
 def test_nobody_waits_for_workers_longer_than_is_said(client):
-    models = [(case, *fitted(case, client)) for case in ("ranking", "classes", "chains", "bags")]
-    lazy = frame_of(y=Y, label=LABELS, group=GROUP, bag_y=BAG_Y)
+    models = [(case, *fitted(case, client)) for case in ("ranking", "classes", "chains")]
+    lazy = frame_of(y=Y, label=LABELS, group=GROUP)
     nowhere = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
     with nowhere, Client(nowhere, set_as_default=False) as nobody:
         for _, model, columns in models:

@@ -1,4 +1,4 @@
-"""Sequences and bags on a cluster against one process; chunks that end in the middle of them."""
+"""Sequences on a cluster against one process; chunks that end in the middle of them."""
 
 from itertools import pairwise
 
@@ -11,8 +11,8 @@ pytest.importorskip("distributed")
 import dask
 from dask_cases import chunked
 
-from maxmargin import ChainSVM, LatentRankingSVM
-from maxmargin.dask import DaskChainSVM, DaskLatentRankingSVM
+from maxmargin import ChainSVM
+from maxmargin.dask import DaskChainSVM
 from maxmargin.dask.collections import kept_whole, shards_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")
@@ -24,8 +24,6 @@ N = int(EDGES[-1])
 IDS = np.repeat(np.arange(50) * 7 % 50, LENGTHS)
 X = rng.normal(size=(N, 3))
 LABELS = np.array(["a", "b"])[(X[:, 0] + 0.5 * rng.normal(size=N) > 0).astype(int)]
-BAGS = np.repeat((np.arange(50) % 3 == 0).astype(float), LENGTHS)
-BAG_X = X + BAGS[:, None] * (rng.random(N) < 0.5)[:, None]
 
 
 class Here:
@@ -64,19 +62,6 @@ def test_chains(client, changed):
     assert [list(labels) for labels in model.predict([X[:2]])] == [list(local.predict([X[:2]])[0])]
 
 
-def test_bags(client):
-    chosen = {"C": 10.0, "tol": 0.01, "random_state": 0}
-    plain = LatentRankingSVM(**chosen).fit(split(BAG_X), BAGS[EDGES[:-1]])
-    data = chunked(BAG_X, 33), chunked(BAGS, 40), chunked(IDS, 33)
-    model = DaskLatentRankingSVM(client=client, **chosen).fit(*data)
-    assert model.certified_ and model.objective_ == pytest.approx(plain.objective_, rel=0.05)
-    local = model.to_local()
-    assert np.allclose(model.predict(data[0], data[2]).compute(), local.predict(split(BAG_X)), atol=1e-12)
-    assert model.score(*data) == pytest.approx(local.score(split(BAG_X), BAGS[EDGES[:-1]]), rel=1e-12)
-    start = DaskLatentRankingSVM(client=client, start=plain.coef_, **chosen).fit(*data)
-    assert start.objective_ <= plain.objective_ * 1.02
-
-
 def test_frames_of_sequences(client):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame(X, columns=list("uvw")).assign(label=LABELS, of=IDS)
@@ -95,10 +80,6 @@ def test_sequences_in_pieces_are_refused(client):
         DaskChainSVM(client=client).fit(rows, labels, chunked(np.arange(N) % 3, 40))
     with pytest.raises(ValueError, match=r"sequence \d+ is in chunks 0 and \d of X, with others in between"):
         DaskChainSVM(client=client).fit(rows, labels, chunked(np.arange(N) % 99, 40))
-    with pytest.raises(ValueError, match="formulation='latent_svm' is not known over shards"):
-        DaskLatentRankingSVM(formulation="latent_svm", client=client).fit(rows, labels, chunked(IDS, 40))
-    with pytest.raises(ValueError, match="y is the label of a bag, so all rows of a bag must have the same"):
-        DaskLatentRankingSVM(client=client).fit(rows, chunked(np.arange(N), 40), chunked(IDS, 40))
 
 
 @settings(deadline=None, max_examples=30)
@@ -115,7 +96,5 @@ def test_sequences_stay_whole_wherever_chunks_end(lengths, sizes, n_shards):
     found = [[np.concatenate(dask.compute(*own[k::3], scheduler="sync")) for k in range(3)] for own in whole.parts if own]
     assert np.concatenate([rows.ravel() for rows, _, _ in found]).tolist() == places.tolist()
     assert np.concatenate([own for _, _, own in found]).tolist() == ids.tolist()
-    owners = [set(own.tolist()) for _, _, own in found]
-    assert sum(map(len, owners)) == len(lengths)
+    assert sum(len(set(own.tolist())) for _, _, own in found) == len(lengths)
     assert [rows for rows in whole.rows if rows] == [len(own) for _, _, own in found]
-    assert [count for count in whole.sequences if count] == [len(own) for own in owners]

@@ -1,16 +1,14 @@
 """The same rounds on a Ray cluster: exact, and the same bits when a process is killed."""
 
-import logging
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'maxmargin[ray]'")
 
-from maxmargin.distributed import LocalEngine, ProblemSource, Shard, ShardedRanking, ShardOf, split_rows  # noqa: E402
+from maxmargin.distributed import LocalEngine, ProblemSource, ShardedRanking, ShardOf, split_rows  # noqa: E402
 from maxmargin.ray import RayEngine  # noqa: E402
 from maxmargin.solvers import OneSlackCuttingPlane  # noqa: E402
 
@@ -76,34 +74,3 @@ def test_bad_settings():
         RayEngine([])
     with pytest.raises(ValueError, match="worker_timeout=0"):
         RayEngine(sources(), worker_timeout=0)
-
-
-def sleeper():
-    """A source of a shard that answers after a while, when it is told so; its classes are sent, not imported."""
-
-    class Sleepy(Shard):
-        operations = Shard.operations | {"nap"}
-
-        def nap(self, seconds):
-            time.sleep(seconds)
-            return {}
-
-    class Source:
-        def load(self):
-            return Sleepy()
-
-        def describe(self):
-            return "a sleeper"
-
-    return Source()
-
-
-def test_stragglers_are_logged(caplog, monkeypatch):
-    monkeypatch.setattr("maxmargin.ray.engine._BEAT", 0.1)
-    with RayEngine([sleeper(), sleeper()], patience=4.0) as engine, caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            engine.call("nap", (0.0,))
-        assert not caplog.messages
-        engine.call("nap", [(0.0,), (6.0,)])
-    (said,) = caplog.messages
-    assert "shard 1 (a sleeper) on its actor has been busy with 'nap'" in said

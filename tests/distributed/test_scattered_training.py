@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin import RankingSVM, SavedFileError
+from maxmargin.deadline import seconds_left, time_limit
 from maxmargin.distributed import ArrayRows, CheckpointFile, Fault, LocalEngine, ShardedRanking, ShardOf, split_rows
 from maxmargin.distributed.checkpoint import KIND
 from maxmargin.distributed.chorus import in_chorus
@@ -376,3 +377,9 @@ def test_an_exchange_that_fails_ends_all():
 
     with pytest.raises(KeyboardInterrupt):
         in_chorus([lambda call: call("x", 1)] * 3, exchange)
+
+
+def test_limits_of_time_are_those_of_the_caller():
+    with time_limit(50.0):
+        found = in_chorus([lambda call: (call("x", 1), seconds_left())] * 2, lambda asked: dict.fromkeys(asked, 0))
+    assert all(0 < left <= 50 for _, left in found)

@@ -270,6 +270,14 @@ def test_two_problems_share_the_shards():
     assert other.shards.repeats == 0
 
 
+def test_a_task_that_a_shard_has_let_go_is_sent_again():
+    X, y, qid = queries(13)
+    engine = engine_of(split_rows(X, y, 2, qid))
+    problems = [ShardedRanking(engine, loss) for loss in ("ap", "ndcg", "auc", "ndcg@3", "ndcg@5")]
+    assert_same_cuts(problems[0], single(X, y, qid), np.random.default_rng(0))
+    assert problems[0].shards.repeats > 0 and all(len(shard._built) == 4 for shard in engine._shards)
+
+
 # ---- faults ------------------------------------------------------------------------------------------------------------------
 
 

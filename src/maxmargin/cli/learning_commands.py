@@ -88,8 +88,8 @@ def train(
 
     --engine trains on parts of DATA, which may then be many files, globs in quotes, URLs for fsspec, or a folder of pack: local
     in this process (packed shards are mapped, and need not fit into memory), dask on a cluster, which reads the files itself.
-    The objective and its certificate are the same, and so are the folds, the cut and the probabilities of --method classifier. A
-    worker that is lost costs a reload, and changes no bit of the model.
+    The objective and its certificate are the same. A worker that is lost costs a reload, and changes no bit of the model.
+    --method classifier and --refine need all of DATA in one process.
 
     If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
     same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
@@ -104,20 +104,19 @@ def train(
     """
     sharding.check(checkpoint)
     if sharding.engine is not None:
-        from maxmargin.cli import sharded_rare, sharded_train
+        from maxmargin.cli import sharded_train
 
         settings = {**parameters, "C": 1.0 if C is None else C}
         refuse_with_engine(_NOT_IN_PARTS)
         if method == "classifier":
-            if checkpoint is not None:
-                raise click.UsageError("--checkpoint is for --method svm, and the classifier keeps none; leave it out")
-            named = given_options()
-            return sharded_rare.run(data_file, sharding, reading, settings, named, refine, aim, model_file, printing)
+            raise click.UsageError(
+                "--method classifier trains in one process only; leave out --engine, or use --method svm for data in parts"
+            )
+        if refine:
+            raise click.UsageError("--refine needs all data in one process; leave out --refine, or leave out --engine")
         if aim is not None:
             raise _no_labels()
-        return sharded_train.run(
-            data_file, sharding, reading, settings, model_file, checkpoint, printing, refining=bool(refine)
-        )
+        return sharded_train.run(data_file, sharding, reading, settings, model_file, checkpoint, printing)
     from maxmargin.cli import rare
     from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run

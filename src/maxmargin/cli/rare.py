@@ -68,7 +68,7 @@ def run(
     return exit_code(signals)
 
 
-# ---- what is said before training, of data in one piece or in parts -----------------------------------------------------------
+# ---- before training ----------------------------------------------------------------------------------------------------------
 
 
 def check_usage(parameters: dict[str, Any], given: set[str]) -> None:
@@ -173,8 +173,7 @@ def _translated(text: str, model: RankingClassifier, labels: list[float] | None 
         text = text.replace(f"{'find:':15}1, not 0", f"{'find:':15}{labels[1]}, not {labels[0]}")
     aim = f"--aim {aim_words(model.threshold)}"
     replaced = [(f"threshold={model.threshold!r}", aim), (f"threshold {model.threshold!r}", aim)]
-    for name in ("RankingClassifier", "ShardedClassifier"):
-        replaced += [(f"{name}: ", ""), (f"{name} ended", "training ended")]
+    replaced += [("RankingClassifier: ", ""), ("RankingClassifier ended", "training ended")]
     for theirs, ours in replaced:
         text = text.replace(theirs, ours)
     return translated(text)

@@ -45,18 +45,15 @@ def check_refinable(parameters: dict[str, Any]) -> None:
 
 def refine(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Refined:
     """Descend from the hinge with the same C, in every fold and then on all data."""
-    model = DirectLossMinimizer(**settings_of(parameters, show=show))
+    names = ("loss", "C", "relevance_threshold", "grades", "random_state", "time_limit")
+    model = DirectLossMinimizer(
+        **{name: parameters[name] for name in names}, standardize=parameters["scale"] == "standard", validation=FOLDS,
+        verbose=int(show and sys.stderr.isatty()),
+    )  # fmt: skip
     with noting_signals() as signals, warnings.catch_warnings(), speaking_of(data_file):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(data.X, data.y, data.qid)
     return Refined(model, signals)
-
-
-def settings_of(parameters: dict[str, Any], *, show: bool) -> dict[str, Any]:
-    """Parameters of the minimiser, from those of the model that was trained."""
-    names = ("loss", "C", "relevance_threshold", "grades", "random_state", "time_limit")
-    how = {"standardize": parameters["scale"] == "standard", "validation": FOLDS, "verbose": int(show and sys.stderr.isatty())}
-    return {**{name: parameters[name] for name in names}, **how}
 
 
 def refined_line(found: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ from maxmargin.distributed.rows import RowSource
 from maxmargin.distributed.scattered import check_together
 from maxmargin.distributed.sources import Reading
 from maxmargin.distributed.status import ClusterLine
-from maxmargin.estimators import DirectLossMinimizer, RankingSVM
+from maxmargin.estimators import RankingSVM
 from maxmargin.estimators.base import limits_of
 from maxmargin.estimators.linear_ranker import trained_metric
 from maxmargin.estimators.sharded import ranking_over
@@ -242,11 +242,6 @@ def ranking_shard(rows: RowSource, n_jobs: int | None) -> ShardSource:
     return ShardOf(rows, "ranking", n_jobs=n_jobs)
 
 
-def event_shard(rows: RowSource, n_jobs: int | None) -> ShardSource:
-    """What classifiers of rare events are trained on."""
-    return ShardOf(rows, "events", n_jobs=n_jobs)
-
-
 def sizes(files: Files, shards: Conversation) -> dict[str, Any]:
     """How many samples, queries and features there are."""
     filled = [info for info in shards.infos if info["rows"]]
@@ -322,7 +317,7 @@ class ShardedSVM(RankingSVM):
         return line
 
 
-def trained_score(model: RankingSVM | DirectLossMinimizer, engine: Engine | Conversation) -> float:
+def trained_score(model: RankingSVM, engine: Engine) -> float:
     """The metric that was trained for, as ``score`` of the model has it, over all shards."""
     gains: Literal["linear", "exponential"] = "linear"
     options: dict[str, Any] = {"thresholds": model.relevance_thresholds_}

@@ -15,14 +15,11 @@ from maxmargin.atomic import check_writable
 from maxmargin.cli import train
 from maxmargin.cli.engine_options import Sharding
 from maxmargin.cli.options import DataOptions, Printing
-from maxmargin.cli.refine import Refined, check_refinable, settings_of
 from maxmargin.cli.sharded import Files, ShardedSVM, check_parameters, ranking_shard, sizes, started, trained_score
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.distributed import Engine
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.status import numbers
 from maxmargin.estimators import save_model
-from maxmargin.estimators.sharded import ShardedDirectMinimizer
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import ConvergenceWarning
 
@@ -35,13 +32,9 @@ def run(
     model_file: Path,
     checkpoint: Path | None,
     printing: Printing,
-    *,
-    refining: bool = False,
 ) -> int:
-    """Train, perhaps refine, save, report; the exit code."""
+    """Train, save, report; the exit code."""
     check_parameters(parameters, checkpoint)
-    if refining:
-        check_refinable(parameters)
     files = Files.of(given, sharding, reading)
     files.keep_apart({"--model": model_file, "--checkpoint": checkpoint})
     check_writable(model_file)
@@ -60,20 +53,10 @@ def run(
         trained = train.Trained(model, time.perf_counter() - began, signals)
         # Before anything else is asked: after Ctrl-C in a terminal the workers are gone, too.
         _save(model, files, answer["samples"], model_file)
-        metric, repeats = train.metric_name(model.loss), estimator.repeats
-        answer |= {**train.outcome(trained), "training": {}, "model": str(model_file)}
-        if not signals:
-            answer["training"] = {metric: trained_score(model, engine)}
-        if refining and not signals:
-            found, more = _refine(engine, parameters, show=printing.progress)
-            answer["refinement"], signals, repeats = found.describe(), found.signals, repeats + more
-            if found.taken:
-                _save(found.model, files, answer["samples"], model_file)
-                answer |= {"certified": False, "training": {metric: trained_score(found.model, engine)}}
-        answer |= {"engine": sharding.engine, **numbers(engine, repeats)}
+        scores = {} if signals else {train.metric_name(model.loss): trained_score(model, engine)}
+        answer |= {**train.outcome(trained), "training": scores, "model": str(model_file)}
+        answer |= {"engine": sharding.engine, **numbers(engine, estimator.repeats)}
     printing.tell(answer, _words)
-    if signals and not trained.signals:
-        click.echo("Warning: interrupted during refinement; the model is the one before it", err=True)
     if trained.signals:
         click.echo("Warning: interrupted; the model is the best one so far, with the gap it has", err=True)
         if checkpoint is not None:
@@ -86,15 +69,6 @@ def run(
             err=True,
         )
     return exit_code(signals)
-
-
-def _refine(engine: Engine, parameters: dict[str, Any], *, show: bool) -> tuple[Refined, int]:
-    """Descend from the hinge in every fold and then on all data; and how many questions had to be asked again."""
-    model = ShardedDirectMinimizer(**settings_of(parameters, show=show))
-    with noting_signals() as signals, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit_engine(engine)
-    return Refined(model.plain(), signals), model.repeats
 
 
 def _save(model: Any, files: Files, n_samples: int, model_file: Path) -> None:

@@ -13,12 +13,8 @@ except ModuleNotFoundError as error:
     raise ImportError("maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'") from error
 
 from maxmargin.dask.chains import DaskChainSVM
-from maxmargin.dask.classifier import DaskRankingClassifier
 from maxmargin.dask.engine import DaskEngine
-from maxmargin.dask.latent_ranking import DaskLatentRankingSVM
 from maxmargin.dask.multiclass import DaskMulticlassSVM
 from maxmargin.dask.ranking import DaskRankingSVM
 
-__all__ = [
-    "DaskChainSVM", "DaskEngine", "DaskLatentRankingSVM", "DaskMulticlassSVM", "DaskRankingClassifier", "DaskRankingSVM",
-]  # fmt: skip
+__all__ = ["DaskChainSVM", "DaskEngine", "DaskMulticlassSVM", "DaskRankingSVM"]

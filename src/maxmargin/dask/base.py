@@ -56,8 +56,6 @@ class DaskEstimator(Estimator):
         worker is lost.
     worker_timeout : float, default=300
         Seconds to wait for a worker where there is none.
-    speculate : bool, default=False
-        Load the shard of a worker that takes far too long on another one too.
 
     Attributes
     ----------
@@ -70,12 +68,11 @@ class DaskEstimator(Estimator):
     checkpoint: str | os.PathLike[str] | None = None
     shards_per_worker: int = 2
     worker_timeout: float = 300.0
-    speculate: bool = False
 
     # The estimator that does the same in one process, and what its shards are.
     local: ClassVar[type[Estimator]]
     kind: ClassVar[Kind]
-    # What queries are that must not be cut by chunks: a sequence, a bag.
+    # What queries are that must not be cut by chunks: a sequence.
     whole: ClassVar[str | None] = None
     # Parameters that only their defaults are known for, with the reason.
     unknown: ClassVar[dict[str, str]] = {}
@@ -150,7 +147,7 @@ class DaskEstimator(Estimator):
     def _prepare(self, X: Any, y: Any, *args: Any, **data: Any) -> Any:
         """The problem of data for regularization paths; the shards are let go with it."""
         self._check_parameters()
-        groups = next((data[name] for name in ("qid", "sequence", "bag") if data.get(name) is not None), None)
+        groups = next((data[name] for name in ("qid", "sequence") if data.get(name) is not None), None)
         engine = self._started(self._from_collections(X, y, groups, data.get("sample_weight")))
         try:
             problem = self._problem_over(engine)
@@ -178,7 +175,7 @@ class DaskEstimator(Estimator):
                 self._note_names(made.names)
             parts, sources = made.parts, made.sources
             if self.whole is not None:
-                parts = kept_whole(client, made, self.whole).parts
+                parts = kept_whole(client, made).parts
                 sources = [source for source, own in zip(sources, parts, strict=True) if own]
             return self._engine_of(sources, client, [own for own in parts if own])
 
@@ -196,7 +193,7 @@ class DaskEstimator(Estimator):
         return make
 
     def _engine_of(self, sources: Any, client: Client, parts: Any = None) -> DaskEngine:
-        return DaskEngine(sources, client, worker_timeout=self.worker_timeout, speculate=self.speculate, parts=parts)
+        return DaskEngine(sources, client, worker_timeout=self.worker_timeout, parts=parts)
 
     def _jobs(self) -> int:
         asked = getattr(self, "n_jobs", None)

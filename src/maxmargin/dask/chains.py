@@ -36,7 +36,7 @@ class DaskChainSVM(DaskEstimator, ChainSVM):
     C, normalize, fit_intercept, bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
         As in :class:`maxmargin.ChainSVM`; ``surrogate`` is known with its default only. Training is by cutting planes, whatever
         the number of sequences.
-    client, checkpoint, shards_per_worker, worker_timeout, speculate
+    client, checkpoint, shards_per_worker, worker_timeout
         As in :class:`maxmargin.dask.base.DaskEstimator`.
 
     Attributes

@@ -42,7 +42,7 @@ class ChunkShard:
     kind, loss, n_jobs
         As in :class:`maxmargin.distributed.ShardOf`.
     group : str
-        What messages call ``qid``: it may be a sequence, or a bag.
+        What messages call ``qid``: it may be a sequence.
     """
 
     first: int
@@ -341,7 +341,7 @@ def _groups(features: Chunked, n_shards: int) -> list[tuple[int, int]]:
     return list(zip([0, *(k + 1 for k in last[:-1])], last, strict=True))
 
 
-# ---- sequences and bags, which stay whole -------------------------------------------------------------------------------------
+# ---- sequences, which stay whole ----------------------------------------------------------------------------------------------
 
 
 class _Ends(NamedTuple):
@@ -353,18 +353,17 @@ class _Ends(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Parts whose sequences (or bags) are whole, in the order of their rows.
+    """Parts whose sequences are whole, in the order of their rows.
 
     Attributes
     ----------
     parts : list of lists of Delayed
-    rows, sequences : list of int
+    rows : list of int
         How many each has.
     """
 
     parts: list[list[Any]]
     rows: list[int]
-    sequences: list[int]
 
 
 def gathered(client: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -377,7 +376,7 @@ def gathered(client: Any, tasks: Sequence[Any]) -> list[Any]:
             future.release()
 
 
-def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
+def kept_whole(client: Any, made: Shards) -> Whole:
     """The parts of shards, of which those rows that go on with a sequence from before belong to the shard where it begins.
 
     One look at the ids of all chunks is needed, and these come to the client, one for every sequence.
@@ -386,9 +385,8 @@ def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
     at = 1 + made.sources[0].columns.index("qid")
     chunks = [parts[k : k + width] for parts in made.parts for k in range(0, len(parts), width)]
     owners = [g for g, parts in enumerate(made.parts) for _ in range(len(parts) // width)]
-    ends = gathered(client, [delayed(_ends_of)(chunk[at], number, what) for number, chunk in enumerate(chunks)])
+    ends = gathered(client, [delayed(_ends_of)(chunk[at], number) for number, chunk in enumerate(chunks)])
     pieces: list[list[tuple[int, int, int]]] = [[] for _ in made.parts]
-    counts = [0] * len(made.parts)
     seen: dict[Any, int] = {}
     owner, last = 0, None
     for number, (found, own) in enumerate(zip(ends, owners, strict=True)):
@@ -399,8 +397,8 @@ def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
         for name in ids[goes_on:]:
             if name in seen:
                 raise ValueError(
-                    f"{what} {name!r} is in chunks {seen[name]} and {number} of X, with others in between; put the rows of a "
-                    f"{what} next to each other, for instance by sorting"
+                    f"sequence {name!r} is in chunks {seen[name]} and {number} of X, with others in between; put the rows of a "
+                    "sequence next to each other, for instance by sorting"
                 )
             seen[name] = number
         head = found.head if goes_on and owner != own else 0
@@ -409,22 +407,21 @@ def kept_whole(client: Any, made: Shards, what: str = "sequence") -> Whole:
         if head < found.rows:
             pieces[own].append((number, head, found.rows))
             owner = own
-        counts[own] += len(ids) - goes_on
         last = ids[-1]
     parts = [
         [_cut(part, first, end, ends[number].rows) for number, first, end in own for part in chunks[number]] for own in pieces
     ]
-    return Whole(parts, [sum(end - first for _, first, end in own) for own in pieces], counts)
+    return Whole(parts, [sum(end - first for _, first, end in own) for own in pieces])
 
 
-def _ends_of(values: Any, number: int, what: str) -> _Ends:
-    ids = plain_column(values, what)
+def _ends_of(values: Any, number: int) -> _Ends:
+    ids = plain_column(values, "sequence")
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))) if len(ids) else np.zeros(0, dtype=int)
     heads = ids[starts]
     if len(np.unique(heads)) < len(heads):
         raise ValueError(
-            f"chunk {number} of X has rows of the same {what} in several places; put the rows of a {what} next to each other, "
-            "for instance by sorting"
+            f"chunk {number} of X has rows of the same sequence in several places; put the rows of a sequence next to each "
+            "other, for instance by sorting"
         )
     return _Ends(len(ids), int(starts[1] if len(starts) > 1 else len(ids)), heads)
 

@@ -29,7 +29,6 @@ from maxmargin.distributed.engine import (
     arguments_for,
     check_shards,
 )  # fmt: skip
-from maxmargin.distributed.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +64,7 @@ class DaskEngine:
     beat : float
         Seconds without an answer after which to look whether the worker lives.
     patience : float
-        Seconds that no operation is called slow before.
-    speculate : bool
-        Whether a shard whose answer takes more than five times the usual, and more than ``patience``, is also loaded by another
-        worker; whoever is ready first goes on.
+        Seconds after which a question is asked again if its worker lives and is not busy with it: it was lost on the way.
     parts : sequence of lists of Delayed, optional
         Of Dask collections, what every shard is made of: its source then has ``load_parts(parts)``, and is loaded where they are.
 
@@ -98,7 +94,6 @@ class DaskEngine:
         worker_timeout: float = 300.0,
         beat: float = 2.0,
         patience: float = 30.0,
-        speculate: bool = False,
         parts: Sequence[Sequence[Any]] | None = None,
     ) -> None:
         if not sources:
@@ -112,7 +107,7 @@ class DaskEngine:
         self.parts = parts
         self.sources = list(sources)
         self.n_shards = len(self.sources)
-        self.beat, self.patience, self.speculate = beat, patience, speculate
+        self.beat, self.patience = beat, patience
         self.cluster = Cluster(self.client, worker_timeout)
         self.rounds = self.moves = self.bytes_up = self.bytes_down = 0
         self._places: dict[int, _Place] = {}
@@ -121,7 +116,6 @@ class DaskEngine:
         self._lately_lost: dict[str, float] = {}
         self._watch = LossWatch(span=_ROUNDS_OF_TEN_PASSES)
         self._numbers = count()
-        self._pace = Pace(patience)
         self._locks: dict[int, asyncio.Lock] = {}
         # Through the scheduler answers take half as long again; None as long as nobody has tried.
         self._direct: bool | None = None
@@ -141,16 +135,6 @@ class DaskEngine:
         questions = arguments_for(args, asked)
         self.rounds += 1
         replies: list[Reply] = self._run(self._answers(operation, asked, questions))
-        return replies
-
-    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
-        """As :meth:`maxmargin.distributed.engine.Engine.call_added`: the first actor of a group asks the others, and adds up.
-
-        Where one of a group is lost meanwhile, or cannot be reached from the first, all of them are asked from here.
-        """
-        questions = arguments_for(args, range(self.n_shards))
-        self.rounds += 1
-        replies: list[Reply] = self._run(self._answers_added(operation, questions, name, size))
         return replies
 
     def renew(self, shards: Sequence[int]) -> None:
@@ -210,28 +194,15 @@ class DaskEngine:
         neighbours: dict[str, list[int]] = {}
         for k in sorted(asked):
             place = self._places.get(k)
-            # A shard that may be asked elsewhere too, or was lost a moment ago, is asked by itself.
-            neighbours.setdefault(str(k) if self.speculate or place is None else place.address, []).append(k)
+            # A shard that was lost a moment ago is asked by itself.
+            neighbours.setdefault(str(k) if place is None else place.address, []).append(k)
         groups = list(neighbours.values())
         found = await _all_of(self._answer_group(group, operation, [own[k] for k in group]) for group in groups)
         replies = {k: reply for group, told in zip(groups, found, strict=True) for k, reply in zip(group, told, strict=True)}
         return [replies[k] for k in asked]
 
-    async def _answers_added(self, operation: str, questions: list[tuple[Any, ...]], name: str, size: int) -> list[Reply]:
-        await self._place_all([k for k in range(self.n_shards) if k not in self._places])
-        groups = [list(range(begin, min(begin + size, self.n_shards))) for begin in range(0, self.n_shards, size)]
-        found = await _all_of(
-            self._answer_group(group, operation, questions[group[0] : group[-1] + 1], name) for group in groups
-        )
-        return [reply for replies in found for reply in replies]
-
-    async def _answer_group(
-        self, group: list[int], operation: str, questions: list[tuple[Any, ...]], name: str | None = None
-    ) -> list[Reply]:
-        """Answers of shards on one worker, in one message; of any with vectors of a name added up, if there is one.
-
-        Or of every shard for itself, where one is lost.
-        """
+    async def _answer_group(self, group: list[int], operation: str, questions: list[tuple[Any, ...]]) -> list[Reply]:
+        """Answers of shards on one worker, in one message; or of every shard for itself, where one is lost."""
         told: list[dict[str, Any]] | None = None
         if len(group) > 1:
             async with AsyncExitStack() as stack:
@@ -240,36 +211,30 @@ class DaskEngine:
                     await stack.enter_async_context(self._locks.setdefault(k, asyncio.Lock()))
                 with suppress(_LostError):
                     places = [await self._seated(k) for k in group]
-                    if name is not None or len({place.address for place in places}) == 1:
-                        told = await self._ask_group(places, operation, questions, name)
+                    if len({place.address for place in places}) == 1:
+                        told = await self._ask_group(places, operation, questions)
                     for k, one in zip(group, told or (), strict=False):
-                        # Whom a neighbour does not find is not there; whom others cannot reach may be.
-                        if name is None and "lost" in one:
+                        # Whom a neighbour does not find is not there.
+                        if "lost" in one:
                             await self._lose(k)
         if told is None or any("lost" in one for one in told):
             return await _all_of(self._answer(k, operation, own) for k, own in zip(group, questions, strict=True))
         return [self._reply(place, one) for place, one in zip(places, told, strict=True)]
 
     async def _ask_group(
-        self, places: list[_Place], operation: str, questions: list[tuple[Any, ...]], name: str | None
+        self, places: list[_Place], operation: str, questions: list[tuple[Any, ...]]
     ) -> list[dict[str, Any]] | None:
         """What the first of a group tells of all; None if that got lost, or if the first cannot be spoken to."""
-        first, number, begin = places[0], next(self._numbers), time.monotonic()
+        first, number, heard = places[0], next(self._numbers), time.monotonic()
         packed_questions = [packed((operation, own)) for own in questions]
-        others = [(place.address, place.actor.key) for place in places[1:]]
+        others = [place.actor.key for place in places[1:]]
         try:
-            if name is None:
-                telling = first.actor.answer_for(number, packed_questions, [key for _, key in others])
-            else:
-                telling = first.actor.answer_group(number, packed_questions, others, name)
-            asked = asyncio.ensure_future(_awaited(telling))
+            asked = asyncio.ensure_future(_awaited(first.actor.answer_for(number, packed_questions, others)))
         except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
             raise _LostError from error
-        heard, slow = begin, False
         try:
             while not asked.done():
                 await asyncio.wait({asked}, timeout=self.beat)
-                taken = time.monotonic() - begin
                 if asked.done():
                     break
                 # Whoever of them is lost, the first may never hear of it.
@@ -279,20 +244,15 @@ class DaskEngine:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > self.patience and not asked.done():
                     return None
-                if not slow and self._pace.is_slow(operation, taken):
-                    slow = True
-                    source, where = f"{self.describe(first.shard)}, or another of its group of {len(places)}", first.address
-                    self._pace.warn(logger, first.shard, source, f"worker {where}", operation, taken)
             try:
                 told = asked.result()
-                found: list[dict[str, Any]] = [unpacked(one) for one in told] if name is None else unpacked(told)
+                found: list[dict[str, Any]] = [unpacked(one) for one in told]
             except Exception as error:
                 logger.debug("asking the group of shard %d on %s: %s", first.shard, first.address, error)
                 return None
         finally:
             asked.cancel()
-        self._pace.took(operation, time.monotonic() - begin)
-        self._count(sum(map(len, packed_questions)), sum(map(len, told)) if name is None else len(told))
+        self._count(sum(map(len, packed_questions)), sum(map(len, told)))
         return found
 
     async def _answer(self, k: int, operation: str, args: tuple[Any, ...]) -> Reply:
@@ -303,7 +263,7 @@ class DaskEngine:
             while True:
                 try:
                     place = await self._seated(k)
-                    told = await self._ask(place, operation, question)
+                    told = await self._ask(place, question)
                 except _LostError:
                     await self._lose(k)
                     continue
@@ -322,20 +282,19 @@ class DaskEngine:
             raise error
         return Reply.of(told["answer"])
 
-    async def _ask(self, place: _Place, operation: str, question: bytes) -> bytes:
+    async def _ask(self, place: _Place, question: bytes) -> bytes:
         first, attempts = time.monotonic(), 0
         while True:
-            begin, number = time.monotonic(), next(self._numbers)
+            number = next(self._numbers)
             try:
                 asked = asyncio.ensure_future(_awaited(place.actor.answer(number, question)))
             except (RuntimeError, ValueError) as error:  # its future knows already that the worker is lost
                 raise _LostError from error
             try:
-                told = await self._wait(place, operation, number, begin, asked, self.patience * 2**attempts)
+                told = await self._wait(place, number, asked, self.patience * 2**attempts)
             finally:
                 asked.cancel()
             if told is not None:
-                self._pace.took(operation, time.monotonic() - begin)
                 return told
             attempts += 1
             # A worker that lives but cannot be spoken to is as good as lost, at last.
@@ -343,46 +302,25 @@ class DaskEngine:
                 raise _LostError
             await asyncio.sleep(min(self.beat, 0.1 * 2**attempts))
 
-    async def _wait(
-        self, place: _Place, operation: str, number: int, begin: float, asked: asyncio.Future[bytes], silence: float
-    ) -> bytes | None:
+    async def _wait(self, place: _Place, number: int, asked: asyncio.Future[bytes], silence: float) -> bytes | None:
         """What is told; None if question or answer got lost though the worker lives, which ``silence`` seconds tell."""
-        spare: asyncio.Future[_Place] | None = None
-        heard, slow = begin, False
-        try:
-            while True:
-                ready: set[asyncio.Future[Any]] = {asked} if spare is None else {asked, spare}
-                await asyncio.wait(ready, timeout=self.beat, return_when="FIRST_COMPLETED")
-                if asked.done():
-                    try:
-                        return asked.result()
-                    except Exception as error:
-                        logger.debug("asking shard %d on %s: %s", place.shard, place.address, error)
-                        await self._check_alive(place)
-                        return None
-                if spare is not None and spare.done():
-                    if spare.exception() is None:
-                        await self._switch(place, spare.result())
-                        return None
-                    logger.warning("shard %d could not be loaded elsewhere: %s", place.shard, spare.exception())
-                    spare = None
-                await self._check_alive(place)
-                # Dask swallows what it did not expect, and then never answers; so the actor is asked what it is doing. If that is
-                # nothing, question or answer are on their way, or were never sent.
-                if not await self._is_idle(place, number):
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > silence and not asked.done():
+        heard = time.monotonic()
+        while True:
+            await asyncio.wait({asked}, timeout=self.beat)
+            if asked.done():
+                try:
+                    return asked.result()
+                except Exception as error:
+                    logger.debug("asking shard %d on %s: %s", place.shard, place.address, error)
+                    await self._check_alive(place)
                     return None
-                taken = time.monotonic() - begin
-                if not slow and self._pace.is_slow(operation, taken):
-                    slow = True
-                    source, where = self.describe(place.shard), f"worker {place.address}"
-                    self._pace.warn(logger, place.shard, source, where, operation, taken)
-                    if self.speculate and len(await self.cluster.workers()) > 1:
-                        spare = asyncio.ensure_future(self._spare(place))
-        finally:
-            if spare is not None and not spare.done():
-                spare.cancel()
+            await self._check_alive(place)
+            # Dask swallows what it did not expect, and then never answers; so the actor is asked what it is doing. If that is
+            # nothing, question or answer are on their way, or were never sent.
+            if not await self._is_idle(place, number):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > silence and not asked.done():
+                return None
 
     async def _is_idle(self, place: _Place, number: int) -> bool:
         """Whether the actor says that it is not busy with a question. Silence says nothing."""
@@ -390,23 +328,6 @@ class DaskEngine:
             return not await asyncio.wait_for(_awaited(place.actor.is_busy_with(number)), self.beat)
         except Exception:
             return False
-
-    async def _spare(self, place: _Place) -> _Place:
-        """The same shard, on another worker."""
-        parts = (await self._computed([place.shard]))[place.shard]
-        spare = await self._placed(place.shard, parts, avoid=place.address)
-        try:
-            await self._load(spare)
-        except BaseException:
-            await self._cancel(spare)
-            raise
-        return spare
-
-    async def _switch(self, place: _Place, spare: _Place) -> None:
-        """Ask the spare one from now on; the slow one is let go when it is ready."""
-        self.moves += 1
-        await self._cancel(place)
-        place.address, place.future, place.actor = spare.address, spare.future, spare.actor
 
     # ---- places -----------------------------------------------------------------------------------------------------------
 
@@ -429,10 +350,10 @@ class DaskEngine:
             self._loaded.add(k)
         return place
 
-    async def _placed(self, k: int, parts: list[Future] | None, avoid: str = "", at_most: float = 0.0) -> _Place:
+    async def _placed(self, k: int, parts: list[Future] | None, at_most: float = 0.0) -> _Place:
         """Begin to load a shard on a worker: where its partitions are, if it is made of some."""
         near = {address for held in (await self.client.who_has(parts)).values() for address in held} if parts else set()
-        address = await self._choose(k, near, avoid, at_most)
+        address = await self._choose(k, near, at_most)
         future = self.client.submit(
             Seat, self.sources[k], parts, actor=True, workers=[address], allow_other_workers=False, pure=False, priority=10
         )
@@ -469,7 +390,7 @@ class DaskEngine:
         source = self.sources[k]
         return int(getattr(source, "size", 0) or getattr(getattr(source, "rows", None), "size", 0) or 1)
 
-    async def _choose(self, k: int, near: set[str], avoid: str = "", at_most: float = 0.0) -> str:
+    async def _choose(self, k: int, near: set[str], at_most: float = 0.0) -> str:
         """The worker with the least data for its threads; one that has partitions of the shard, if it has not got its share."""
         live = await self.cluster.some_workers(at_most)
         if self._direct is None:
@@ -477,7 +398,7 @@ class DaskEngine:
             self.client.direct_to_workers = self._direct
         now = time.monotonic()
         lost = {address for address, when in self._lately_lost.items() if now - when < _GRACE}
-        shunned = {self._shunned.get(k, ""), avoid}
+        shunned = {self._shunned.get(k, "")}
         if set(live) <= lost and not set(live) <= shunned:
             # The scheduler may not have noticed.
             await asyncio.sleep(_GRACE)

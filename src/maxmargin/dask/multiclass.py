@@ -27,7 +27,7 @@ class DaskMulticlassSVM(DaskEstimator, MulticlassSVM):
     C, costs, fit_intercept, bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
         As in :class:`maxmargin.MulticlassSVM`; ``surrogate`` and ``class_weight`` are known with their defaults only. Training is
         by cutting planes, whatever the number of samples.
-    client, checkpoint, shards_per_worker, worker_timeout, speculate
+    client, checkpoint, shards_per_worker, worker_timeout
         As in :class:`maxmargin.dask.base.DaskEstimator`.
 
     Attributes

@@ -36,7 +36,7 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
         As in :class:`maxmargin.RankingSVM`; the workers add up means and spreads, and rows are not copied.
     n_jobs : int, optional
         Threads for a shard; by default those of a worker over the number of its shards.
-    client, checkpoint, shards_per_worker, worker_timeout, speculate
+    client, checkpoint, shards_per_worker, worker_timeout
         As in :class:`maxmargin.dask.base.DaskEstimator`.
 
     Attributes

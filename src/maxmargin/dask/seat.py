@@ -21,10 +21,9 @@ from weakref import WeakKeyDictionary
 
 import psutil
 from distributed import get_worker
-from distributed.protocol import to_serialize
 
 from maxmargin import __version__
-from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource, added_where_sound, aligned
+from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource, aligned
 
 # Dask's nanny kills a worker whose process has more than this share of the memory limit.
 _MOST_MEMORY = 0.95
@@ -84,22 +83,6 @@ class Seat:
         finally:
             self._open.discard(number)
 
-    async def answer_group(self, number: int, questions: list[bytes], others: list[tuple[str, str]], name: str) -> bytes:
-        """The answers of this shard and of others, given by address and key of their actors, with vectors of a name added up.
-
-        One that cannot be reached is ``lost``, and nothing is added then.
-        """
-        # Busy as long as one of the group is.
-        self._open.add(number)
-        try:
-            told = await asyncio.gather(
-                self.answer(-number - 1, questions[0]),
-                *(_asked(number, own, *other) for own, other in zip(questions[1:], others, strict=True)),
-            )
-            return await asyncio.get_running_loop().run_in_executor(self._thread, _joined, told, name)
-        finally:
-            self._open.discard(number)
-
     async def is_busy_with(self, number: int) -> bool:
         """Whether a question has come and is not answered yet."""
         return number in self._open
@@ -125,24 +108,6 @@ def _all_told(seats: list[Seat | None], questions: list[bytes]) -> list[bytes]:
     return [
         packed({"lost": True}) if seat is None else seat._do(question) for seat, question in zip(seats, questions, strict=True)
     ]
-
-
-async def _asked(number: int, question: bytes, address: str, key: str) -> bytes:
-    """What an actor on another worker, or on this one, says."""
-    sent = [to_serialize(part) for part in (number, question)]
-    try:
-        found = await get_worker().rpc(address).actor_execute(function="answer", actor=key, args=sent)
-    except Exception:  # of the network, or of a worker that has no such actor any more: the client will find out
-        return packed({"lost": True})
-    return bytes(found["result"]) if found["status"] == "OK" else packed({"lost": True})
-
-
-def _joined(messages: list[bytes], name: str) -> bytes:
-    """The answers of a group, added up if all have answered."""
-    told = [unpacked(message) for message in messages]
-    if all("answer" in one for one in told):
-        told = [{"answer": one} for one in added_where_sound([one["answer"] for one in told], name)]
-    return packed(told)
 
 
 def keep_freed_memory() -> bool:

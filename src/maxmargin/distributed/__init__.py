@@ -1,11 +1,8 @@
 """Data in parts: problems whose rows are spread over shards, which an engine asks; the same cuts and certificates as on one."""
 
 from maxmargin.distributed.checkpoint import CheckpointFile
-from maxmargin.distributed.direct import ShardedDirect
 from maxmargin.distributed.engine import PROTOCOL, Engine, Reply, Shard, ShardError, ShardSource
-from maxmargin.distributed.events import ShardedEvents
 from maxmargin.distributed.kinds import ShardOf
-from maxmargin.distributed.latent import ShardedLatentRanking
 from maxmargin.distributed.local import Fault, LocalEngine
 from maxmargin.distributed.means import ShardedMean
 from maxmargin.distributed.metrics import evaluate
@@ -20,7 +17,7 @@ from maxmargin.distributed.sources import share_out
 
 __all__ = [
     "PROTOCOL", "ArrayRows", "CachedRows", "CheckpointFile", "Engine", "Fault", "LocalEngine", "PackedRows", "ProblemSource",
-    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedDirect", "ShardedEvents",
-    "ShardedLatentRanking", "ShardedMean", "ShardedRanking", "column_moments", "evaluate", "feature_scaling", "open_packed",
-    "pack", "row_sources", "share_out", "split_rows", "write_scores",
+    "Reply", "RowSource", "Rows", "ScoresOf", "Shard", "ShardError", "ShardOf", "ShardSource", "ShardedMean", "ShardedRanking",
+    "column_moments", "evaluate", "feature_scaling", "open_packed", "pack", "row_sources", "share_out", "split_rows",
+    "write_scores",
 ]  # fmt: skip

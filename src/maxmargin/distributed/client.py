@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, TypeVar
 
-from maxmargin.distributed.engine import KEPT_TASKS, Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
+from maxmargin.distributed.engine import Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
 from maxmargin.fingerprint import fingerprint
 
 Result = TypeVar("Result")
@@ -18,31 +16,15 @@ _LASTING = ("rows", "n_features", "queries", "checksum", "n_blocks")
 MOST_REPEATS = 20
 
 
-class Added(NamedTuple):
-    """Vectors of answers that only their sum is asked of: their name, and how many shards may add up theirs first."""
-
-    name: str
-    size: int
-
-
 class _ChangedError(Exception):
     """A shard was made anew within a pass."""
-
-
-@dataclass
-class _Counts:
-    """What all conversations with the same shards have done together."""
-
-    repeats: int = 0
-    passes: int = 0
 
 
 class Conversation:
     """Asks the shards of an engine, whatever becomes of them.
 
     Every question goes out with the *task* of the shards, which they build their problems from; a shard that has it already gets
-    its key only. A shard that lacks anything says what is ``missing``, and is asked again with it. What a shard is :meth:`given
-    <give>` besides is sent to it alone, and once for all tasks.
+    its key only. A shard that lacks anything says what is ``missing``, and is asked again with it.
 
     Parameters
     ----------
@@ -54,6 +36,8 @@ class Conversation:
     ----------
     infos : list of dict
         What every shard says of itself.
+    repeats : int
+        Questions that were asked again, and passes that were begun again.
     """
 
     def __init__(self, engine: Engine, task: dict[str, Any] | None = None) -> None:
@@ -68,17 +52,16 @@ class Conversation:
                 if not is_finite(reply.values):
                     raise self._not_finite(k, "info")
         self.infos = [reply.values for reply in replies]
-        self._counts = _Counts(repeats=int(bool(bad)))
+        self.repeats = int(bool(bad))
+        self._passes = 0
         self._incarnations = [reply.incarnation for reply in replies]
         self._watch = LossWatch()
         # Shards that have answered with something that is no number, in this pass.
         self._doubted: set[int] = set()
         # Incarnations that a pass began with; None outside.
         self._pinned: list[str | None] | None = None
-        # By shard, the tasks that its present incarnation has, the oldest first; the mark of its gift; its roots.
-        self._tasks: list[dict[str, None]] = [{} for _ in replies]
-        self._given = [""] * len(replies)
-        self._gifts: tuple[str, Sequence[Any]] | None = None
+        # By shard, the keys of the tasks that its present incarnation has, and its roots.
+        self._tasks: list[set[str]] = [set() for _ in replies]
         self.roots: list[set[int]] = [set() for _ in replies]
         self.set_task(task or {})
 
@@ -87,45 +70,16 @@ class Conversation:
         """How many there are."""
         return self.engine.n_shards
 
-    @property
-    def repeats(self) -> int:
-        """Questions that were asked again, and passes that were begun again."""
-        return self._counts.repeats
-
-    @repeats.setter
-    def repeats(self, count: int) -> None:
-        self._counts.repeats = count
-
-    def beside(self, task: dict[str, Any]) -> Self:
-        """Another conversation with the same shards, about another task: what one learns of the shards, the other knows."""
-        other = copy.copy(self)
-        other.set_task(task)
-        return other
-
-    def through(self, engine: Engine) -> Conversation:
-        """A new conversation about the same task, with the same gifts, through another engine."""
-        other = Conversation(engine, self.task)
-        other._gifts = self._gifts
-        return other
-
-    def give(self, gifts: Sequence[Any]) -> str:
-        """Something for every shard, each its own, which goes out with the next question; the mark by which tasks name it."""
-        mark = fingerprint(*gifts).hex()
-        self._gifts = mark, gifts
-        return mark
-
     def set_task(self, task: dict[str, Any]) -> None:
         """What shards are to build from now on."""
         self.task = task
         self.key = fingerprint(*(part for name in sorted(task) for part in (name, task[name]))).hex()
 
     def context(self, shard: int) -> dict[str, Any]:
-        """The first argument of every question: the key of the task, and for those who lack it the task itself, and the gift."""
+        """The first argument of every question: the key of the task, and for those who lack it the task itself."""
         context: dict[str, Any] = {"key": self.key}
         if self.key not in self._tasks[shard]:
             context["task"] = self.task
-        if self._gifts is not None and self._gifts[0] != self._given[shard]:
-            context["gift"] = (self._gifts[0], self._gifts[1][shard])
         return context
 
     def ask(
@@ -133,11 +87,8 @@ class Conversation:
         operation: str,
         rest: Callable[[int], tuple[Any, ...]] = lambda shard: (),
         only: Sequence[int] | None = None,
-        added: Added | None = None,
     ) -> list[dict[str, Any]]:
         """Answers of all shards, or of some, in their order; the arguments are the context and ``rest(shard)``.
-
-        Vectors that are to be ``added`` may be so already within groups of shards; ``sum_of_groups`` goes on from there.
 
         Within a pass, an answer of a shard that was made anew since its first one ends the pass: it is begun again.
         """
@@ -148,14 +99,12 @@ class Conversation:
             self._doubted.clear()
         for _ in range(MOST_REPEATS):
             fresh = [k for k in open_ if self._pinned is None or self._pinned[k] is None]
-            replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_, added)
+            replies = self._call(operation, [(self.context(k), *rest(k)) for k in open_], open_)
             again = []
             for k, reply in zip(open_, replies, strict=True):
                 if "missing" in reply.values:
                     self.roots[k].difference_update(reply.values["missing"])
-                    self._tasks[k].pop(self.key, None)
-                    if not reply.values["missing"]:
-                        self._given[k] = ""
+                    self._tasks[k].discard(self.key)
                     again.append(k)
                 elif not is_sound(reply.values):
                     # A machine that computes wrongly, or data that are wrong: another machine will tell.
@@ -167,7 +116,7 @@ class Conversation:
                     if k in fresh and self._pinned is not None:
                         self._pinned[k] = None  # nothing of the pass depends on what was said
                 else:
-                    self._note_sent(k)
+                    self._tasks[k].add(self.key)
                     answers[k] = reply.values
             if not again:
                 return [answers[k] for k in asked]
@@ -177,16 +126,6 @@ class Conversation:
             f"shards {open_} did not answer {operation!r} in {MOST_REPEATS} attempts, the first of them is "
             f"{self.engine.describe(open_[0])}; look after the workers, and start again from the checkpoint"
         )
-
-    def _note_sent(self, shard: int) -> None:
-        """A shard that has answered has the task, and lets the oldest go for it; and the gift."""
-        tasks = self._tasks[shard]
-        if self.key not in tasks:
-            while len(tasks) >= KEPT_TASKS:
-                del tasks[next(iter(tasks))]
-            tasks[self.key] = None
-        if self._gifts is not None:
-            self._given[shard] = self._gifts[0]
 
     def plain(self, operation: str, *args: Any) -> list[dict[str, Any]]:
         """Answers of all shards to a question that no task has to do with."""
@@ -206,7 +145,7 @@ class Conversation:
 
         Counts and scores of two incarnations may differ in their last bits, where machines do, and must not be mixed.
         """
-        self._counts.passes += 1
+        self._passes += 1
         self._doubted.clear()
         for _ in range(MOST_REPEATS):
             self._pinned = [None] * self.n_shards
@@ -218,13 +157,8 @@ class Conversation:
                 self._pinned = None
         raise ShardError(f"a pass was begun {MOST_REPEATS} times, and a shard was lost every time; look after the workers")
 
-    def _call(
-        self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int], added: Added | None = None
-    ) -> list[Reply]:
-        if added is None or added.size == 1 or len(asked) < self.n_shards:
-            replies = self.engine.call(operation, args, asked)
-        else:
-            replies = self.engine.call_added(operation, args, added.name, added.size)
+    def _call(self, operation: str, args: list[tuple[Any, ...]], asked: Sequence[int]) -> list[Reply]:
+        replies = self.engine.call(operation, args, asked)
         for k, reply in zip(asked, replies, strict=True):
             if reply.incarnation != self._incarnations[k]:
                 self._meet(k, reply.incarnation)
@@ -239,9 +173,8 @@ class Conversation:
 
     def _meet(self, k: int, incarnation: str) -> None:
         """A new incarnation has nothing of what the one before was sent, but must have the same rows."""
-        self._watch.lost(k, self._counts.passes, self.engine.describe(k))
+        self._watch.lost(k, self._passes, self.engine.describe(k))
         self._tasks[k].clear()
-        self._given[k] = ""
         self.roots[k].clear()
         self._incarnations[k] = incarnation
         reply = self.engine.call("info", (), [k])[0]

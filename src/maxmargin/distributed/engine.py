@@ -16,13 +16,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from maxmargin import __version__
-from maxmargin.distributed.sums import add_group
 
 # Of what operations mean; raised whenever a worker of the version before would misunderstand.
 PROTOCOL = 3
-
-# Tasks that a shard keeps, those that came last; the client counts along.
-KEPT_TASKS = 4
 
 # Kinds of parts of messages. Unions written with | would be made anew for every part, which takes longer than to look at it.
 _TEXT, _SEQUENCE, _NESTED, _FLOAT = (str, bytes), (tuple, list), (dict, tuple, list), (float, np.floating)
@@ -147,13 +143,6 @@ class Engine(Protocol):
 
         A list of arguments has one tuple per shard asked. Returns only when all have answered. A shard that is lost on the way is
         made anew and asked again; its reply then has another incarnation. Whatever an operation raises comes out here.
-        """
-
-    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
-        """The same operation on all shards, of which every so many next to each other add up the vectors of a name first.
-
-        The first reply of a group then has the sum of :func:`~maxmargin.distributed.sums.tree_sum`, and the others None. A group
-        may be left as it is, and is where one of it has no such vector, or an answer that is not sound.
         """
 
     def renew(self, shards: Sequence[int]) -> None:
@@ -316,13 +305,6 @@ class LossWatch:
                 f"shard {shard} ({source}) was lost {len(times)} times within {self.span} passes; it probably needs more memory "
                 "than its worker may use: make more and smaller shards, or raise the memory limit of the workers"
             )
-
-
-def added_where_sound(answers: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Answers of a group with their vectors added up; as they are if one lacks them, or has numbers that are none."""
-    if all(name in answer for answer in answers) and all(map(is_sound, answers)):
-        return add_group(answers, name)
-    return list(answers)
 
 
 def check_versions(replies: Sequence[Reply], describe: Any = str) -> None:

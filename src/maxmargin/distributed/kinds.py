@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from maxmargin.distributed.bag_shard import BagShard
 from maxmargin.distributed.engine import Shard
-from maxmargin.distributed.event_shard import EventShard
 from maxmargin.distributed.ranking_shard import RankingShard
 from maxmargin.distributed.rows import RowSource
 from maxmargin.distributed.shard import ChainShard, ClassShard
 from maxmargin.losses import RankingLoss
 
-Kind = Literal["ranking", "events", "bags", "classes", "chains"]
-
-_LISTS = {"ranking": RankingShard, "events": EventShard, "bags": BagShard}
+Kind = Literal["ranking", "classes", "chains"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +21,7 @@ class ShardOf:
     Parameters
     ----------
     rows : RowSource
-    kind : {"ranking", "events", "bags", "classes", "chains"}
-        Queries of "bags" are samples, and their rows candidates. "events" are samples of two classes, one list.
+    kind : {"ranking", "classes", "chains"}
     loss : RankingLoss, optional
         Of rankings, one that is not known by its name.
     n_jobs : int, optional
@@ -48,10 +43,10 @@ class ShardOf:
 
     def load(self) -> Shard:
         """Read the rows."""
-        if self.kind in _LISTS:
-            return _LISTS[self.kind](self.rows.load_rows(), self.loss, self.n_jobs)
+        if self.kind == "ranking":
+            return RankingShard(self.rows.load_rows(), self.loss, self.n_jobs)
         if self.kind not in ("classes", "chains"):
-            raise ValueError(f"kind={self.kind!r} is unknown; choose one of 'ranking', 'events', 'bags', 'classes', 'chains'")
+            raise ValueError(f"kind={self.kind!r} is unknown; choose one of 'ranking', 'classes', 'chains'")
         return (ClassShard if self.kind == "classes" else ChainShard)(self.rows.load_rows())
 
     def describe(self) -> str:

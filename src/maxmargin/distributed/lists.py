@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,19 +47,8 @@ class Part:
     n_negatives: int
 
 
-class Chosen(NamedTuple):
-    """Lists of a shard that a task is about: their rows, where they begin among these, and which lists of the shard they are.
-
-    ``rows`` is None for all rows.
-    """
-
-    rows: Ints | None
-    offsets: Ints
-    lists: Ints
-
-
 class Lists:
-    """The lists of a shard under a task: the loss, relevance, weights, and the rows they are about.
+    """The lists of a shard under a task: the loss, relevance and weights.
 
     Scores are kept in an order in which the rows of whole lists come first, and then the negatives and the positives of every
     scattered one: its negatives lie in one piece.
@@ -69,35 +58,19 @@ class Lists:
     X : array or CSR matrix of shape (n, d)
     whole : RankingProblem, optional
         Lists that lie here alone, without features; None if there are none.
-    order : int array of shape (n,) or fewer, optional
-        Rows in the order of scores, those that lists are about; None if it is that of X.
+    order : int array of shape (n,), optional
+        Rows in the order of scores; None if it is that of X.
     parts : dict of int to Part
         By number of the block.
-    mark : int
-        A check sum of whatever was chosen here, and not by the client.
-    chosen : Chosen, optional
-        The lists of the shard that these are; None for all of them.
-    is_of_rows : bool
-        Whether every row is a sample, so that scores are not :meth:`reduced`.
     """
 
-    mark = 0
-    chosen: Chosen | None = None
-    is_of_rows = True
-
-    def __init__(
-        self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats,
-        some: Ints | None = None,
-    ) -> None:  # fmt: skip
-        """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1.
-
-        Where lists are about ``some`` rows of X only, relevance and offsets are of these.
-        """
+    def __init__(self, X: Any, relevant: Booleans, offsets: Ints, numbers: Ints, names: list[str], thresholds: Floats) -> None:
+        """List k of the offsets is the scattered list ``numbers[k]`` of those named, or a whole one if that is -1."""
         self.X, self.names, self.thresholds = X, names, thresholds
         self.whole: RankingProblem | None = None
         self.parts: dict[int, Part] = {}
         self.n_whole = int(offsets[-1])
-        self.order: NDArray[np.int64] | None = some
+        self.order: NDArray[np.int64] | None = None
         if (numbers < 0).all():
             return
         rows = [np.arange(begin, end) for begin, end in pairwise(offsets)]
@@ -122,8 +95,8 @@ class Lists:
                 self.parts[level * len(names) + int(number)] = part
             done += len(own)
         joined = np.concatenate([np.zeros(0, dtype=np.int64), *order])
-        if some is not None or not np.array_equal(joined, np.arange(len(joined))):
-            self.order = joined if some is None else some[joined]
+        if not np.array_equal(joined, np.arange(len(joined))):
+            self.order = joined
 
     @property
     def is_one_part(self) -> bool:
@@ -143,8 +116,6 @@ class Lists:
         if self.order is None:
             return sum_of_rows(gradient, self.X, n_jobs)
         ordered = _core.recycled(self.X.shape[0])
-        if len(gradient) < len(ordered):
-            ordered[:] = 0
         ordered[self.order] = gradient
         return sum_of_rows(ordered, self.X, n_jobs)
 
@@ -157,14 +128,6 @@ class Lists:
             piece = slice(first, first + _ROWS_AT_ONCE)
             total += sum_of_rows(gradient[piece], self.X[rows[piece]], n_jobs)
         return total
-
-    def reduced(self, scores: Floats) -> tuple[Floats, Ints | None]:
-        """The scores that lists are about, and the rows they come from if these are not all: here all."""
-        return scores, None
-
-    def spread(self, gradient: Floats, rows: Ints | None) -> Floats:
-        """The way back, for a gradient."""
-        return gradient
 
     def solve(self, scores: Floats, loss_scale: float, n_jobs: int | None) -> Found:
         """Inference in all whole lists; the gradient of other rows is zero."""

@@ -10,16 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maxmargin.distributed.engine import (
-    Arguments,
-    Reply,
-    Shard,
-    ShardSource,
-    added_where_sound,
-    arguments_for,
-    check_shards,
-    size_of,
-)  # fmt: skip
+from maxmargin.distributed.engine import Arguments, Reply, Shard, ShardSource, arguments_for, check_shards, size_of
 
 FaultKind = Literal["lost before", "lost after", "nan", "delay", "interrupt"]
 
@@ -120,21 +111,6 @@ class LocalEngine:
         now = len(self.log)
         self.log.append(operation)
         replies = self._replies(asked, now, operation, questions)
-        self.bytes_down += size_of(questions)
-        self.bytes_up += sum(size_of(reply.values) for reply in replies)
-        return replies
-
-    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
-        """As :meth:`maxmargin.distributed.engine.Engine.call_added`; only what is left of the vectors counts as sent."""
-        now, questions = len(self.log), arguments_for(args, range(self.n_shards))
-        self.log.append(operation)
-        replies = self._replies(list(range(self.n_shards)), now, operation, questions)
-        for begin in range(0, self.n_shards, size):
-            group = replies[begin : begin + size]
-            values = added_where_sound([reply.values for reply in group], name)
-            replies[begin : begin + size] = [
-                Reply(own, reply.incarnation) for own, reply in zip(values, group, strict=True)
-            ]
         self.bytes_down += size_of(questions)
         self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Audit, Bounds, Cut, PartStep
+from maxmargin.cuts import Audit, Bounds, Cut
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.shard import LARGEST
@@ -55,7 +55,7 @@ class ShardedMean(ShardedProblem):
     (True, 0.125)
     """
 
-    offers = frozenset({"whole passes", "epochs of parts"})
+    offers = frozenset({"whole passes"})
 
     def __init__(self, engine: Engine, task: dict[str, Any] | None = None) -> None:
         shards = Conversation(engine, task)
@@ -109,44 +109,13 @@ class ShardedMean(ShardedProblem):
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all blocks, in one round."""
         found = self.shards.whole(lambda: self.shards.ask("mean_cut", lambda shard: (weights,)))
-        self._note_worse(found)
+        self.worse_than_truth += sum(int(answer["worse"]) for answer in found)
         psi, n = tree_sum([answer["psi"] for answer in found]), self.n_blocks
         loss = math.fsum(answer["loss"] for answer in found) / n
         if not any("bound" in answer for answer in found):
             return Cut(psi / n, loss)
         parts = (answer.get("bound", answer["loss"] - answer["psi"] @ weights) for answer in found)
         return Cut(psi / n, loss, math.fsum(parts) / n)
-
-    @property
-    def n_parts(self) -> int:
-        """Shards, which make steps of their own."""
-        return self.shards.n_shards
-
-    def epoch(self, weights: Floats, asked: dict[str, Any]) -> list[PartStep | None]:
-        """Block steps in all shards at once, each from the same weights; None of a shard that has forgotten its points.
-
-        ``asked`` as in :meth:`~maxmargin.distributed.shard.ProblemOperations.epoch`, but for ``shard`` and ``n_blocks``.
-        """
-        found = self.shards.ask("epoch", lambda shard: (self._asked(asked, shard), weights))
-        self._note_worse(found)
-        return [None if "forgotten" in answer else PartStep(answer["change"], float(answer["gain"])) for answer in found]
-
-    def mix(self, parts: Sequence[float], asked: dict[str, Any]) -> list[bool]:
-        """Take parts of the last steps of all shards; whether each has done so, and not forgotten them."""
-        found = self.shards.ask("mix", lambda shard: (asked, float(parts[shard])))
-        return ["forgotten" not in answer for answer in found]
-
-    def hinge(self, weights: Floats, asked: dict[str, Any]) -> tuple[float, float]:
-        """The mean hinge, or an upper bound of it, and what that exceeds the outputs found by, in one round without features."""
-        found = self.shards.ask("hinge", lambda shard: (self._asked(asked, shard), weights))
-        self._note_worse(found)
-        return math.fsum(answer["hinge"] for answer in found), math.fsum(answer["missed"] for answer in found)
-
-    def _note_worse(self, found: Sequence[dict[str, Any]]) -> None:
-        self.worse_than_truth += sum(int(answer.get("worse", 0)) for answer in found)
-
-    def _asked(self, asked: dict[str, Any], shard: int) -> dict[str, Any]:
-        return {**asked, "n_blocks": self.n_blocks, "shard": shard}
 
     def audit(self, weights: Floats) -> Audit | None:
         """Of all shards together; None if one of them cannot tell."""

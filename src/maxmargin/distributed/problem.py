@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Cut, Tangent
-from maxmargin.distributed.client import MOST_REPEATS, Added, Conversation
+from maxmargin.distributed.client import MOST_REPEATS, Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.handles import Gradient, Point, Root, Scores
 from maxmargin.distributed.list_inference import ScatteredList, ScatteredRanking
 from maxmargin.distributed.scattered import Block, Questions, rank_all, scattered_blocks, scattered_names
 from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
-from maxmargin.distributed.sums import group_size, sum_of_groups
+from maxmargin.distributed.sums import tree_sum
 from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import NDCG, RankingLoss, ranking_loss
 
@@ -37,8 +37,8 @@ class ShardedRanking(ShardedProblem):
 
     Parameters
     ----------
-    engine : Engine or Conversation
-        Of shards of the kind "ranking"; a conversation gets the task of this problem.
+    engine : Engine
+        Of shards of the kind "ranking".
     loss : str or RankingLoss
         One that has no name must have been given to the sources too.
     relevance_threshold : float, optional
@@ -79,7 +79,7 @@ class ShardedRanking(ShardedProblem):
 
     def __init__(
         self,
-        engine: Engine | Conversation,
+        engine: Engine,
         loss: str | RankingLoss = "ap",
         *,
         relevance_threshold: float | None = None,
@@ -87,12 +87,11 @@ class ShardedRanking(ShardedProblem):
         scale: ArrayLike | None = None,
     ) -> None:
         self.loss = ranking_loss(loss)
-        shards = engine if isinstance(engine, Conversation) else Conversation(engine)
+        shards = Conversation(engine)
         task = self._task(shards, relevance_threshold, grades)
         self.thresholds: Floats = task["thresholds"]
         shards.set_task(task)
         found = shards.ask("prepare")
-        self._marks = [int(answer["mark"]) for answer in found]
         super().__init__(shards, [int(answer["n_blocks"]) for answer in found])
         self.scattered, n_skipped = scattered_blocks(self.loss, found, task)
         self.n_blocks += len(self.scattered)
@@ -291,9 +290,9 @@ class ShardedRanking(ShardedProblem):
     def _features_at(self, point: Point) -> Floats:
         loss_scale, chosen, starts = point.extra
         numbers = None if chosen is None else [self.scattered[k].number for k in chosen]
-        losses, size = point.losses, group_size(self.shards.n_shards, self.n_features)
+        losses = point.losses
         for _ in range(MOST_REPEATS):
-            found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers), added=Added("psi", size))
+            found = self._ask("features", point.scores, lambda shard: (loss_scale, numbers))
             if not any("lost" in answer for answer in found):
                 break
             # What scattered lists have to do with each other is known after a pass over all shards only. It begins with what the
@@ -310,12 +309,8 @@ class ShardedRanking(ShardedProblem):
             if answer.get("loss") != loss or losses != point.losses:
                 # Of another ranking, as good as the first but for rounding: with the loss of that one it would be no cut.
                 raise self._changed(k)
-        total: Floats = self.unscaled(sum_of_groups(found, "psi", size) / self.n_blocks)
-        self._note(total, found, losses)
+        total: Floats = self.unscaled(tree_sum([answer["psi"] for answer in found]) / self.n_blocks)
         return total
-
-    def _note(self, total: Floats, found: list[dict[str, Any]], losses: list[float]) -> None:
-        """For subclasses that keep more of a cut than the cut."""
 
     def _changed(self, shard: int) -> ShardError:
         return ShardError(
@@ -329,7 +324,6 @@ class ShardedRanking(ShardedProblem):
         scores: Scores,
         rest: Callable[[int], tuple[Any, ...]],
         only: Sequence[int] | None = None,
-        added: Added | None = None,
     ) -> list[dict[str, Any]]:
         """An operation at some scores, which every shard gets what it lacks for."""
         recipe = scores.recipe()
@@ -346,11 +340,8 @@ class ShardedRanking(ShardedProblem):
             dead = sorted(held - alive)
             return {**recipe, "new": new, "drop": np.array(dead, dtype=np.int64)}, *rest(shard)
 
-        found = self.shards.ask(operation, message, only, added)
+        found = self.shards.ask(operation, message, only)
         asked = range(self.shards.n_shards) if only is None else only
-        for shard, answer in zip(asked, found, strict=True):
-            if answer.get("mark", self._marks[shard]) != self._marks[shard]:
-                raise self._changed(shard)
         for shard in asked:
             held = self.shards.roots[shard]
             held &= alive

@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Bytes, Floats, Ints
+from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import thread_count
 from maxmargin.distributed.judging import LOSS, irrelevant_above, views, whole_sums
 from maxmargin.distributed.list_shard import ListPart, Scores
-from maxmargin.distributed.lists import Chosen, Found, Lists
+from maxmargin.distributed.lists import Found, Lists
 from maxmargin.distributed.rows import Rows, RowShard, with_columns
-from maxmargin.distributed.scattered import shares_at
 from maxmargin.distributed.shard import Answer, Context, MissingError, TaskShard
-from maxmargin.inference.direct import losses_by_score
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.problems.ranking import RankingProblem, gain_shares
@@ -39,9 +37,6 @@ _KEPT_OF_SCATTERED = 5
 # Roots that are kept; a client drops those it does not need, but one that is gone cannot. Six or seven are in use at a time.
 _MOST_ROOTS = 32
 
-# Sets of fold numbers that a shard keeps.
-_GIFTS = 2
-
 # What a shard says of scores that are not finite; the client then asks where they are.
 _NOT_FINITE: Answer = {"answers": [], "hinge": np.nan}
 
@@ -53,8 +48,6 @@ class _Working:
 
     key: tuple[Any, ...]
     scores: Floats
-    # Where scores come from, if not from all rows.
-    rows: Ints | None
     # Of the only list of a shard: what the scores of its negatives are made of, and where the positives below them are written.
     made_of: tuple[Floats, list[Floats]] | None = None
     below: Floats | None = None
@@ -79,8 +72,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
     """
 
     operations = RowShard.operations | {
-        "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above", "score_losses",
-        "negatives_above", "useful_lists", "first_relevant", "several",
+        "prepare", "look", "step", "features", "cuts", "query_hashes", "query_names", "judge", "count_above",
     }  # fmt: skip
 
     def __init__(self, rows: Rows | tuple[Any, ...], loss: RankingLoss | None = None, n_jobs: int | None = None) -> None:
@@ -98,14 +90,6 @@ class RankingShard(RowShard, TaskShard[Lists]):
             raise ValueError("the rows of a query are apart from each other; put those of every query next to each other")
         self.own_loss = loss
         self.n_jobs = n_jobs
-        # Shards of conversations that have one of their own, and the run that these are of.
-        self._voices: dict[int, RankingShard] = {}
-        self._run = ""
-        self._forget()
-
-    def _forget(self) -> None:
-        """All that was computed, as in the beginning."""
-        self._built = {}
         self._roots: dict[int, Floats] = {}
         self._found: OrderedDict[tuple[Any, ...], Found] = OrderedDict()
         self._working: _Working | None = None
@@ -114,33 +98,6 @@ class RankingShard(RowShard, TaskShard[Lists]):
         self._spare: Floats | None = None
         # Weights that were judged last, and their scores.
         self._last: tuple[Floats, Floats] | None = None
-        # Numbers of folds, by their mark.
-        self._given: dict[str, Bytes] = {}
-
-    def several(self, run: str, questions: list[tuple[int, str, tuple[Any, ...]]]) -> Answer:
-        """Answers to conversations that run together, by their number, each by a shard of its own over the same rows.
-
-        Those of another run are let go, and with no question these too.
-        """
-        if run != self._run or not questions:
-            self._run, self._voices = run, {}
-        answers = []
-        for voice, operation, args in questions:
-            if voice not in self._voices:
-                own = self._voices[voice] = object.__new__(type(self))
-                own.__dict__.update(self.__dict__, _voices={})
-                own._forget()
-            answers.append(self._voices[voice].answer(operation, *args))
-        return {"answers": answers}
-
-    def answer(self, operation: str, *args: Any) -> Answer:
-        """As of any shard; what came as a gift is kept."""
-        if args and isinstance(args[0], dict) and "gift" in args[0]:
-            mark, folds = args[0]["gift"]
-            self._given[mark] = folds
-            while len(self._given) > _GIFTS:
-                del self._given[next(iter(self._given))]
-        return super().answer(operation, *args)
 
     def _check_labels(self) -> None:
         if self.y.dtype.kind not in "fiub":
@@ -158,69 +115,24 @@ class RankingShard(RowShard, TaskShard[Lists]):
         wanted = np.isin(self.query_hashes()["hashes"], hashes)
         return {"names": [name for name, asked in zip(self.called, wanted, strict=True) if asked]}
 
-    def useful_lists(self, context: Context) -> Answer:
-        """Of every list its number among scattered ones, -1 for others with something to learn, -2 without; shape (q,)."""
-        lists = self._find(context)
-        places = {name: k for k, name in enumerate(lists.names)}
-        numbers = np.array([places.get(name, -2) for name in self.called], dtype=np.int64)
-        if lists.whole is not None:
-            numbers[np.flatnonzero(numbers < 0)[lists.whole.weights.any(axis=0)]] = -1
-        return {"numbers": numbers}
-
-    def first_relevant(self, context: Context) -> Answer:
-        """How many rows are irrelevant and how many relevant, and whether the first one is."""
-        truth = np.asarray(self.y, dtype=np.float64) > self._find(context).thresholds[0]
-        sizes = np.array([np.count_nonzero(~truth), np.count_nonzero(truth)], dtype=np.int64)
-        return {"sizes": sizes, "first": int(truth[:1].any())}
-
     def _build(self, task: dict[str, Any]) -> Lists:
         n_features, thresholds = int(task["n_features"]), task["thresholds"]
         places = {name: k for k, name in enumerate(task["scattered"])}
         y = np.asarray(self.y, dtype=np.float64)
         relevant = y > thresholds[:, None]
         X = with_columns(self.X, n_features) if len(y) else np.zeros((0, n_features))
-        chosen = self._chosen(task, relevant[0])
-        if chosen.rows is not None:
-            y, relevant = y[chosen.rows], relevant[:, chosen.rows]
-        numbers = np.array([places.get(self.called[k], -1) for k in chosen.lists.tolist()], dtype=np.int64)
-        lists = Lists(X, relevant, chosen.offsets, numbers, list(places), thresholds, chosen.rows)
-        lists.chosen = chosen
+        numbers = np.array([places.get(self.called[k], -1) for k in range(len(self.offsets) - 1)], dtype=np.int64)
+        lists = Lists(X, relevant, self.offsets, numbers, list(places), thresholds)
         whole = np.flatnonzero(numbers < 0)
         if len(whole):
-            lists.whole = self._whole(task, chosen, whole, y, relevant, n_features)
+            lists.whole = self._whole(task, whole, y, relevant, n_features)
         return lists
 
-    def _folds_in(self, task: dict[str, Any]) -> Bytes | None:
-        """What the task names of what was given, if it does."""
-        if "folds" not in task:
-            return None
-        if task["folds"] not in self._given:
-            raise MissingError
-        return self._given[task["folds"]]
-
-    def _chosen(self, task: dict[str, Any], relevant: Booleans) -> Chosen:
-        """All lists, or those that a fold holds out or is trained on; of the only list, some of its rows."""
-        folds = self._folds_in(task)
-        if folds is None or "part" not in task:
-            return self._all_lists()
-        part, tested = int(task["part"]), bool(task["tested"])
-        if self.one_list:
-            rows = np.flatnonzero((by_row(folds, relevant) == part) == tested)
-            sizes = np.array([len(rows)] if len(rows) else [], dtype=np.int64)
-            return Chosen(rows, _ends(sizes), np.arange(len(sizes)))
-        kept = np.flatnonzero((folds == part) == tested)
-        return Chosen(self._rows_of(kept), _ends(np.diff(self.offsets)[kept]), kept)
-
-    def _all_lists(self) -> Chosen:
-        return Chosen(None, self.offsets, np.arange(len(self.offsets) - 1))
-
-    def _whole(
-        self, task: dict[str, Any], chosen: Chosen, whole: Ints, y: Floats, relevant: Booleans, n_features: int
-    ) -> RankingProblem:
+    def _whole(self, task: dict[str, Any], whole: Ints, y: Floats, relevant: Booleans, n_features: int) -> RankingProblem:
         loss = ranking_loss(task["loss"]) if task["loss"] else self.own_loss
         if loss is None:
             raise ValueError("the loss has no name; give it to the source of every shard")
-        offsets, weights = chosen.offsets, None if self.weights is None else self.weights[chosen.lists]
+        offsets, weights = self.offsets, self.weights
         if len(whole) < len(offsets) - 1:
             rows = np.concatenate([np.arange(offsets[k], offsets[k + 1]) for k in whole])
             y, relevant = y[rows], relevant[:, rows]
@@ -228,7 +140,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             offsets = _ends(np.diff(offsets)[whole])
         shares = None
         if task.get("gains"):
-            shares = gain_shares(y, offsets, task["thresholds"], task["gains"], shares_at(task, loss), task["levels"])
+            shares = gain_shares(y, offsets, task["thresholds"], task["gains"], loss.at, task["levels"])
         # Products with features are made elsewhere: the problem gets the shape of them only.
         return RankingProblem(np.broadcast_to(0.0, (len(y), n_features)), relevant, loss, offsets, weights, shares)
 
@@ -238,9 +150,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
         whole, names, thresholds = lists.whole, lists.names, lists.thresholds
         n_levels = len(thresholds)
         rows, weights, relevant = np.zeros(len(names), np.int64), np.zeros(len(names)), np.zeros((n_levels, len(names)), np.int64)
-        chosen = self._all_lists() if lists.chosen is None else lists.chosen
         places = {name: at for at, name in enumerate(names)}
-        for k, size in zip(chosen.lists.tolist(), np.diff(chosen.offsets).tolist(), strict=True):
+        for k, size in enumerate(np.diff(self.offsets).tolist()):
             at = places.get(self.called[k])
             if at is None:
                 continue
@@ -251,9 +162,9 @@ class RankingShard(RowShard, TaskShard[Lists]):
         return {
             "n_blocks": 0 if whole is None else whole.n_blocks,
             "n_skipped": 0 if whole is None else whole.n_skipped,
-            "n_relevant": int(np.count_nonzero((self.y if chosen.rows is None else self.y[chosen.rows]) > thresholds[0])),
+            "n_relevant": int(np.count_nonzero(self.y > thresholds[0])),
             "total_weight": 0.0 if whole is None else math.fsum(whole.weights.ravel().tolist()),
-            "rows": rows, "weights": weights, "relevant": relevant, "mark": lists.mark,
+            "rows": rows, "weights": weights, "relevant": relevant,
         }  # fmt: skip
 
     # ---- passes -------------------------------------------------------------------------------------------------------------
@@ -262,7 +173,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
         """Where all lists are whole: sums of hinges and losses at the scores of a recipe, and the gradient times its roots."""
         lists = self._find(context)
         self._register(lists, recipe)
-        return {**self._told(self._solved(context, lists, recipe, loss_scale), recipe), "mark": lists.mark}
+        return self._told(self._solved(context, lists, recipe, loss_scale), recipe)
 
     def step(
         self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None,
@@ -291,9 +202,8 @@ class RankingShard(RowShard, TaskShard[Lists]):
         found = self._finished(lists, working, last, loss_scale, chosen is None)
         self._keep(key, found, _KEPT_OF_SCATTERED)
         self._working = None
-        if working.rows is None:
-            self._scratch = working.scores
-        return {"answers": answers, **self._told(found, recipe), "mark": lists.mark}
+        self._scratch = working.scores
+        return {"answers": answers, **self._told(found, recipe)}
 
     def features(self, context: Context, recipe: dict[str, Any], loss_scale: float, chosen: list[int] | None) -> Answer:
         """The gradient at the scores of a recipe as a sum of rows, shape (d,); and the losses, by which it is known again.
@@ -311,7 +221,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             psi = lists.sum_of_rows(found.gradient, self.n_jobs)
         else:
             psi = lists.sum_of_some(found.rows, found.gradient, self.n_jobs)
-        return {"psi": found.unit * psi, "loss": found.loss, "mark": lists.mark}
+        return {"psi": found.unit * psi, "loss": found.loss}
 
     def cuts(self, context: Context, blocks: Ints, weights: Floats) -> Answer:
         """The cuts of some blocks of whole lists, counted from the first of the shard."""
@@ -383,29 +293,6 @@ class RankingShard(RowShard, TaskShard[Lists]):
             answer["higher"].append(higher)
         return answer
 
-    def score_losses(self, context: Context, weights: Floats) -> Answer:
-        """The sum of the losses of whole lists ranked by score; scores of the positives of scattered ones, by block."""
-        lists = self._find(context)
-        scores = lists.root(weights, self.n_jobs)
-        if not np.isfinite(scores).all():
-            return {"loss": np.nan, "blocks": [], "positives": []}  # for the client to see
-        losses, whole = list[float](), lists.whole
-        if whole is not None:
-            own, threads = scores[: lists.n_whole], thread_count(self.n_jobs)
-            for relevant, factors in zip(whole.relevant, whole.weights, strict=True):
-                losses += (factors * losses_by_score(own, relevant, whole.offsets, whole.checked, threads)).tolist()
-        blocks = sorted(lists.parts)
-        positives = [np.array(scores[lists.parts[number].positives]) for number in blocks]
-        return {"loss": math.fsum(losses), "blocks": blocks, "positives": positives}
-
-    def negatives_above(self, context: Context, weights: Floats, positives: dict[int, Floats]) -> Answer:
-        """How many negatives score at least as high as the positives of every scattered block, which are in rising order."""
-        lists = self._find(context)
-        scores = lists.root(weights, self.n_jobs)
-        blocks = sorted(lists.parts.keys() & positives.keys())
-        above = [irrelevant_above(positives[k], np.asarray(scores[lists.parts[k].negatives]))[0] for k in blocks]
-        return {"blocks": blocks, "above": above}
-
     def _rows_of(self, lists: Any) -> Ints:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(self.offsets[k], self.offsets[k + 1]) for k in lists)])
 
@@ -421,15 +308,15 @@ class RankingShard(RowShard, TaskShard[Lists]):
 
     def _begun(self, lists: Lists, key: tuple[Any, ...], recipe: dict[str, Any]) -> _Working | None:
         """A new pass; None if scores are not finite. Those of negatives of the only list are made when they are looked at."""
-        if not (lists.is_one_part and lists.is_of_rows):
+        if not lists.is_one_part:
             scores, finite = self._combined(recipe)
-            return _Working(key, *lists.reduced(scores)) if finite else None
+            return _Working(key, scores) if finite else None
         ((_, part),) = lists.parts.items()
         roots = [self._roots[root] for root in recipe["roots"].tolist()]
         scores, own = self._score_room(len(roots[0])), part.positives
         made_of = recipe["coefficients"], [root[part.negatives] for root in roots]
         finite = _core.combine_scores(recipe["coefficients"], [root[own] for root in roots], scores[own])
-        return _Working(key, scores, None, made_of, self._room(len(scores))) if finite else None
+        return _Working(key, scores, made_of, self._room(len(scores))) if finite else None
 
     def _one(self, lists: Lists, working: _Working, number: int, operation: str, args: tuple[Any, ...]) -> Answer:
         """One question about a scattered list."""
@@ -477,7 +364,6 @@ class RankingShard(RowShard, TaskShard[Lists]):
                     negatives = negatives.start + own.kept if isinstance(negatives, slice) else negatives[own.kept]
                 found.gradient[negatives] += factor * own.below
                 found.gradient[part.positives] -= factor * working.above[number]
-        found.gradient = lists.spread(found.gradient, working.rows)
         return found
 
     def _solved(self, context: Context, lists: Lists, recipe: dict[str, Any], loss_scale: float) -> Found:
@@ -485,14 +371,12 @@ class RankingShard(RowShard, TaskShard[Lists]):
         key = self._key(context, recipe, loss_scale, None)
         found = self._found.get(key)
         if found is None:
-            candidates, finite = self._combined(recipe)
+            scores, finite = self._combined(recipe)
             if finite:
-                scores, rows = lists.reduced(candidates)
                 found = lists.solve(scores, loss_scale, self.n_jobs)
-                found.gradient = lists.spread(found.gradient, rows)
             else:
-                found = Found(np.nan, np.nan, np.full(len(candidates), np.nan))  # for the client to see
-            self._scratch = candidates
+                found = Found(np.nan, np.nan, np.full(len(scores), np.nan))  # for the client to see
+            self._scratch = scores
             self._keep(key, found, _KEPT)
         return found
 
@@ -547,17 +431,6 @@ class RankingShard(RowShard, TaskShard[Lists]):
         scores = self._score_room(len(roots[0]))
         finite = _core.combine_scores(recipe["coefficients"], roots, scores, thread_count(self.n_jobs))
         return scores, finite
-
-
-def by_row(sorted_: Bytes, truth: Booleans) -> Bytes:
-    """Numbers of all negatives, then of all positives, each in the order of their rows, in the order of all rows.
-
-    >>> by_row(np.array([1, 2, 3], dtype=np.uint8), np.array([False, True, False]))
-    array([1, 3, 2], dtype=uint8)
-    """
-    found = np.empty(len(truth), dtype=np.uint8)
-    found[np.argsort(truth, kind="stable")] = sorted_
-    return found
 
 
 def _ends(sizes: Ints) -> Ints:

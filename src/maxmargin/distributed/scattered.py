@@ -94,11 +94,6 @@ def check_together(shards: Conversation) -> None:
         raise ArgumentError("files", problem, "put the samples of a query together, or give queries other names")
 
 
-def shares_at(task: dict[str, Any], loss: RankingLoss) -> int | None:
-    """The cut-off by which grades gain: that of the loss, unless the task says that it stands for another one."""
-    return task["share_at"] or None if "share_at" in task else loss.at
-
-
 def scattered_blocks(loss: RankingLoss, prepared: Sequence[dict[str, Any]], task: dict[str, Any]) -> tuple[list[Block], int]:
     """The blocks of scattered lists, from what shards have of them; and how many lists have none."""
     relevant = np.array([answer["relevant"] for answer in prepared], dtype=np.int64)  # (shards, levels, lists)
@@ -107,11 +102,8 @@ def scattered_blocks(loss: RankingLoss, prepared: Sequence[dict[str, Any]], task
     sizes, positives = rows.sum(axis=0), relevant.sum(axis=0)
     mixed = (positives > 0) & (positives < sizes)
     shares: Floats = mixed / np.maximum(mixed.sum(axis=0), 1)
-    if "shares" in task:
-        shares = np.where(mixed, task["shares"], 0.0)
-    elif task.get("gains"):
-        at = shares_at(task, loss)
-        shares = np.where(mixed, shares_of_counts(positives, sizes, task["levels"], task["gains"], at), 0.0)
+    if task.get("gains"):
+        shares = np.where(mixed, shares_of_counts(positives, sizes, task["levels"], task["gains"], loss.at), 0.0)
     blocks = []
     for level, k in np.argwhere(mixed):
         holders = np.flatnonzero(rows[:, k])
@@ -123,9 +115,8 @@ def scattered_blocks(loss: RankingLoss, prepared: Sequence[dict[str, Any]], task
 
 
 def _weights(rows: Ints, weights: Floats) -> Floats:
-    """That of every list, which all shards that have some of it must agree on; any for those that are not in the fold."""
+    """That of every list, which all shards that have some of it must agree on."""
     here = rows > 0
-    here[:, ~here.any(axis=0)] = True
     highest, lowest = np.where(here, weights, -np.inf).max(axis=0), np.where(here, weights, np.inf).min(axis=0)
     if (highest != lowest).any():
         raise ValueError("a query that lies in several shards has different weights there; give all of its rows the same")

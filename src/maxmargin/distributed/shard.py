@@ -13,11 +13,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin._validation import check_memory, with_constant
-from maxmargin.cuts import Audit, CheckedProblem, Problem, compiled_blocks
-from maxmargin.distributed.engine import KEPT_TASKS, Shard, aligned
+from maxmargin._validation import with_constant
+from maxmargin.cuts import Audit, CheckedProblem, Problem
+from maxmargin.distributed.engine import Shard, aligned
 from maxmargin.distributed.rows import RowShard, with_columns
 from maxmargin.problems import ChainProblem, MulticlassProblem
 from maxmargin.structures.rows import row_norms
@@ -27,6 +26,8 @@ Context = dict[str, Any]
 Answer = dict[str, Any]
 
 LARGEST = np.finfo(np.float64).max
+# Tasks that a shard keeps, those that came last.
+_KEPT_TASKS = 4
 
 
 class MissingError(LookupError):
@@ -61,7 +62,7 @@ class TaskShard(Shard, Generic[Built]):
         if key not in self._built:
             if "task" not in context:
                 raise MissingError
-            while len(self._built) >= KEPT_TASKS:
+            while len(self._built) >= _KEPT_TASKS:
                 del self._built[next(iter(self._built))]
             self._built[key] = self._build(context["task"])
         return self._built[key]
@@ -70,14 +71,7 @@ class TaskShard(Shard, Generic[Built]):
 class ProblemOperations(TaskShard[CheckedProblem | None]):
     """Operations on a problem that has some of the blocks; None stands for one without any."""
 
-    # Points of the blocks, to which run and round they belong, and what the answer to that round was.
-    _epochs: _core.BlockEpochs | None = None
-    _epochs_of: tuple[str, int] | None = None
-    _answer: Answer | None = None
-
-    operations = Shard.operations | {
-        "prepare", "mean_cut", "cuts", "audit", "epoch", "mix", "hinge", "first_not_finite", "digest",
-    }  # fmt: skip
+    operations = Shard.operations | {"prepare", "mean_cut", "cuts", "audit", "first_not_finite", "digest"}
 
     def prepare(self, context: Context) -> Answer:
         """Sizes and claims of the problem."""
@@ -124,70 +118,6 @@ class ProblemOperations(TaskShard[CheckedProblem | None]):
         checked = self._find(context)
         found = Audit(0, 0, 0.0) if checked is None else checked.problem.audit(weights)
         return {} if found is None else {"n_blocks": found.n_blocks, "n_wrong": found.n_wrong, "excess": float(found.excess)}
-
-    def epoch(self, context: Context, asked: dict[str, Any], weights: Floats) -> Answer:
-        """Steps of all blocks, in random order, from the weights of all shards.
-
-        Every block has a point of its own: a convex combination of its cuts. Those of a shard add up to its part of the weights
-        and of the dual's linear term, and the answer is how these have changed: ``change``, shape (d,), and ``gain``; or
-        ``forgotten`` if this shard does not have the points the client thinks of.
-
-        ``asked`` has ``run`` (which run of a solver), ``round``, ``lam``, ``n_blocks`` (of all shards), ``n_epochs``, ``steps``
-        ("fw", or "exact": to the best point of a block, where blocks know it), ``curvature``, ``seed`` and ``shard``. With a
-        curvature of K the steps are so short that those of K shards may be added up.
-        """
-        checked = self._find(context)
-        if checked is None:
-            return {"change": np.zeros(len(weights)), "gain": 0.0, "worse": 0}
-        if self._answer is not None and self._epochs_of == (asked["run"], asked["round"]):
-            return self._answer  # it was lost on its way
-        forgotten = asked["round"] > 0 and self._epochs_of != (asked["run"], asked["round"])
-        if forgotten or asked["round"] == 0:
-            self._start(checked, asked)
-            self._epochs_of = (asked["run"], asked["round"])
-        if forgotten:
-            return {"forgotten": True}
-        assert self._epochs is not None
-        worse = self._epochs.worse_than_truth
-        seed = np.random.SeedSequence([int(asked[name]) for name in ("seed", "shard", "round")]).generate_state(1, np.uint64)
-        change, gain = self._epochs.run(weights, int(asked["n_epochs"]), asked["steps"], float(asked["curvature"]), int(seed[0]))
-        self._answer = {"change": change, "gain": gain, "worse": self._epochs.worse_than_truth - worse}
-        return self._answer
-
-    def mix(self, context: Context, asked: dict[str, Any], part: float) -> Answer:
-        """Take a part of what the last epoch has changed; ``forgotten`` if that is not known here."""
-        if self._find(context) is None:
-            return {}
-        if self._epochs_of == (asked["run"], asked["round"] + 1):
-            return {}  # done already, but the answer was lost on its way
-        if self._epochs is None or self._epochs_of != (asked["run"], asked["round"]):
-            return {"forgotten": True}
-        self._epochs.keep(part)
-        self._epochs_of, self._answer = (asked["run"], asked["round"] + 1), None
-        return {}
-
-    def hinge(self, context: Context, asked: dict[str, Any], weights: Floats) -> Answer:
-        """The sum of all hinges over the number of blocks of all shards, or an upper bound, at any weights.
-
-        ``missed`` is what that exceeds the outputs found by.
-        """
-        checked = self._find(context)
-        if checked is None:
-            return {"hinge": 0.0, "missed": 0.0, "worse": 0}
-        if self._epochs is None or self._epochs_of is None or self._epochs_of[0] != asked["run"]:
-            self._start(checked, asked)
-        assert self._epochs is not None
-        worse = self._epochs.worse_than_truth
-        hinge, missed = self._epochs.look(weights)
-        return {"hinge": hinge, "missed": missed, "worse": self._epochs.worse_than_truth - worse}
-
-    def _start(self, checked: CheckedProblem, asked: dict[str, Any]) -> None:
-        """All points at the truth; of which round they are is not said yet."""
-        data = compiled_blocks(checked.problem)
-        # Points are kept twice, as they are and as they were.
-        check_memory(2 * data.n_bytes(False), f"the dual variables of {checked.n_blocks:,} blocks")
-        self._epochs = _core.BlockEpochs(data, float(asked["lam"]), int(asked["n_blocks"]))
-        self._epochs_of = self._answer = None
 
 
 class ProblemShard(ProblemOperations):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -23,9 +22,6 @@ from maxmargin.distributed.engine import (
     check_shards,
     size_of,
 )  # fmt: skip
-from maxmargin.distributed.pace import Pace
-
-logger = logging.getLogger(__name__)
 
 # A pass is a few rounds; losses are counted over ten passes.
 _ROUNDS_OF_TEN_PASSES = 40
@@ -66,8 +62,6 @@ class RayEngine:
         Seconds to wait for a machine that an actor could be on.
     num_cpus : float
         That Ray sets aside for every shard.
-    patience : float
-        Seconds that no operation is called slow before. One that takes longer, and more than five times the usual, is logged.
 
     Attributes
     ----------
@@ -80,14 +74,11 @@ class RayEngine:
     first. What an operation changes in a shard is lost when its process dies, and known to be by the incarnation of the shard.
     """
 
-    def __init__(
-        self, sources: Sequence[ShardSource], *, worker_timeout: float = 300.0, num_cpus: float = 1.0, patience: float = 30.0
-    ) -> None:
+    def __init__(self, sources: Sequence[ShardSource], *, worker_timeout: float = 300.0, num_cpus: float = 1.0) -> None:
         if not sources:
             raise ValueError("sources is empty; name at least one part of the data")
-        for name, value in (("worker_timeout", worker_timeout), ("patience", patience)):
-            if not 0 < value < float("inf"):
-                raise ValueError(f"{name}={value!r} must be a positive number of seconds")
+        if not 0 < worker_timeout < float("inf"):
+            raise ValueError(f"worker_timeout={worker_timeout!r} must be a positive number of seconds")
         if not ray.is_initialized():
             raise ValueError("Ray is not connected; call ray.init() first, or ray.init(address=...) for a cluster")
         self.sources = list(sources)
@@ -100,7 +91,6 @@ class RayEngine:
         self._stored: dict[int, Any] = {}
         self._incarnations: dict[int, str] = {}
         self._watch = LossWatch(span=_ROUNDS_OF_TEN_PASSES)
-        self._pace = Pace(patience)
         # Shards that Ray is bringing to another process.
         self._away: set[int] = set()
 
@@ -118,7 +108,7 @@ class RayEngine:
         began, waiting = time.monotonic(), list(asked)
         while waiting:
             answers = {k: self._actor(k).answer.remote(operation, questions[k]) for k in waiting}
-            self._wait(operation, answers, began)
+            self._wait(answers, began)
             for k, answer in answers.items():
                 reply = self._reply(k, answer)
                 if reply is not None:
@@ -128,10 +118,6 @@ class RayEngine:
         self.bytes_down += size_of(list(questions.values()))
         self.bytes_up += sum(size_of(reply.values) for reply in replies)
         return replies
-
-    def call_added(self, operation: str, args: Arguments, name: str, size: int) -> list[Reply]:
-        """As :meth:`maxmargin.distributed.engine.Engine.call_added`: all groups are left as they are."""
-        return self.call(operation, args)
 
     def renew(self, shards: Sequence[int]) -> None:
         """Make shards anew, where Ray likes."""
@@ -164,19 +150,14 @@ class RayEngine:
             self._actors[k] = self._make.remote(self._stored[k])
         return self._actors[k]
 
-    def _wait(self, operation: str, answers: dict[int, Any], began: float) -> None:
-        """Until all answers are there, whatever they are; those that should be are logged, each once."""
-        asked_at, open_, slow = time.monotonic(), {answer: k for k, answer in answers.items()}, set[int]()
+    def _wait(self, answers: dict[int, Any], began: float) -> None:
+        """Until all answers are there, whatever they are."""
+        open_ = {answer: k for k, answer in answers.items()}
         while open_:
             ready, _ = ray.wait(list(open_), num_returns=1, timeout=_BEAT)
-            taken = time.monotonic() - asked_at
             for answer in ready:
                 del open_[answer]
-                self._pace.took(operation, taken)
             for k in open_.values():
-                if k not in slow and self._pace.is_slow(operation, taken):
-                    slow.add(k)
-                    self._pace.warn(logger, k, self.describe(k), "its actor", operation, taken)
                 if k not in self._incarnations and time.monotonic() - began > self.worker_timeout:
                     raise ShardError(
                         f"no machine of the Ray cluster took shard {k} ({self.describe(k)}) within {self.worker_timeout:g} s; "

@@ -26,7 +26,6 @@ _REMEDIES: dict[Capability, str] = {
     "exact steps": "which only multi-class and binary problems without hooks of their own know; use steps='pairwise'",
     "expectations": "which partial linearization and exponentiated gradients need; use BCFW, or give the problem interior, tilt, "
     "mix, average and diameter, and name 'expectations' among what it offers",
-    "epochs of parts": "which only problems over shards have, such as maxmargin.distributed.ShardedMean; use BCFW",
 }
 
 
