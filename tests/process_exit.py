@@ -55,7 +55,8 @@ def step():
     MulticlassSVM(C=0.1).fit(X, y)
 """,
     "training with an oracle in Python": """
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
+from maxmargin.problem import Problem
 from maxmargin.solvers import BCFW
 class Signs(Problem):
     n_blocks, n_features = 50, 2
@@ -66,7 +67,7 @@ class Signs(Problem):
 def step(): BCFW(max_passes=20).solve(Signs(), 0.01)
 """,
     "training with finalizers and numbers in Python": """
-from maxmargin.cuts import Problem
+from maxmargin.problem import Problem
 from maxmargin.solvers import BCFW
 class Loss:
     def __float__(self): return sum(1.0 for _ in range(300)) / 300

@@ -31,10 +31,10 @@ from maxmargin import (
     TreeSVM,
     regularization_path,
 )
-from maxmargin.cuts import Problem
 from maxmargin.data import Sentence
 from maxmargin.losses.ranking import ranking_loss
 from maxmargin.path import trace_path
+from maxmargin.problem import Problem
 from maxmargin.problems import BinaryProblem, ChainProblem, MulticlassProblem, RankingProblem
 from maxmargin.solvers import (
     BCFW,

@@ -8,7 +8,7 @@ from reference_averages import averages
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin.cuts import Problem, compiled_blocks
+from maxmargin.problem import Problem, compiled_blocks
 from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import BCFW, FrankWolfe, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.structures import ChainWeights, Structure

@@ -22,9 +22,24 @@ _HOMES = {
 }
 # "boosting", "nn" and "pictures" are not in __all__: they need LightGBM, torch and scikit-image, which not everybody has.
 _MODULES = (
-    "boosting", "data", "distributed", "estimators", "hierarchies", "inference", "labeling", "latent", "losses", "metrics", "nn",
-    "path", "pictures", "problems", "report",
-    "solvers", "structures", "surrogates",
+    "boosting",
+    "data",
+    "distributed",
+    "estimators",
+    "hierarchies",
+    "inference",
+    "labeling",
+    "latent",
+    "losses",
+    "metrics",
+    "nn",
+    "path",
+    "pictures",
+    "problems",
+    "report",
+    "solvers",
+    "structures",
+    "surrogates",
 )
 
 __all__ = [

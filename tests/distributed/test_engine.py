@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.distributed import PROTOCOL, Fault, LocalEngine, Reply, Shard, ShardError, ShardSource
-from maxmargin.distributed.engine import LossWatch, check_versions, is_finite, size_of
+from maxmargin.distributed.engine import check_versions
+from maxmargin.distributed.messages import LossWatch, is_finite, size_of
 
 
 class Numbers(Shard):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
 from maxmargin.distributed import ArrayRows, Fault, LocalEngine, ProblemSource, ShardedMean, ShardError, ShardOf, split_rows
+from maxmargin.problem import Problem
 from maxmargin.problems import ChainProblem, MulticlassProblem, StructuredProblem
 from maxmargin.solvers import BCFW, InexactOracleWarning, OneSlackCuttingPlane
 from maxmargin.structures import Structure

@@ -19,8 +19,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import LatentRankingSVM, RankingSVM, _core, losses, metrics, most_violating_ranking
-from maxmargin.cuts import Tangent
 from maxmargin.losses import NDCG, ranking_loss
+from maxmargin.problem import Tangent
 from maxmargin.problems.ranking import RankingProblem, gain_shares
 from maxmargin.solvers import BCFW, ConvergenceWarning, InexactOracleWarning, OneSlackCuttingPlane
 

@@ -10,9 +10,10 @@ import pytest
 from path_cases import Reference, make_case, primal_at
 from solver_cases import Hidden, ThreeClasses
 
-from maxmargin.cuts import CheckedProblem, Cut, Problem
+from maxmargin.cuts import Cut
 from maxmargin.path import trace_path
 from maxmargin.path.start import start_of_path
+from maxmargin.problem import CheckedProblem, Problem
 from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, StructuredProblem
 from maxmargin.solvers import BCFW, FrankWolfe, InexactOracleWarning, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import check_bounds

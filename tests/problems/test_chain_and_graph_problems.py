@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference_averages import averages
 
-from maxmargin.cuts import CheckedProblem
+from maxmargin.problem import CheckedProblem
 from maxmargin.problems import ChainProblem, EnumeratedProblem, GraphProblem
 from maxmargin.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.structures import ChainWeights, Graph

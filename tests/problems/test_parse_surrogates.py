@@ -137,9 +137,11 @@ def test_training_is_that_of_the_general_problem(surrogate, n_labels):
     assert max(own.dual for own in solutions) <= min(own.primal for own in solutions) * (1 + 1e-9)
     assert problem.queries > 0
     twin = pickle.loads(pickle.dumps(problem))
-    assert twin.fingerprint() == problem.fingerprint() != SurrogateParseProblem(
-        bank, heads, labels, surrogate=BetaScaling(0.5)
-    ).fingerprint()
+    assert (
+        twin.fingerprint()
+        == problem.fingerprint()
+        != SurrogateParseProblem(bank, heads, labels, surrogate=BetaScaling(0.5)).fingerprint()
+    )
     point = np.random.default_rng(0).normal(size=bank.n_weights)
     assert twin.mean_cut(point).hinge(point) == pytest.approx(problem.mean_cut(point).hinge(point))
 

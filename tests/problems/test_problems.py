@@ -11,8 +11,9 @@ from scipy import sparse
 from solver_cases import LAM, ThreeClasses, listed, make_model
 from structure_cases import CASES, make_case
 
-from maxmargin.cuts import CheckedProblem, SparseVector
+from maxmargin.cuts import SparseVector
 from maxmargin.losses import ranking_loss
+from maxmargin.problem import CheckedProblem
 from maxmargin.problems import (
     BinaryProblem,
     ChainProblem,
@@ -32,7 +33,11 @@ from maxmargin.structures import ChainStructure, Decoded, Structure
 from maxmargin.surrogates import Margin
 
 FAST = {
-    "classes": MulticlassProblem, "chain": ChainProblem, "tree": TreeProblem, "graph": GraphProblem, "ranking": RankingProblem
+    "classes": MulticlassProblem,
+    "chain": ChainProblem,
+    "tree": TreeProblem,
+    "graph": GraphProblem,
+    "ranking": RankingProblem,
 }
 
 
@@ -421,7 +426,8 @@ class Loaded:
 def test_pickling_of_compiled_functions():
     X, y, offsets = sequences()
     for make in (
-        lambda function: NativeProblem(function, 2, 3, X, y), lambda function: DecodedProblem(function, X, y, offsets, None, 3)
+        lambda function: NativeProblem(function, 2, 3, X, y),
+        lambda function: DecodedProblem(function, X, y, offsets, None, 3),
     ):
         copy = pickle.loads(pickle.dumps(make(Loaded())))
         assert copy.block_data is not None and copy.n_blocks == make(Loaded()).n_blocks

@@ -5,7 +5,8 @@ import pytest
 from python_oracle_cases import SOLVERS
 from solver_cases import LAM, NEVER, engine_of, frank_wolfe, listed, make_model, optimum, primal_of
 
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
+from maxmargin.problem import Problem
 from maxmargin.solvers import BCFW, FrankWolfe, InexactOracleWarning, NSlackCuttingPlane, OneSlackCuttingPlane, Subgradient
 
 

@@ -9,7 +9,7 @@ from reference_steps import OutputSteps
 from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, make_model, optimum, outputs_of, primal_of
 
 from maxmargin import _core
-from maxmargin.cuts import CheckedProblem
+from maxmargin.problem import CheckedProblem
 from maxmargin.problems import BinaryProblem, ChainProblem, EnumeratedProblem, MulticlassProblem
 from maxmargin.solvers import BCFW, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.solvers.base import check_bounds

@@ -12,10 +12,11 @@ from reference_programs import MarginProgram, convex_program
 from solver_cases import Hidden
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, SparseVector, Tangent
+from maxmargin.cuts import Cut, SparseVector
 from maxmargin.losses import ranking_loss
 from maxmargin.metrics import average_precision
 from maxmargin.path import trace_path
+from maxmargin.problem import Tangent
 from maxmargin.problems import RankingProblem
 from maxmargin.solvers import BCFW, KnownCuts, OneSlackCuttingPlane, SimplexQP
 from maxmargin.solvers.base import Run

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from maxmargin import RankingSVM, regularization_path
 from maxmargin.certificate import Certificate, cancellation_error
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
 from maxmargin.path.tracing import Solved
+from maxmargin.problem import Problem
 from maxmargin.problems import MulticlassProblem
 from maxmargin.solvers import (
     BCFW,

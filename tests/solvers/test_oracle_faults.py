@@ -9,7 +9,8 @@ import pytest
 from python_oracle_cases import ALL_SOLVERS, SOLVERS, Counting, many
 from solver_cases import LAM, NEVER, Averaging, Hidden, engine_of, frank_wolfe, make_model, optimum
 
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
+from maxmargin.problem import Problem
 from maxmargin.solvers import BCFW, NSlackCuttingPlane
 
 

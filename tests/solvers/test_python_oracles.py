@@ -6,7 +6,8 @@ from python_oracle_cases import ALL_SOLVERS, SOLVERS, Counting, many
 from solver_cases import LAM, NEVER, Averaging, Hidden, engine_of, frank_wolfe, make_model, optimum
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, Problem, SparseVector
+from maxmargin.cuts import Cut, SparseVector
+from maxmargin.problem import Problem
 from maxmargin.problems import MulticlassProblem
 from maxmargin.solvers import BCFW, ExponentiatedGradient, PartialLinearization
 

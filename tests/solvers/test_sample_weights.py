@@ -7,7 +7,8 @@ import pytest
 from solver_cases import LAM, NEVER, Hidden, engine_of, frank_wolfe, make_model, outputs_of
 
 from maxmargin import _core
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
+from maxmargin.problem import Problem
 from maxmargin.problems import BinaryProblem, MulticlassProblem
 from maxmargin.problems.arrays import compiled_features
 from maxmargin.solvers import BCFW

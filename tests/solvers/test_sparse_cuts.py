@@ -9,7 +9,8 @@ from python_oracle_cases import SOLVERS
 from reference_steps import OutputSteps
 from solver_cases import LAM, NEVER, Hidden, engine_of, frank_wolfe, primal_of
 
-from maxmargin.cuts import Cut, Problem, SparseVector
+from maxmargin.cuts import Cut, SparseVector
+from maxmargin.problem import Problem
 from maxmargin.problems import EnumeratedProblem
 from maxmargin.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane
 

@@ -14,8 +14,8 @@ from sklearn.svm import LinearSVC
 from solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, listed, make_model, outputs_of, primal_of
 
 from maxmargin import _core
-from maxmargin.cuts import CheckedProblem
 from maxmargin.losses import ranking_loss
+from maxmargin.problem import CheckedProblem
 from maxmargin.problems import BinaryProblem, EnumeratedProblem, MulticlassProblem, RankingProblem
 from maxmargin.problems.latent_structured import LatentStructuredProblem
 from maxmargin.solvers import (

@@ -22,7 +22,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin import metrics
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import ArgumentError, check_labels, check_matrix, thread_count
 from maxmargin.boosting.evaluations import evaluation
@@ -30,6 +29,7 @@ from maxmargin.boosting.objectives import objective
 from maxmargin.boosting.training import Part, Watched, import_lightgbm, train_watched
 from maxmargin.deadline import seconds_left, time_limit
 from maxmargin.losses import RankingLoss
+from maxmargin.metrics import evaluate
 from maxmargin.progress import StatusLine
 from maxmargin.queries import query_offsets
 from maxmargin.storage import SavedFileError, read_archive, write_archive
@@ -415,10 +415,7 @@ class BoostedRankingClassifier(ClassifierMixin, Blend):
 
     def _saved(self) -> dict[str, NDArray[Any]]:
         labels = np.asarray(self.classes_)
-        return {
-            "classes": labels.astype(str) if labels.dtype == object else labels,
-            "calibration": np.array(self.calibration_),
-        }
+        return {"classes": labels.astype(str) if labels.dtype == object else labels, "calibration": np.array(self.calibration_)}
 
     def _restored(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.classes_ = arrays["classes"]
@@ -545,4 +542,4 @@ class BoostedRanker(Blend):
 
     def score(self, X: Any, y: ArrayLike, qid: ArrayLike) -> float:
         """The metric of the estimator, mean over the queries, with exponential gains."""
-        return metrics.evaluate(y, self.predict(X), qid=qid, metrics=[self.metric], gains="exponential")[self.metric]
+        return evaluate(y, self.predict(X), qid=qid, metrics=[self.metric], gains="exponential")[self.metric]

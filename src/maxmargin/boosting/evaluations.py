@@ -8,7 +8,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin import metrics
 from maxmargin._validation import check_choice
 from maxmargin.boosting.datasets import (
     Labelled,
@@ -20,6 +19,7 @@ from maxmargin.boosting.datasets import (
     read_data_set,
 )
 from maxmargin.boosting.graded import Gains
+from maxmargin.metrics import metric_named, per_query
 
 _NOT_PASSED: Any = object()
 # Early stopping of XGBoost looks for the largest value of metrics whose names begin so, and for the smallest of all others.
@@ -50,7 +50,7 @@ class RankEvaluation:
 
     def __post_init__(self) -> None:
         check_choice("gains", self.gains, get_args(Gains))
-        metrics.metric_named(self.metric, self.gains)
+        metric_named(self.metric, self.gains)
         # What the scikit-learn interface of XGBoost calls it.
         self.__name__ = name_for_xgboost(self.metric)
 
@@ -73,7 +73,7 @@ class RankEvaluation:
         values = np.asarray(scores, dtype=np.float64)
         labels = check_labelled(data, len(values))
         qid = None if data.offsets is None else np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
-        found = metrics.per_query(labels, values, qid=qid, metrics=[self.metric], gains=self.gains)[0][self.metric]
+        found = per_query(labels, values, qid=qid, metrics=[self.metric], gains=self.gains)[0][self.metric]
         weights = list_weights(data, len(values))
         return float(np.average(found, weights=weights))
 

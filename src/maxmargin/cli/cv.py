@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from maxmargin import metrics
 from maxmargin._types import Floats
 from maxmargin._validation import thread_count
 from maxmargin.atomic import check_writable
@@ -31,6 +30,7 @@ from maxmargin.cli.reading import scores_of, training_data
 from maxmargin.cli.signals import exit_code
 from maxmargin.data import RankingData
 from maxmargin.estimators import RankingSVM
+from maxmargin.metrics import evaluate
 from maxmargin.progress import StatusLine
 from maxmargin.queries import query_offsets
 from maxmargin.solvers import ConvergenceWarning
@@ -50,7 +50,7 @@ class Measure(NamedTuple):
         if self.metric is None:
             return model.score(X, y, qid)
         labels = relevance_for(self.metric, y, self.threshold)
-        return metrics.evaluate(labels, scores_of(model, X, qid), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
+        return evaluate(labels, scores_of(model, X, qid), qid=qid, metrics=[self.metric], gains=self.gains)[self.metric]
 
 
 def agreed(data: RankingData, parameters: dict[str, Any], metric: str | None, gains: Any) -> tuple[dict[str, Any], Measure]:

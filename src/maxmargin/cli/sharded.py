@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import click
 import numpy as np
 
-from maxmargin import metrics
 from maxmargin._validation import ArgumentError
 from maxmargin.cli.engine_options import Sharding, check_packed
 from maxmargin.cli.options import DataOptions, check_reading, keep_apart
@@ -41,6 +40,7 @@ from maxmargin.estimators.base import limits_of
 from maxmargin.estimators.linear_ranker import trained_metric
 from maxmargin.estimators.sharded import ranking_over
 from maxmargin.losses import ranking_loss
+from maxmargin.metrics import Gains
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane, Solver
 from maxmargin.storage import SavedFileError
@@ -323,7 +323,7 @@ def trained_score(model: RankingSVM, engine: Engine) -> float:
     options: dict[str, Any] = {"thresholds": model.relevance_thresholds_}
     loss = ranking_loss(model.loss)
     name = trained_metric(loss)
-    if model.grades in get_args(metrics.Gains):
+    if model.grades in get_args(Gains):
         gains, options = model.grades, {}  # type: ignore[assignment]
     if name is None:
         options["loss"] = loss

@@ -129,9 +129,7 @@ def _files(
     except SavedFileError as error:
         raise SavedFileError(f"{model_file}: {error}") from None
     numbering = about.get("zero_based")
-    known = Known(
-        encoding, int(model.estimator.n_features_in_), numbering if isinstance(numbering, bool) else None, labels
-    )
+    known = Known(encoding, int(model.estimator.n_features_in_), numbering if isinstance(numbering, bool) else None, labels)
     files = Files.of(given, sharding, reading, known)
     if not files.packed and is_table(files.names[0]):
         if reading.label is None and isinstance(about.get("label"), str):

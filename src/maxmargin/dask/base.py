@@ -19,7 +19,6 @@ from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._warnings import warn
-from maxmargin.cuts import Problem
 from maxmargin.dask.cluster import Cluster, find_client
 from maxmargin.dask.collections import Shards, is_frame, kept_whole, numeric_features, shards_of, trained_columns
 from maxmargin.dask.engine import DaskEngine
@@ -30,6 +29,7 @@ from maxmargin.distributed.packed import feature_names
 from maxmargin.distributed.status import ClusterLine, numbers
 from maxmargin.estimators.base import Estimator, limits_of
 from maxmargin.losses import RankingLoss
+from maxmargin.problem import Problem
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import OneSlackCuttingPlane, Solver
 
@@ -230,7 +230,7 @@ class DaskEstimator(Estimator):
         if pass_ < _WORTH_IT * bare:
             warn(
                 f"{type(self).__name__} took {1e3 * pass_:.1f} ms for a pass, and a question to workers that asks nothing takes "
-                f"{1e3 * bare:.1f} ms; data of this size are trained faster by {self.local.__name__} in one process",
+                f"{1e3 * bare:.1f} ms; data of this size are trained faster by {self.local.__name__} in one process"
             )
 
     # ---- parameters ---------------------------------------------------------------------------------------------------------

@@ -50,7 +50,11 @@ def own_cluster(n_workers: int) -> Iterator[Client]:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL,
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
             scheduler_kwargs={"dashboard_address": ":0"},  # any port: others may have the usual one
             preload="maxmargin.dask.preload",
         ) as cluster,

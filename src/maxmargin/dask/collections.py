@@ -20,7 +20,6 @@ from maxmargin._types import Ints
 from maxmargin.distributed.engine import Shard
 from maxmargin.distributed.kinds import Kind, ShardOf
 from maxmargin.distributed.rows import ArrayRows
-from maxmargin.losses import RankingLoss
 from maxmargin.queries import query_offsets
 
 # What belongs to a row, besides its features.
@@ -50,7 +49,7 @@ class ChunkShard:
     columns: tuple[str, ...]
     names: tuple[Any, ...] | None
     kind: Kind
-    loss: RankingLoss | None = None
+    loss: Any = None
     n_jobs: int | None = None
     group: str = "qid"
 
@@ -218,7 +217,7 @@ def shards_of(
     *,
     n_shards: int,
     kind: Kind,
-    loss: RankingLoss | None = None,
+    loss: Any = None,
     n_jobs: int | None = None,
     group: str = "qid",
     trained: Sequence[Any] | None = None,

@@ -20,15 +20,8 @@ from distributed import Actor, Client, Future, KilledWorker, wait
 
 from maxmargin.dask.cluster import Cluster, find_client
 from maxmargin.dask.seat import Seat, megabytes, packed, unpacked
-from maxmargin.distributed.engine import (
-    Arguments,
-    LossWatch,
-    Reply,
-    ShardError,
-    ShardSource,
-    arguments_for,
-    check_shards,
-)  # fmt: skip
+from maxmargin.distributed.engine import Arguments, Reply, ShardError, ShardSource, arguments_for, check_shards  # fmt: skip
+from maxmargin.distributed.messages import LossWatch
 
 logger = logging.getLogger(__name__)
 

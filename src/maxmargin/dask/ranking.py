@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin import metrics
 from maxmargin.dask.base import DaskEstimator
 from maxmargin.dask.engine import DaskEngine
 from maxmargin.data.places import Files
@@ -19,6 +18,7 @@ from maxmargin.estimators import RankingSVM
 from maxmargin.estimators.linear_ranker import trained_metric
 from maxmargin.estimators.sharded import ranking_over
 from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.metrics import Gains
 
 
 @dataclass(eq=False, repr=False)
@@ -135,7 +135,7 @@ class DaskRankingSVM(DaskEstimator, RankingSVM):
         options: dict[str, Any] = {"thresholds": self.relevance_thresholds_}
         loss = ranking_loss(self.loss)
         name = trained_metric(loss)
-        if self.grades in get_args(metrics.Gains):
+        if self.grades in get_args(Gains):
             gains, options = self.grades, {}  # type: ignore[assignment]
         if name is None:
             options["loss"] = loss

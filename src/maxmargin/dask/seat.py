@@ -23,7 +23,8 @@ import psutil
 from distributed import get_worker
 
 from maxmargin import __version__
-from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource, aligned
+from maxmargin.distributed.engine import PROTOCOL, Shard, ShardError, ShardSource
+from maxmargin.distributed.messages import aligned
 
 # Dask's nanny kills a worker whose process has more than this share of the memory limit.
 _MOST_MEMORY = 0.95

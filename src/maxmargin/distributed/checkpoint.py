@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from maxmargin._types import Floats
 from maxmargin.atomic import Path, check_writable
-from maxmargin.cuts import Bounds, Problem
+from maxmargin.cuts import Bounds
 from maxmargin.distributed.list_inference import ScatteredList
+from maxmargin.problem import Problem
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 KIND = "training checkpoint"

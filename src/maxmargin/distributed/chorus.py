@@ -56,9 +56,7 @@ def in_chorus(voices: Sequence[Callable[[Call], Result]], exchange: Exchange) ->
         except BaseException as error:
             heard.put((k, "fails", error))
 
-    threads = [
-        threading.Thread(target=contextvars.copy_context().run, args=(sing, k), daemon=True) for k in range(len(voices))
-    ]
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(sing, k), daemon=True) for k in range(len(voices))]
     for thread in threads:
         thread.start()
     ended: dict[int, Any] = {}

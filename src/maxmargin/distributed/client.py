@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from maxmargin.distributed.engine import Engine, LossWatch, Reply, ShardError, check_versions, is_finite, is_sound
+from maxmargin.distributed.engine import Engine, Reply, ShardError, check_versions
+from maxmargin.distributed.messages import LossWatch, is_finite, is_sound
 from maxmargin.fingerprint import fingerprint
 
 Result = TypeVar("Result")
@@ -83,10 +84,7 @@ class Conversation:
         return context
 
     def ask(
-        self,
-        operation: str,
-        rest: Callable[[int], tuple[Any, ...]] = lambda shard: (),
-        only: Sequence[int] | None = None,
+        self, operation: str, rest: Callable[[int], tuple[Any, ...]] = lambda shard: (), only: Sequence[int] | None = None
     ) -> list[dict[str, Any]]:
         """Answers of all shards, or of some, in their order; the arguments are the context and ``rest(shard)``.
 

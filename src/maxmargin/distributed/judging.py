@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin import metrics
 from maxmargin._types import Floats, Ints
 from maxmargin.inference.direct import losses_by_score
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
+from maxmargin.metrics import RankedLists, metric_named, per_query, plain_name
 
 # Among the names of metrics: 1 - the loss that was asked for.
 LOSS = "1 - loss"
@@ -42,7 +42,7 @@ def whole_sums(
     if not len(sizes):
         return [0.0] * len(names)
     plain = [name for name in names if name != LOSS]
-    found, _ = metrics.per_query(grades, scores, qid=np.repeat(np.arange(len(sizes)), sizes), metrics=plain, gains=gains)
+    found, _ = per_query(grades, scores, qid=np.repeat(np.arange(len(sizes)), sizes), metrics=plain, gains=gains)
     if LOSS in names:
         assert loss is not None
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -66,7 +66,7 @@ def irrelevant_above(relevant: Floats, irrelevant: Floats) -> tuple[Ints, Ints]:
     return counted("right"), counted("left")
 
 
-class JudgedList(metrics.RankedLists):
+class JudgedList(RankedLists):
     """The relevant samples of one list at their positions; for metrics to which the others add nothing.
 
     Parameters
@@ -97,8 +97,8 @@ def judged(name: str, found: JudgedList, n_irrelevant: int, higher: Ints, gains:
         return 1.0 - (checked_loss(loss).value(found.above, n_irrelevant) if n and n_irrelevant else 0.0)
     if n == 0:
         return 0.0
-    if metrics.plain_name(name) == "auc":
+    if plain_name(name) == "auc":
         # Ties count one half.
         pairs = n * n_irrelevant
         return 0.0 if pairs == 0 else (pairs - 0.5 * (int(found.above.sum()) + int(higher.sum()))) / pairs
-    return float(metrics.metric_named(name, gains)(found)[0])
+    return float(metric_named(name, gains)(found)[0])

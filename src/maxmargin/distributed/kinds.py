@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from maxmargin.distributed.chain_shard import ChainShard
+from maxmargin.distributed.class_shard import ClassShard
 from maxmargin.distributed.engine import Shard
 from maxmargin.distributed.ranking_shard import RankingShard
 from maxmargin.distributed.rows import RowSource
-from maxmargin.distributed.shard import ChainShard, ClassShard
 from maxmargin.losses import RankingLoss
 
 Kind = Literal["ranking", "classes", "chains"]

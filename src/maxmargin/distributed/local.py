@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maxmargin.distributed.engine import Arguments, Reply, Shard, ShardSource, arguments_for, check_shards, size_of
+from maxmargin.distributed.engine import Arguments, Reply, Shard, ShardSource, arguments_for, check_shards
+from maxmargin.distributed.messages import size_of
 
 FaultKind = Literal["lost before", "lost after", "nan", "delay", "interrupt"]
 

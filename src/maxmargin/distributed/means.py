@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Audit, Bounds, Cut
+from maxmargin.cuts import Bounds, Cut
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.shard import LARGEST
 from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
 from maxmargin.distributed.sums import tree_sum
+from maxmargin.problem import Audit
 
 # Labels of classes or chains; more than that are numbers that somebody took for labels.
 _MOST_LABELS = 100_000

@@ -97,9 +97,7 @@ def pack(
                 told(f"shard {k + 1} of {total} gets dense rows of {width} columns")
                 make_dense(place, width)
     size = sum(entry.stat().st_size for place in places for entry in os.scandir(place))
-    return Packing(
-        os.fspath(folder), total, kept, rows, width, queries.count(), not dense, metas[0]["dtype"], size
-    )
+    return Packing(os.fspath(folder), total, kept, rows, width, queries.count(), not dense, metas[0]["dtype"], size)
 
 
 class _Queries:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut, Tangent
+from maxmargin.cuts import Cut
 from maxmargin.distributed.client import MOST_REPEATS, Conversation
 from maxmargin.distributed.engine import Engine, ShardError
 from maxmargin.distributed.handles import Gradient, Point, Root, Scores
@@ -24,6 +24,7 @@ from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
 from maxmargin.distributed.sums import tree_sum
 from maxmargin.fingerprint import fingerprint
 from maxmargin.losses import NDCG, RankingLoss, ranking_loss
+from maxmargin.problem import Tangent
 
 # As for estimators: with grades every one is a problem of its own.
 _MOST_GRADES = 1000
@@ -189,9 +190,7 @@ class ShardedRanking(ShardedProblem):
         n_whole = self.n_blocks - len(self.scattered)
         whole = [block for block in blocks if block < n_whole]
         found_whole = super().cuts(whole, self.unscaled(weights)) if whole else []
-        known = {
-            block: Cut(self.unscaled(cut.psi), cut.loss, cut.bound) for block, cut in zip(whole, found_whole, strict=True)
-        }
+        known = {block: Cut(self.unscaled(cut.psi), cut.loss, cut.bound) for block, cut in zip(whole, found_whole, strict=True)}
         scores = self.scores(weights)
         for block in set(blocks) - known.keys():
             found, _ = self._pass(scores, 1.0, [int(block) - n_whole])
@@ -319,11 +318,7 @@ class ShardedRanking(ShardedProblem):
         )
 
     def _ask(
-        self,
-        operation: str,
-        scores: Scores,
-        rest: Callable[[int], tuple[Any, ...]],
-        only: Sequence[int] | None = None,
+        self, operation: str, scores: Scores, rest: Callable[[int], tuple[Any, ...]], only: Sequence[int] | None = None
     ) -> list[dict[str, Any]]:
         """An operation at some scores, which every shard gets what it lacks for."""
         recipe = scores.recipe()

@@ -42,6 +42,7 @@ _NOT_FINITE: Answer = {"answers": [], "hinge": np.nan}
 
 _ONE, _EMPTY = np.ones(1), np.zeros(0)
 
+
 @dataclass(eq=False)
 class _Working:
     """A pass over scattered lists that is not over yet."""
@@ -352,9 +353,7 @@ class RankingShard(RowShard, TaskShard[Lists]):
             rows = np.concatenate([own.kept[some], np.arange(part.n_negatives, len(working.scores))])
             return Found(0.0, 0.0, np.concatenate([own.below[some], above]), unit, rows)
         found = (
-            lists.solve(working.scores, loss_scale, self.n_jobs)
-            if with_whole
-            else Found(0.0, 0.0, np.zeros(len(working.scores)))
+            lists.solve(working.scores, loss_scale, self.n_jobs) if with_whole else Found(0.0, 0.0, np.zeros(len(working.scores)))
         )
         for number, factor in last:
             if number in working.lists:

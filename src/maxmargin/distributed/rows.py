@@ -14,7 +14,8 @@ from scipy import sparse
 
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import MAX_SAMPLES
-from maxmargin.distributed.engine import Shard, aligned
+from maxmargin.distributed.engine import Shard
+from maxmargin.distributed.messages import aligned
 from maxmargin.fingerprint import fingerprint
 from maxmargin.queries import query_offsets
 from maxmargin.structures.moments import moments_of

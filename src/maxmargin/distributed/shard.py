@@ -14,11 +14,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from maxmargin._types import Floats, Ints
-from maxmargin._validation import with_constant
-from maxmargin.cuts import Audit, CheckedProblem, Problem
-from maxmargin.distributed.engine import Shard, aligned
-from maxmargin.distributed.rows import RowShard, with_columns
-from maxmargin.problems import ChainProblem, MulticlassProblem
+from maxmargin.distributed.engine import Shard
+from maxmargin.distributed.messages import aligned
+from maxmargin.distributed.rows import RowShard
+from maxmargin.problem import Audit, CheckedProblem, Problem
 from maxmargin.structures.rows import row_norms
 
 Built = TypeVar("Built")
@@ -151,7 +150,7 @@ class ProblemShard(ProblemOperations):
         return {"row": -1, "what": ""}
 
 
-class _LabelShard(RowShard, ProblemOperations):
+class LabelShard(RowShard, ProblemOperations):
     """Rows with labels that are numbered by the client's list of all labels."""
 
     operations = RowShard.operations | ProblemOperations.operations | {"sizes"}
@@ -167,40 +166,6 @@ class _LabelShard(RowShard, ProblemOperations):
             strange = np.flatnonzero(known[np.minimum(codes, len(known) - 1)] != self.y)[0]
             raise ValueError(f"y has the label {self.y[strange]!r} in row {strange}, which is not among those known: {known!r}")
         return codes
-
-
-class ClassShard(_LabelShard):
-    """Samples with one label out of K: part of a :class:`MulticlassProblem`.
-
-    The task has ``labels`` (all of them, in order), ``n_features`` (columns of X) and perhaps ``costs`` and ``constant``, whether
-    to add a column of ones. Weights of the rows, if they have any, are those of samples.
-    """
-
-    weighs_rows = True
-
-    def _build(self, task: dict[str, Any]) -> CheckedProblem | None:
-        if not len(self.y):
-            return None
-        X = with_columns(self.X, int(task["n_features"]))
-        if task.get("constant"):
-            X = with_constant(X)
-        return CheckedProblem(
-            MulticlassProblem(X, self._codes(task), len(task["labels"]), task.get("costs"), sample_weight=self.weights)
-        )
-
-
-class ChainShard(_LabelShard):
-    """Sequences of labels: part of a :class:`ChainProblem`. The task is as for :class:`ClassShard`, with ``normalize``."""
-
-    def _build(self, task: dict[str, Any]) -> CheckedProblem | None:
-        if not len(self.y):
-            return None
-        X, labels = with_columns(self.X, int(task["n_features"])), task["labels"]
-        if task.get("constant"):
-            X = with_constant(X)
-        return CheckedProblem(
-            ChainProblem(X, self._codes(task), self.offsets, len(labels), normalize=bool(task.get("normalize", True)))
-        )
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine
 from maxmargin.fingerprint import fingerprint
+from maxmargin.problem import Problem
 
 
 class ShardedProblem(Problem):

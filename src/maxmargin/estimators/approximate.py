@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Booleans, Floats
 from maxmargin._validation import with_constant
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
 from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker
 from maxmargin.losses import RankingLoss
+from maxmargin.problem import Problem
 from maxmargin.problems import BinaryProblem, RankingProblem
 from maxmargin.queries import counts_in_lists
 from maxmargin.solvers import BCFW, ConstrainedCuttingPlane, Margins

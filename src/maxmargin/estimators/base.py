@@ -15,25 +15,38 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from maxmargin import solvers
 from maxmargin._types import Floats
 from maxmargin._validation import ArgumentError, check_labels, check_matrix
 from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Bounds, Problem
+from maxmargin.cuts import Bounds
+from maxmargin.problem import Problem
 from maxmargin.progress import StatusLine
-from maxmargin.solvers import BCFW, ConvergenceWarning, History, KnownCuts, OneSlackCuttingPlane, Solution, Solver
+from maxmargin.solvers import (
+    BCFW,
+    ConvergenceWarning,
+    ExponentiatedGradient,
+    FrankWolfe,
+    History,
+    KnownCuts,
+    NSlackCuttingPlane,
+    OneSlackCuttingPlane,
+    PartialLinearization,
+    Solution,
+    Solver,
+    Subgradient,
+)
 from maxmargin.solvers.base import check_bounds
 from maxmargin.structures.rows import LARGEST_FEATURE, huge_column
 
 SOLVERS: dict[str, type[Solver]] = {
-    "bcfw": solvers.BCFW,
-    "eg": solvers.ExponentiatedGradient,
-    "fw": solvers.FrankWolfe,
-    "n_slack": solvers.NSlackCuttingPlane,
-    "one_slack": solvers.OneSlackCuttingPlane,
-    "pl": solvers.PartialLinearization,
-    "subgradient": solvers.Subgradient,
+    "bcfw": BCFW,
+    "eg": ExponentiatedGradient,
+    "fw": FrankWolfe,
+    "n_slack": NSlackCuttingPlane,
+    "one_slack": OneSlackCuttingPlane,
+    "pl": PartialLinearization,
+    "subgradient": Subgradient,
 }
 
 # What an estimator has, unless it says in `lacks` why not:
@@ -47,10 +60,7 @@ Facility = Literal[
 ]  # fmt: skip
 
 # What estimators of samples, of blocks and of rankings lack.
-SAMPLEWISE: dict[Facility, str] = {
-    "report": "the page is about rankings",
-    "n_jobs": "blocks are visited one after the other",
-}
+SAMPLEWISE: dict[Facility, str] = {"report": "the page is about rankings", "n_jobs": "blocks are visited one after the other"}
 BLOCKWISE: dict[Facility, str] = {**SAMPLEWISE, "class_weight": "what is in a block shares a hinge, and is not of one class"}
 LISTWISE: dict[Facility, str] = {"class_weight": "relevant and irrelevant samples of a list share a hinge"}
 
@@ -74,7 +84,7 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     if isinstance(solver, Solver):
         return solver
     if solver == "auto" and not problem.convex:
-        return solvers.Subgradient(average="last_half")
+        return Subgradient(average="last_half")
     if solver == "auto":
         compiled, whole_passes = problem.block_data is not None, "whole passes" in problem.capabilities
         # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.

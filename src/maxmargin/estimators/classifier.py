@@ -20,7 +20,6 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin import fingerprint
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, check_choice
 from maxmargin._warnings import warn
@@ -32,6 +31,7 @@ from maxmargin.estimators.descent import DirectHistory, Steps, checkpoints_of, d
 from maxmargin.estimators.event_samples import EventSamples, HeldOutScores, SamplesInMemory
 from maxmargin.estimators.linear_start import TunedStart, metric_of
 from maxmargin.estimators.standardizing import center_and_scale, divided
+from maxmargin.fingerprint import sketch
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.progress import StatusLine
 from maxmargin.structures.rows import is_sparse
@@ -261,7 +261,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
             kind = type_of_target(y)
         self._keep_classes(classes, kind)
         relevant = which == self._positive()
-        self.training_sketch_ = fingerprint.sketch(X, relevant)  # reports say if they are about the training data
+        self.training_sketch_ = sketch(X, relevant)  # reports say if they are about the training data
         folds = self._folds(relevant)
         d = X.shape[1]
         if not self.standardize:
@@ -384,7 +384,7 @@ class RankingClassifier(ClassifierMixin, Estimator):
             if not met:
                 warn(
                     f"{type(self).__name__}: threshold={self.threshold!r} is not reached by any cut of held-out scores; the one "
-                    "with the largest precision is used",
+                    "with the largest precision is used"
                 )
         self.threshold_ = float(cut)
         self.held_out_ = scores.outcome(self.threshold_)

@@ -68,9 +68,7 @@ def _costs(threshold: Any, value: ArrayLike) -> Floats:
     return costs
 
 
-def choose_cutoff(
-    aim: Aim, scores: Floats, relevant: Booleans, positive: int = 1, among: int | None = None
-) -> Cutoff:
+def choose_cutoff(aim: Aim, scores: Floats, relevant: Booleans, positive: int = 1, among: int | None = None) -> Cutoff:
     """The cut that serves an aim best.
 
     Parameters

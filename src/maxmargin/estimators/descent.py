@@ -232,6 +232,7 @@ def try_descents(
     scale, how, line, began
         As in :func:`descend`.
     """
+
     def attempt(train: DirectLists, held: DirectLists, first: Floats) -> Trial:
         run = descend(train, first, scale, how, line, began, checkpoints)
         before = held.loss(first)

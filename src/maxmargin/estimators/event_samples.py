@@ -53,9 +53,7 @@ class EventSamples(Protocol):
     def tune(self, start: str, Cs: Sequence[float] | None, loss: RankingLoss, tell: Callable[[str], None]) -> TunedStart:
         """The start: a logistic regression with the best of some C, or the hinge, with the best of all for None."""
 
-    def in_folds(
-        self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt
-    ) -> Iterator[Trial | None]:
+    def in_folds(self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt) -> Iterator[Trial | None]:
         """An attempt in every fold, from its weights: one after the other, or some at a time where ``may_mix`` says so."""
 
     def lists(self, loss: RankingLoss) -> DirectLists:
@@ -87,9 +85,7 @@ class SamplesInMemory:
         assert Cs is not None
         return tune_logistic(*data, Cs, tell)
 
-    def in_folds(
-        self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt
-    ) -> Iterator[Trial | None]:
+    def in_folds(self, by_fold: Sequence[Floats], loss: RankingLoss, may_mix: bool, attempt: Attempt) -> Iterator[Trial | None]:
         """One after the other: copies of the rows of a fold are let go with it."""
         for weights, (train, test) in zip(by_fold, self.folds, strict=True):
             yield attempt(self._list(loss, train), self._list(loss, test), weights[:-1])

@@ -12,11 +12,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Int32s
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
 from maxmargin.estimators.node_labels import check_node_labels, mean_accuracy, outside_label
 from maxmargin.inference.flow import GRID_STEPS
 from maxmargin.labeling.energy import grid_edges
+from maxmargin.problem import Problem
 from maxmargin.problems import GraphProblem
 from maxmargin.problems.weighted import WeightedProblem, weighted
 from maxmargin.structures import GraphStructure, predict

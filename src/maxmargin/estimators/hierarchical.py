@@ -19,10 +19,10 @@ from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_choice, with_constant
 from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SampleEstimator
 from maxmargin.estimators.model_files import register_codec
 from maxmargin.hierarchies import Hierarchy, LabelSets, NodeWeights, heaviest_antichain, node_norm, paths_of, shared_weights
+from maxmargin.problem import Problem
 from maxmargin.problems import StructuredProblem
 from maxmargin.problems.hierarchy import HierarchyProblem, HierarchySetProblem, RecursiveProblem
 from maxmargin.problems.weighted import check_weights, weighted

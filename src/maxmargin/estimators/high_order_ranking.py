@@ -17,7 +17,6 @@ from scipy.optimize import minimize_scalar
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin import metrics
 from maxmargin._types import Floats, Int32s
 from maxmargin._validation import check_choice, check_memory, with_constant
 from maxmargin.estimators.base import CERTIFICATE, Estimator, Facility
@@ -27,6 +26,7 @@ from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.flow import check_edges
 from maxmargin.inference.max_marginals import Components
 from maxmargin.losses import AveragePrecision
+from maxmargin.metrics import average_precision
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.high_order_ranking import HighOrderBinaryProblem, HighOrderRankingProblem, LinkedSamples
 from maxmargin.solvers import KnownCuts, OneSlackCuttingPlane, Solution, Solver
@@ -356,7 +356,7 @@ class HighOrderRankingSVM(LatentEstimator):
     ) -> float:  # fmt: skip
         """Average precision on new data, whatever the loss."""
         scores = self.decision_function(X, edges, edge_features, groups)
-        return float(metrics.average_precision(numeric_labels(y, scores) > self.relevance_threshold_, scores))
+        return float(average_precision(numeric_labels(y, scores) > self.relevance_threshold_, scores))
 
     def report(
         self, X: Any, y: ArrayLike, edges: ArrayLike | None = None, edge_features: ArrayLike | None = None,

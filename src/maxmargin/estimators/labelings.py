@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import thread_count, with_constant
-from maxmargin.cuts import Problem
 from maxmargin.data.named_features import FeatureNames, are_named, hold_names
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
 from maxmargin.estimators.node_labels import outside_label
+from maxmargin.problem import Problem
 from maxmargin.problems import StructuredProblem, SurrogateTreeProblem, TreeProblem
 from maxmargin.problems.arrays import compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate

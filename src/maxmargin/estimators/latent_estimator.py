@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import Estimator
 from maxmargin.latent import Descent, concave_convex
+from maxmargin.problem import Problem
 from maxmargin.problems.latent import LatentProblem
 from maxmargin.solvers import KnownCuts, Solution, Solver
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import check_choice
 from maxmargin._warnings import warn
@@ -22,6 +21,7 @@ from maxmargin.estimators.base import CERTIFICATE, Facility
 from maxmargin.estimators.latent_estimator import LatentEstimator
 from maxmargin.estimators.linear_ranker import flat_at_zero, loss_of_ranking, relevant_labels, trained_metric
 from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.metrics import evaluate
 from maxmargin.problems.bags import Bags
 from maxmargin.problems.latent_ranking import ImputedBags, JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.solvers import OneSlackCuttingPlane
@@ -177,7 +177,7 @@ class LatentRankingSVM(LatentEstimator):
         if not kept.all():
             warn(
                 f"X has no candidates for {np.count_nonzero(~kept)} irrelevant bags, the first is {np.argmin(kept)}; they are "
-                "left out",
+                "left out"
             )
             if not (kept & ~relevant).any():
                 raise ValueError("X has no candidates for any irrelevant bag; give at least one of them a row")
@@ -265,7 +265,7 @@ class LatentRankingSVM(LatentEstimator):
         name = trained_metric(loss)
         if name is None:
             return 1.0 - loss_of_ranking(loss, relevant, scores)
-        return metrics.evaluate(relevant, scores, metrics=[name])[name]
+        return evaluate(relevant, scores, metrics=[name])[name]
 
     def _check_fitted(self) -> None:
         ranking_loss(self.loss)

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from maxmargin import fingerprint, metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import ArgumentError, Setting, thread_count
 from maxmargin.estimators.base import Estimator
 from maxmargin.estimators.model_files import register_codec
+from maxmargin.fingerprint import sketch
 from maxmargin.losses import NDCG, AveragePrecision, RankingLoss, ranking_loss
 from maxmargin.losses.ranking import without_cut_off
+from maxmargin.metrics import Gains, per_query
 from maxmargin.problems import RankingProblem
 from maxmargin.problems.ranking import gain_shares
 from maxmargin.problems.weighted import check_weights
@@ -80,7 +81,7 @@ class LinearRanker(Estimator):
         X, y = self._check_matrix(X, y, fitting=True, y_numeric=True)
         self.relevance_thresholds_ = self._thresholds(y)
         # Reports say if they are about the training data.
-        self.training_sketch_ = fingerprint.sketch(X, y, self.n_jobs)
+        self.training_sketch_ = sketch(X, y, self.n_jobs)
         return X, y
 
     def _keep(self, weights: Floats) -> None:
@@ -130,7 +131,7 @@ class LinearRanker(Estimator):
             X, y = X[order], y[order]
         relevant = y > self.relevance_thresholds_[:, None]
         shares, grades = None, self._grades
-        if grades in get_args(metrics.Gains):
+        if grades in get_args(Gains):
             if not has_gains(loss):
                 remedy = ("use them with ", Setting("loss", "ndcg"), " (or ndcg@10), or pass ", Setting("grades", True))
                 raise _unfit(grades, f" are the gains of NDCG, and {loss!r} knows none", *remedy)
@@ -183,9 +184,9 @@ class LinearRanker(Estimator):
         labels = numeric_labels(y, scores)
         _, offsets, order = query_offsets(qid, len(labels))
         weights = check_list_weights(sample_weight, offsets, order)
-        if self._grades in get_args(metrics.Gains):
+        if self._grades in get_args(Gains):
             name = trained_metric(ranking_loss(self.loss)) or "ndcg"
-            values = [metrics.per_query(labels, scores, qid=qid, metrics=[name], gains=self._grades)[0][name]]
+            values = [per_query(labels, scores, qid=qid, metrics=[name], gains=self._grades)[0][name]]
         else:
             values = [self._metric(labels > threshold, scores, qid) for threshold in self.relevance_thresholds_]
         return float(np.mean([np.average(value, weights=weights) for value in values]))
@@ -196,7 +197,7 @@ class LinearRanker(Estimator):
         loss = AveragePrecision() if baseline else ranking_loss(self.loss)
         name = trained_metric(loss)
         if name is not None:
-            return metrics.per_query(relevant, scores, qid=qid, metrics=[name])[0][name]
+            return per_query(relevant, scores, qid=qid, metrics=[name])[0][name]
         _, offsets, order = query_offsets(qid, len(scores))
         if order is not None:
             relevant, scores = relevant[order], scores[order]

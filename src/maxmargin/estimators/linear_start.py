@@ -16,7 +16,6 @@ from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning as SolverWarning
 from sklearn.linear_model import LogisticRegression
 
-from maxmargin import metrics
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin.deadline import seconds_left
 from maxmargin.estimators.linear_ranker import loss_of_ranking
@@ -24,6 +23,7 @@ from maxmargin.estimators.path import RegularizationPath
 from maxmargin.estimators.path_search import PathSearchCV
 from maxmargin.estimators.ranking import RankingSVM
 from maxmargin.losses import Precision, RankingLoss, Recall
+from maxmargin.metrics import evaluate
 from maxmargin.solvers import ConvergenceWarning
 from maxmargin.structures.rows import is_sparse
 
@@ -58,7 +58,7 @@ def metric_of(loss: RankingLoss, relevant: Booleans, scores: Floats) -> float:
     """Of the ranking by score: precision and recall as such, of which the loss is what is missing to the best; else 1 - loss."""
     name = own_metric(loss)
     if name is not None:
-        return float(metrics.evaluate(relevant, scores, metrics=[name])[name])
+        return float(evaluate(relevant, scores, metrics=[name])[name])
     return 1.0 - loss_of_ranking(loss, relevant, scores)
 
 

@@ -18,10 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin import solvers
 from maxmargin.certificate import Certificate
 from maxmargin.estimators.base import CERTIFICATE, Estimator
-from maxmargin.solvers import History, Solver
+from maxmargin.solvers import (
+    BCFW,
+    ConstrainedCuttingPlane,
+    ExponentiatedGradient,
+    FrankWolfe,
+    History,
+    NSlackCuttingPlane,
+    OneSlackCuttingPlane,
+    PartialLinearization,
+    Solver,
+    Subgradient,
+)
 from maxmargin.storage import SavedFileError, can_store, read_archive, read_label, write_archive
 
 __all__ = ["SavedModel", "load_model", "read_model", "register_codec", "save_model"]
@@ -29,7 +39,17 @@ __all__ = ["SavedModel", "load_model", "read_model", "register_codec", "save_mod
 Path = str | os.PathLike[str]
 
 _SOLVERS: dict[str, type[Solver]] = {
-    name: cls for name, cls in vars(solvers).items() if isinstance(cls, type) and issubclass(cls, Solver) and cls is not Solver
+    cls.__name__: cls
+    for cls in (
+        BCFW,
+        ConstrainedCuttingPlane,
+        ExponentiatedGradient,
+        FrankWolfe,
+        NSlackCuttingPlane,
+        OneSlackCuttingPlane,
+        PartialLinearization,
+        Subgradient,
+    )
 }
 # Estimators of rooms above this one, which are not imported before a file asks for them.
 _ELSEWHERE = {"LearnedMetric": "maxmargin.registration.learned"}
@@ -294,7 +314,6 @@ class _Packer:
         if isinstance(value, dict) and all(isinstance(key, bool | int | float | str | np.generic) for key in value):
             return {"mapping": [[self.value(name, key), self.value(f"{name}.{key}", entry)] for key, entry in value.items()]}
         raise TypeError(f"{name} is a {type(value).__name__}, which model files cannot hold")
-
 
     def _array(self, name: str, value: NDArray[Any]) -> Any:
         """As it is, or without its zeros if nearly all are: weights of many features that few labels have in common."""

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import check_matrix, with_constant
 from maxmargin._warnings import warn
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, SAMPLEWISE, Facility, SampleEstimator
+from maxmargin.problem import Problem
 from maxmargin.problems import MultilabelProblem
 from maxmargin.solvers import BCFW, ConvergenceWarning, Solver
 from maxmargin.structures.label_sets import LabelSetStructure

@@ -18,8 +18,8 @@ from maxmargin._types import Floats, Int32s, Ints, Keys
 from maxmargin._validation import tree_fault, tree_of
 from maxmargin.attachment import AttachmentScores, attachment_scores
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
+from maxmargin.problem import Problem
 from maxmargin.problems import ParseProblem, StructuredProblem, SurrogateParseProblem, Treebank
 from maxmargin.problems.compiled_surrogates import compiled_search
 from maxmargin.problems.weighted import weighted

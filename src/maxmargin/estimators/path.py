@@ -18,7 +18,6 @@ from sklearn.base import clone
 from maxmargin._types import Floats
 from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import Estimator, choose_solver, limits_of
 from maxmargin.estimators.model_files import pack_estimator, unpack_estimator
 from maxmargin.estimators.scoring import best_of, scorer_of
@@ -27,6 +26,7 @@ from maxmargin.path import Segment, TracedPath, trace_path
 from maxmargin.path.checkpoint import Checkpoint
 from maxmargin.path.tracing import PathProgress, Rule, check_settings
 from maxmargin.path.weights import WeightStore
+from maxmargin.problem import Problem
 from maxmargin.progress import StatusLine
 from maxmargin.solvers import ConvergenceWarning, History, Solver
 from maxmargin.storage import SavedFileError, read_archive, write_archive

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice, with_constant
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import CERTIFICATE, LISTWISE, Facility
 from maxmargin.estimators.linear_ranker import RANKING, LinearRanker, flat_at_zero
 from maxmargin.estimators.scaling import SCALES, Scale, folded, standardized, standardized_within
 from maxmargin.estimators.standardizing import center_and_scale
 from maxmargin.losses import RankingLoss
+from maxmargin.problem import Problem
 from maxmargin.problems import BinaryProblem, RankingProblem, StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem
 from maxmargin.queries import query_offsets
@@ -111,9 +111,7 @@ class RankingSVM(LinearRanker):
     lacks: ClassVar[Mapping[Facility, str]] = LISTWISE
     holds: ClassVar[Mapping[str, Any]] = {**CERTIFICATE, **RANKING}
 
-    def _prepare(
-        self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Problem:
+    def _prepare(self, X: Any, y: Any, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Problem:
         surrogate = make_surrogate(self.surrogate)
         check_convex(surrogate, self.solver)
         X, y = self._check_samples(X, y)

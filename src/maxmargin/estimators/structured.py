@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Problem
 from maxmargin.estimators.base import BLOCKWISE, CERTIFICATE, Facility, SampleEstimator
+from maxmargin.problem import Problem
 from maxmargin.problems import make_problem
 from maxmargin.problems.weighted import weighted
 from maxmargin.structures import Structure, predict

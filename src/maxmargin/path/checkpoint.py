@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from maxmargin._types import Floats
 from maxmargin.atomic import check_writable
-from maxmargin.cuts import Bounds, CheckedProblem, Problem
+from maxmargin.cuts import Bounds
 from maxmargin.path.tracing import Solved
 from maxmargin.path.weights import WeightStore
+from maxmargin.problem import CheckedProblem, Problem
 from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 _KIND = "path checkpoint"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, CheckedProblem
+from maxmargin.cuts import Bounds
+from maxmargin.problem import CheckedProblem
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, CheckedProblem, Problem
+from maxmargin.cuts import Bounds
 from maxmargin.path.result import Segment, TracedPath
 from maxmargin.path.start import Start, start_of_path
 from maxmargin.path.weights import WeightStore
+from maxmargin.problem import CheckedProblem, Problem
 from maxmargin.solvers import Solution, Solver
 from maxmargin.solvers.base import check_bounds
 from maxmargin.solvers.solution import Curve

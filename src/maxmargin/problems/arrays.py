@@ -10,8 +10,9 @@ from scipy import sparse
 
 from maxmargin import _core
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut, Problem, vouches
+from maxmargin.cuts import Cut
 from maxmargin.fingerprint import fingerprint
+from maxmargin.problem import Problem, vouches
 from maxmargin.structures.base import built_in
 
 # Rows with fewer entries than this are worth storing without their zeros.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Audit, size
+from maxmargin.cuts import size
+from maxmargin.problem import Audit
 from maxmargin.structures.base import Decoded, Structure
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin._validation import threads_for
-from maxmargin.cuts import Cut, SparseVector, Tangent
+from maxmargin.cuts import Cut, SparseVector
+from maxmargin.problem import Tangent
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.weighted import check_weights

@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin._types import Booleans, Bytes, Floats, Int32s
-from maxmargin.cuts import Bounds, Cut, Tangent
+from maxmargin.cuts import Bounds, Cut
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.max_marginals import Components, Labelings
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
+from maxmargin.problem import Tangent
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.latent import OneBlockLatentProblem, Plane
 

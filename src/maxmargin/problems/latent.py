@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Cut, Problem
+from maxmargin.cuts import Cut
+from maxmargin.problem import Problem
 
 
 class LatentProblem(Problem):

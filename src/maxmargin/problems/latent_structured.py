@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, Cut, Problem, dot
+from maxmargin.cuts import Bounds, Cut, dot
+from maxmargin.problem import Problem
 from maxmargin.problems.latent import LatentProblem
 from maxmargin.problems.structured import StructuredProblem
 from maxmargin.problems.weighted import WeightedProblem

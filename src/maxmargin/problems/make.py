@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.cuts import Problem
+from maxmargin.problem import Problem
 from maxmargin.problems.graph import GraphProblem
 from maxmargin.problems.labelings import ChainProblem, TreeProblem
 from maxmargin.problems.multiclass import MulticlassProblem
@@ -27,9 +27,7 @@ from maxmargin.structures.rows import stack
 from maxmargin.surrogates import Margin, Surrogate, make_surrogate
 
 
-def make_problem(
-    structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: str | Surrogate = "margin"
-) -> Problem:
+def make_problem(structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: str | Surrogate = "margin") -> Problem:
     """The problem of inputs X with true outputs Y: a fast one for a built-in structure, the general one for any other.
 
     A structure of which somebody has replaced a method is not built in: its own methods are asked. Fast problems are for

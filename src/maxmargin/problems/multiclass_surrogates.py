@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
-from maxmargin.cuts import Capability, Cut
+from maxmargin.cuts import Cut
+from maxmargin.problem import Capability
 from maxmargin.problems.arrays import compiled_features
 from maxmargin.problems.compiled_surrogates import compiled_surrogate
 from maxmargin.problems.multiclass import MulticlassProblem

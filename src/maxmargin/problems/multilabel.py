@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, Cut, SparseVector, Tangent
+from maxmargin.cuts import Bounds, Cut, SparseVector
 from maxmargin.inference.label_sets import pair_values
+from maxmargin.problem import Tangent
 from maxmargin.problems.arrays import ArrayProblem, compiled_features
 from maxmargin.problems.label_set_search import SetSearch, Violations
 from maxmargin.problems.weighted import check_weights

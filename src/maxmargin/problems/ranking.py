@@ -9,11 +9,12 @@ import numpy as np
 
 from maxmargin._types import Booleans, Floats, Ints
 from maxmargin._validation import thread_count
-from maxmargin.cuts import Capability, Cut, Tangent
+from maxmargin.cuts import Cut
 from maxmargin.inference import most_violating_ranking
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss
 from maxmargin.losses.checked import checked_loss
+from maxmargin.problem import Capability, Tangent
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.queries import counts_in_lists
 from maxmargin.structures.rows import sum_of_rows, times

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Audit, Bounds, Cut
+from maxmargin.cuts import Bounds, Cut
+from maxmargin.problem import Audit
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.audit import N_AUDITED, audit
 from maxmargin.structures.base import Decoded, Structure

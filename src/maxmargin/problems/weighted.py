@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, Cut, Problem
+from maxmargin.cuts import Bounds, Cut
 from maxmargin.fingerprint import fingerprint
+from maxmargin.problem import Problem
 
 
 class WeightedProblem(Problem):

@@ -10,18 +10,16 @@ from typing import Any, Self
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-from maxmargin.distributed.engine import (
+from maxmargin.distributed.engine import (  # fmt: skip
     Arguments,
-    LossWatch,
     Reply,
     Shard,
     ShardError,
     ShardSource,
-    aligned,
     arguments_for,
     check_shards,
-    size_of,
-)  # fmt: skip
+)
+from maxmargin.distributed.messages import LossWatch, aligned, size_of
 
 # A pass is a few rounds; losses are counted over ten passes.
 _ROUNDS_OF_TEN_PASSES = 40

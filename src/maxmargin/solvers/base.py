@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from maxmargin._types import Floats
 from maxmargin._warnings import warn
 from maxmargin.certificate import Certificate, cancellation_error
-from maxmargin.cuts import Bounds, Capability, CheckedProblem, Problem
+from maxmargin.cuts import Bounds
 from maxmargin.deadline import time_limit
+from maxmargin.problem import Capability, CheckedProblem, Problem
 from maxmargin.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from maxmargin import _core
 from maxmargin._validation import check_choice
-from maxmargin.cuts import Capability
+from maxmargin.problem import Capability
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun, seed_of
 from maxmargin.solvers.solution import Solution

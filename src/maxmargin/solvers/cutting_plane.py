@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.cuts import Bounds, Cut, Tangent, dot
+from maxmargin.cuts import Bounds, Cut, dot
+from maxmargin.problem import Tangent
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.simplex_qp import SimplexQP
 from maxmargin.solvers.solution import Curve, Solution

@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin import _core
 from maxmargin._validation import check_memory
-from maxmargin.cuts import compiled_blocks
+from maxmargin.problem import compiled_blocks
 from maxmargin.solvers.base import Run
 from maxmargin.solvers.solution import Solution
 

@@ -10,7 +10,8 @@ import numpy as np
 from maxmargin import _core
 from maxmargin._types import Floats
 from maxmargin._validation import check_choice
-from maxmargin.cuts import CheckedProblem, Cut, Problem, entries
+from maxmargin.cuts import Cut, entries
+from maxmargin.problem import CheckedProblem, Problem
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun
 from maxmargin.solvers.solution import Solution

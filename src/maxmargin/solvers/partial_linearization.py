@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, cast
 
 from maxmargin import _core
 from maxmargin._validation import check_choice
-from maxmargin.cuts import Capability, ExpectationProblem
+from maxmargin.problem import Capability, ExpectationProblem
 from maxmargin.solvers.base import Run, Solver
 from maxmargin.solvers.engine import EngineRun, seed_of
 from maxmargin.solvers.solution import Solution

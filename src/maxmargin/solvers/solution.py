@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxmargin._types import Floats
 from maxmargin.certificate import Certificate
-from maxmargin.cuts import Problem
+from maxmargin.problem import Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, overrides
+from maxmargin.cuts import Bounds
+from maxmargin.problem import overrides
 
 # Methods that a structure may have, by which surrogates other than margin rescaling are searched:
 # ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first; each as ``Decoded`` if the structure is not

@@ -21,7 +21,7 @@ _FLAT = 1e-11
 # Values below this may have lost digits, and are compared by their order.
 _UNDERFLOW = 1e-280
 # Questions of one search, and rounds of recovery, at most.
-MOST_CALLS, MOST_ROUNDS = 500, 50
+MOST_HULL_CALLS, MOST_ROUNDS = 500, 50
 
 
 class _Seen:
@@ -114,7 +114,7 @@ def hull_search(
     with_truth: bool = True,
     enough: float = -np.inf,
     tolerance: float = 0.0,
-    max_calls: int = MOST_CALLS,
+    max_calls: int = MOST_HULL_CALLS,
 ) -> SearchResult:
     """The largest psi over the convex hull of all outputs, in at most one question more than the hull has corners.
 

@@ -16,7 +16,7 @@ from maxmargin._types import Floats, Ints
 from maxmargin._validation import thread_count
 from maxmargin.structures.label_sets import LabelSetStructure
 from maxmargin.structures.rows import as_rows, check_rows, is_sparse
-from maxmargin.surrogates.hull import MOST_CALLS as MOST_HULL_CALLS
+from maxmargin.surrogates.hull import MOST_HULL_CALLS
 from maxmargin.surrogates.result import ROUNDING
 from maxmargin.surrogates.slack_searches import MOST_CALLS, TOLERANCE
 
