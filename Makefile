@@ -85,6 +85,7 @@ $(MINIMUM)/.test: $(SOURCES) tests/minimum_versions.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

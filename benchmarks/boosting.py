@@ -341,7 +341,7 @@ def report_steps(fresh: bool, n_folds: int) -> None:
             rows.append([key, *(_difference(own, other) for own, other in values.values()), f"{mean:+.4f}", str(last)])
         words = (
             f"Test NDCG@10 of `lambdarank`, and differences to it of hinges whose Hessian is divided by `step`; {fold + 1} of "
-            f"five folds, 7 leaves, at most {ROUNDS} rounds. First at learning rate {STEP_RATES[0]}; \"rate tuned\" is the "
+            f'five folds, 7 leaves, at most {ROUNDS} rounds. First at learning rate {STEP_RATES[0]}; "rate tuned" is the '
             f"validation's choice of {STEP_RATES[0]} and {STEP_RATES[1]}, for `lambdarank` too. The default, 2, was chosen with "
             "other runs on the first two folds in sight; step 4 with momentum was chosen on other folds and other synthetic "
             "queries. Last column: the largest number of rounds that was chosen.\n\n"
@@ -573,7 +573,7 @@ def _write_lists(pieces: dict[str, list[Piece]]) -> None:
     n_folds = max(map(len, pieces.values()))
     words = (
         f"Test average precision, {n_folds} folds (three parts to train, one to validate, one to test), 7 or 31 leaves, learning "
-        "rate 0.1. \"Better binary\" is the validation's choice of `binary` and `binary` with `max_delta_step=1`; the other "
+        'rate 0.1. "Better binary" is the validation\'s choice of `binary` and `binary` with `max_delta_step=1`; the other '
         "columns are differences to it. Two binary: both of these averaged. Blend: `binary` with `max_delta_step=1` and the AP "
         "hinge; two seeds: with two AP hinges of different noise; all four: `binary` too, what `BoostedRankingClassifier` does. "
         "That default was chosen with all folds in sight, among these five columns, so its lead is optimistic; the last rows "
@@ -612,9 +612,9 @@ def report_rounds(fresh: bool) -> None:
     words = (
         "Processor time of a round on one core, 30 features, 31 leaves, relative to `binary`, the best of five, all in turn; the "
         f"median, the smallest and the largest of {TIMES} such runs. A training has 20 rounds, its preparation is included. "
-        "\"Replayed\" hands out the gradients of such a training again, so it grows the trees of the AP hinge without computing "
-        "it; \"fixed gradient\" is an objective in Python that hands out always the same arrays, so it is the way through "
-        "Python; \"objective alone\" is the AP hinge without the tree. What \"replayed\" has beyond \"fixed gradient\" is due to "
+        '"Replayed" hands out the gradients of such a training again, so it grows the trees of the AP hinge without computing '
+        'it; "fixed gradient" is an objective in Python that hands out always the same arrays, so it is the way through '
+        'Python; "objective alone" is the AP hinge without the tree. What "replayed" has beyond "fixed gradient" is due to '
         "the trees: below, per tree, the number of leaves, their mean depth, and the rows that LightGBM reads for histograms "
         "(those of the smaller child of every split, the root aside) and parts among children, over the number of rows.\n\n"
     )

@@ -209,8 +209,10 @@ def main() -> None:
     resampled = {name: np.array([f1(found[draw]) for draw in draws]) for name, found in tables.items()}
     for name, (setting, on_dev, run) in results.items():
         scores = chunk_scores(test.y, run.predicted)
-        against = "" if name == base else (
-            f"{f1(tables[name]) - f1(tables[base]):+.2f} ± {np.std(resampled[name] - resampled[base]):.2f}"
+        against = (
+            ""
+            if name == base
+            else (f"{f1(tables[name]) - f1(tables[base]):+.2f} ± {np.std(resampled[name] - resampled[base]):.2f}")
         )
         row = [
             name, setting, f"{on_dev:.2f}", f"{100 * scores.f1:.2f} ± {np.std(resampled[name]):.2f}", against,

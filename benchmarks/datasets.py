@@ -110,9 +110,7 @@ def mslr() -> Queries:
 
 def lightgbm_example() -> Queries:
     """251 queries that come with LightGBM, 300 features."""
-    files, sizes = (
-        [find("ltr_lightgbm", f"rank.{part}.{kind}") for part in ("train", "test")] for kind in ("gz", "query")
-    )
+    files, sizes = ([find("ltr_lightgbm", f"rank.{part}.{kind}") for part in ("train", "test")] for kind in ("gz", "query"))
     return _queries(files, sizes)
 
 

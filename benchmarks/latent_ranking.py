@@ -198,9 +198,7 @@ def main() -> None:
     columns = ["formulation", "rows", "data", "memory", "bytes a row", "per call", "calls", "rounds", "fit", "AP (training)"]
     path = Path(__file__).parent / "results" / "latent_ranking.md"
     write_report(
-        path,
-        "Ranking with weak supervision",
-        [first, markdown(header, small + large), second, markdown(columns, size_rows)],
+        path, "Ranking with weak supervision", [first, markdown(header, small + large), second, markdown(columns, size_rows)]
     )
 
 

@@ -325,12 +325,7 @@ def race_section(fresh: bool) -> list[str]:
         says so; a path that did not end within four times the wall time of the grid, or ten seconds, is given with the lambda
         it had come to.
     """
-    return [
-        "## A path against a grid of 20",
-        prose(text),
-        markdown([*header, "transport", "transport / cold"], rows),
-        *missed,
-    ]
+    return ["## A path against a grid of 20", prose(text), markdown([*header, "transport", "transport / cold"], rows), *missed]
 
 
 # ---- 3: memory ----------------------------------------------------------------------------------------------------------------

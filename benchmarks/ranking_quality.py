@@ -252,7 +252,7 @@ def section(title, note, methods, folds, metric_names):
             if mine in units:
                 standing.append(f"{name}, {mine} minus {rival}: {difference(units[mine][metric], units[rival][metric])}.")
     text = (
-        f"## {title}\n\n{note} \"Ours\" is the RankingSVM trained for the metric of the column.\n\n{markdown(header, rows)}\n\n"
+        f'## {title}\n\n{note} "Ours" is the RankingSVM trained for the metric of the column.\n\n{markdown(header, rows)}\n\n'
         f"Against the best of the other linear models: {' '.join(standing)}"
     )
     print(text, flush=True)
@@ -315,12 +315,8 @@ def main():
     both, ap = {"map": "MAP", "ndcg": "NDCG@10"}, {"map": "AP"}
     paired = "Mean over queries with a relevant document; differences are paired, with their standard error."
     tables = {
-        "mq2008": lambda: section(
-            "LETOR MQ2008, five official folds", paired, LISTS, rotated(datasets.mq2008()), both
-        ),
-        "mslr": lambda: section(
-            "MSLR-WEB10K, 86 queries", paired, LISTS, rotated(five_parts(datasets.mslr(), 0)), both
-        ),
+        "mq2008": lambda: section("LETOR MQ2008, five official folds", paired, LISTS, rotated(datasets.mq2008()), both),
+        "mslr": lambda: section("MSLR-WEB10K, 86 queries", paired, LISTS, rotated(five_parts(datasets.mslr(), 0)), both),
         "mslr-normalised": lambda: section(
             "MSLR-WEB10K, features normalised within queries",
             f"The same folds, with logarithms of the features, of mean zero and variance one in every query. {paired}",
@@ -329,11 +325,7 @@ def main():
             both,
         ),
         "lightgbm": lambda: section(
-            "LightGBM's example, 251 queries",
-            paired,
-            LISTS,
-            rotated(five_parts(datasets.lightgbm_example(), 0)),
-            both,
+            "LightGBM's example, 251 queries", paired, LISTS, rotated(five_parts(datasets.lightgbm_example(), 0)), both
         ),
         "w8a": lambda: section(
             "w8a, one list (3 % positive)",

@@ -215,9 +215,9 @@ def main():
         lists += long_list(name, make, make, sizes)
     ever_more, slope = scaling([10_000, 100_000, 1_000_000] if quick else [100_000, 1_000_000, 10_000_000])
     liblinear = (
-        "## Against liblinear\n\nMean AP over five held-out folds, RankingSVM(\"ap\") to a certified gap of 1e-3 and "
-        "`LinearSVC(loss=\"hinge\")` at its defaults, C of both chosen by cross-validation inside. Differences are paired "
-        "by fold; seconds are processor time of one fit, the best of three. \"Ratio to C=1\" takes LinearSVC with its default "
+        '## Against liblinear\n\nMean AP over five held-out folds, RankingSVM("ap") to a certified gap of 1e-3 and '
+        '`LinearSVC(loss="hinge")` at its defaults, C of both chosen by cross-validation inside. Differences are paired '
+        'by fold; seconds are processor time of one fit, the best of three. "Ratio to C=1" takes LinearSVC with its default '
         f"C.\n\n{table}"
     )
     long = (

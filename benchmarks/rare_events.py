@@ -67,9 +67,7 @@ METHODS = {
         linear=False,
     ),
     "LightGBM": Method(
-        lambda _: lightgbm.LGBMClassifier(n_jobs=1, random_state=0, verbose=-1),
-        {"num_leaves": [7, 31], **TREES},
-        linear=False,
+        lambda _: lightgbm.LGBMClassifier(n_jobs=1, random_state=0, verbose=-1), {"num_leaves": [7, 31], **TREES}, linear=False
     ),
 }
 
@@ -198,7 +196,7 @@ def standing_section(everything: dict[str, Any], linear: list[str]) -> str:
 
 def introduction() -> str:
     return (
-        f"Tables of at most {MOST:,} rows with few positives (`benchmarks/rare_tables.py`); those from \"well specified\" on are "
+        f'Tables of at most {MOST:,} rows with few positives (`benchmarks/rare_tables.py`); those from "well specified" on are '
         f"made by seeded generators of the kind that their name says. {FOLDS} outer folds; six settings of every method in the "
         f"same {INNER} inner folds, by mean AP: C, one a decade, for linear models on standardised features; leaves and learning "
         f"rate for a hundred trees. {OURS} has its default settings and grid, with {INNER} inner folds. Nothing was chosen "

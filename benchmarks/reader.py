@@ -85,10 +85,7 @@ def compare(folder: Path, megabytes: float, title: str, repeats: int):
     write_letor(path, megabytes, STYLES[title])
     size = path.stat().st_size / 1e6
     check_equal(path)
-    tasks = {
-        "ours": lambda: load_svmlight(path),
-        "one": lambda: load_svmlight(path, n_threads=1),
-    }
+    tasks = {"ours": lambda: load_svmlight(path), "one": lambda: load_svmlight(path, n_threads=1)}
     times = seconds(tasks | {"peer": lambda: load_svmlight_file(str(path), query_id=True)}, repeats)
     peaks = {name: peak_of(name, path) for name in ("ours", "peer")}
     path.unlink()

@@ -85,7 +85,7 @@ def main() -> None:
         "no pair of labels need attract, so inference is TRW-S with moves of forests; the primal objective is made of TRW-S's "
         "upper bounds. *Of that inference* is the part of the primal objective by which the bounds exceed the labels found: the "
         "relaxation is not tight with the loss added. Relaxed cuts are fractional points of the local polytope "
-        "(`inference=\"relaxed\"`): the linear program is solved to its optimum, and what is certified is the relaxed objective, "
+        '(`inference="relaxed"`): the linear program is solved to its optimum, and what is certified is the relaxed objective, '
         "which is nowhere below the true one."
     )
     path = Path(__file__).parent / "results" / "snakes.md"

@@ -39,10 +39,8 @@ def add_rows(coefficients: Floats, X: Reals, n_threads: int, total: Floats) -> N
 ROWS_OF_BLOCK: int
 
 def cpu_capability() -> str: ...
-
 def last_query(lines: Bytes) -> tuple[bool, bytes | None]: ...
 def next_query(lines: Bytes, known: bytes | None) -> int: ...
-
 def solve_precisely(rows: Floats, linear: Floats, in_sum: Booleans, start: Floats) -> tuple[Floats, Floats]: ...
 
 class SvmlightParser64:
@@ -112,9 +110,7 @@ class LabelGraph:
     def __init__(self, n_labels: int, pairs: Int32s) -> None: ...
     @property
     def is_forest(self) -> bool: ...
-    def best(
-        self, unary: Floats, pairs: Floats, relaxed: bool, listing: bool, n_threads: int
-    ) -> tuple[Floats, Floats]: ...
+    def best(self, unary: Floats, pairs: Floats, relaxed: bool, listing: bool, n_threads: int) -> tuple[Floats, Floats]: ...
 
 class SetPlane:
     def __init__(self, graph: LabelGraph, scores: Floats, pairs: Floats, truth: Bytes) -> None: ...
@@ -124,22 +120,37 @@ class SetPlane:
 class ProductSetSearch:
     def __init__(self, graph: LabelGraph) -> None: ...
     def search(
-        self, scores: Floats, pairs: Floats, truth: Bytes, known: Bytes, begin: Ints, last: Floats, bisecting: bool,
-        tolerance: float, max_calls: int, n_threads: int,
+        self,
+        scores: Floats,
+        pairs: Floats,
+        truth: Bytes,
+        known: Bytes,
+        begin: Ints,
+        last: Floats,
+        bisecting: bool,
+        tolerance: float,
+        max_calls: int,
+        n_threads: int,
     ) -> tuple[Bytes, Floats, Floats, Floats, Floats, Ints, Floats, Bytes, Ints]: ...
 
 class SetSearch:
-    def __init__(
-        self, graph: LabelGraph, kind: str, alpha: float, beta: float, relaxed: bool, hull_only: bool
-    ) -> None: ...
+    def __init__(self, graph: LabelGraph, kind: str, alpha: float, beta: float, relaxed: bool, hull_only: bool) -> None: ...
     def search(
         self, scores: Floats, pairs: Floats, truth: Bytes, n_threads: int, prove: bool = True, floor: float = 0.0
     ) -> tuple[Floats, Floats, Floats, Floats, Floats, int]: ...
 
 class LabelSetData(BlockData):
     def __init__(
-        self, features: Features, truth: Bytes, weights: Floats | None, graph: LabelGraph, kind: str, alpha: float, beta: float,
-        relaxed: bool, hull_only: bool,
+        self,
+        features: Features,
+        truth: Bytes,
+        weights: Floats | None,
+        graph: LabelGraph,
+        kind: str,
+        alpha: float,
+        beta: float,
+        relaxed: bool,
+        hull_only: bool,
     ) -> None: ...
 
 class LabelTree:
@@ -153,8 +164,16 @@ class ClosedSetSearch:
 
 class ClosedSetData(BlockData):
     def __init__(
-        self, features: Features, truth: Bytes, weights: Floats | None, tree: LabelTree, roots: Floats, kind: str, alpha: float,
-        beta: float, hull_only: bool,
+        self,
+        features: Features,
+        truth: Bytes,
+        weights: Floats | None,
+        tree: LabelTree,
+        roots: Floats,
+        kind: str,
+        alpha: float,
+        beta: float,
+        hull_only: bool,
     ) -> None: ...
 
 class CompiledOracle(BlockData):
@@ -172,8 +191,14 @@ class BlockSettings:
 
 class BlockEngine:
     def __init__(
-        self, data: BlockData, lam: float, lower: Floats | None, upper: Floats | None, settings: BlockSettings,
-        start: BlockEngine | None, transport: bool = False,
+        self,
+        data: BlockData,
+        lam: float,
+        lower: Floats | None,
+        upper: Floats | None,
+        settings: BlockSettings,
+        start: BlockEngine | None,
+        transport: bool = False,
     ) -> None: ...
     def run(
         self, most_visits: int, most_calls: int, quiet_calls: int, absolute: float, relative: float
@@ -200,8 +225,17 @@ class BlockEngine:
     def n_bytes(self) -> int: ...
 
 def best_clique_move(
-    unary: Floats, edges: Int32s, table: Floats, weights: Floats, offsets: Ints, nodes: Int32s, some_move: Floats,
-    some_stay: Floats, label_stays: Floats | None, labels: Int32s, proposal: Int32s,
+    unary: Floats,
+    edges: Int32s,
+    table: Floats,
+    weights: Floats,
+    offsets: Ints,
+    nodes: Int32s,
+    some_move: Floats,
+    some_stay: Floats,
+    label_stays: Floats | None,
+    labels: Int32s,
+    proposal: Int32s,
 ) -> tuple[float, Bytes]: ...
 def diameter_savings(table: Floats, present: Bytes, alpha: int) -> Floats: ...
 def patch_costs(
@@ -270,7 +304,14 @@ class GraphCut:
 
 class Moves:
     def __init__(
-        self, unary: Floats, edges: Int32s, tables: Floats, weights: Floats, members: Int32s, offsets: Ints, mixed: Floats,
+        self,
+        unary: Floats,
+        edges: Int32s,
+        tables: Floats,
+        weights: Floats,
+        members: Int32s,
+        offsets: Ints,
+        mixed: Floats,
         uniform: Floats | None,
         shape: tuple[int, ...] | None = None,
         steps: list[tuple[int, ...]] = ...,
@@ -292,15 +333,18 @@ class MessagePassing:
     def is_forest(self) -> bool: ...
     def clear(self) -> None: ...
     def run(
-        self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float, n_sweeps: int,
+        self,
+        unary: Floats,
+        tables: Floats,
+        weights: Floats,
+        kind: str,
+        slope: float,
+        limit: float,
+        n_sweeps: int,
         tolerance: float,
     ) -> tuple[Int32s, Floats, Floats, bool]: ...
-    def hand_over(
-        self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float
-    ) -> Floats: ...
-    def min_marginals(
-        self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float
-    ) -> Floats: ...
+    def hand_over(self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float) -> Floats: ...
+    def min_marginals(self, unary: Floats, tables: Floats, weights: Floats, kind: str, slope: float, limit: float) -> Floats: ...
     def descend(
         self, unary: Floats, tables: Floats, weights: Floats, labels: Int32s, patience: int, seed: int
     ) -> tuple[float, Int32s]: ...
@@ -313,15 +357,31 @@ def mean_energy_gradient(
 class Rounder:
     def __init__(self, marginals: Floats) -> None: ...
     def energies(
-        self, unary: Floats, edges: Int32s, tables: Floats, weights: Floats, method: str, length: int, seed: int, first: int,
-        count: int, n_threads: int,
+        self,
+        unary: Floats,
+        edges: Int32s,
+        tables: Floats,
+        weights: Floats,
+        method: str,
+        length: int,
+        seed: int,
+        first: int,
+        count: int,
+        n_threads: int,
     ) -> tuple[Floats, int]: ...
     def labels(self, method: str, length: int, seed: int, which: int) -> Int32s: ...
     def window(self, first: int, length: int, r: float) -> Int32s: ...
 
 class PrimalDual:
     def __init__(
-        self, unary: Floats, edges: Int32s, tables: Floats, weights: Floats, potts: bool, slope: float, start: Floats,
+        self,
+        unary: Floats,
+        edges: Int32s,
+        tables: Floats,
+        weights: Floats,
+        potts: bool,
+        slope: float,
+        start: Floats,
         multipliers: Floats,
     ) -> None: ...
     def run(self, n: int, step: float) -> None: ...
@@ -334,15 +394,18 @@ class BinaryComponents:
     def best(self, first: int, last: int, scores: Floats, penalties: Floats) -> Bytes: ...
     def costs_of_other_labels(self, scores: Floats, penalties: Floats) -> tuple[Bytes, Floats]: ...
     def forced(self, scores: Floats, penalties: Floats, wanted: Bytes) -> tuple[Bytes, Ints, Ints, Int32s]: ...
-    def values(
-        self, best: Bytes, set_of: Ints, offsets: Ints, nodes: Int32s, scores: Floats, penalties: Floats
-    ) -> Floats: ...
-    def combine(
-        self, best: Bytes, set_of: Ints, offsets: Ints, nodes: Int32s, coefficients: Floats
-    ) -> tuple[Floats, Floats]: ...
+    def values(self, best: Bytes, set_of: Ints, offsets: Ints, nodes: Int32s, scores: Floats, penalties: Floats) -> Floats: ...
+    def combine(self, best: Bytes, set_of: Ints, offsets: Ints, nodes: Int32s, coefficients: Floats) -> tuple[Floats, Floats]: ...
     def same(
-        self, best: Bytes, set_of: Ints, offsets: Ints, nodes: Int32s, other_best: Bytes, other_set_of: Ints,
-        other_offsets: Ints, other_nodes: Int32s,
+        self,
+        best: Bytes,
+        set_of: Ints,
+        offsets: Ints,
+        nodes: Int32s,
+        other_best: Bytes,
+        other_set_of: Ints,
+        other_offsets: Ints,
+        other_nodes: Int32s,
     ) -> bool: ...
 
 def solve_list(
@@ -351,13 +414,12 @@ def solve_list(
 def solve_lists(
     scores: Reals, relevant: Bytes, offsets: Ints, loss: str, loss_scale: float, n_threads: int
 ) -> tuple[Floats, Floats, Reals]: ...
+
 class ListShard:
     @overload
     def __init__(self, scores: Floats, below: Floats, n_threads: int = 1) -> None: ...
     @overload
-    def __init__(
-        self, coefficients: Floats, arrays: list[Floats], scores: Floats, below: Floats, n_threads: int = 1
-    ) -> None: ...
+    def __init__(self, coefficients: Floats, arrays: list[Floats], scores: Floats, below: Floats, n_threads: int = 1) -> None: ...
     def all_equal(self) -> bool: ...
     def first(self) -> float: ...
     def make(self) -> bool: ...
@@ -411,7 +473,6 @@ def forest_marginals_many(
 ) -> tuple[Floats, Floats]: ...
 def score_rows(features: Features, weights: Floats, n_labels: int, n_threads: int = 1) -> Floats: ...
 def forest_best_by_count(unary: Floats, pairwise: Floats, truth: Int32s, parent: Int32s | None) -> tuple[Floats, Int32s]: ...
-
 def best_trees(
     scores: Floats, offsets: Ints, n_labels: int, projective: bool, single_root: bool
 ) -> tuple[Int32s, Int32s, Floats]: ...
@@ -421,25 +482,47 @@ def k_best_trees(
 
 class ArcRows:
     def __init__(
-        self, offsets: Ints, begin: Ints, columns: Int32s, values: Floats | None, n_columns: int, n_labels: int,
-        label_begin: Ints | None, label_columns: Int32s | None, label_values: Floats | None, n_label_columns: int,
+        self,
+        offsets: Ints,
+        begin: Ints,
+        columns: Int32s,
+        values: Floats | None,
+        n_columns: int,
+        n_labels: int,
+        label_begin: Ints | None,
+        label_columns: Int32s | None,
+        label_values: Floats | None,
+        n_label_columns: int,
     ) -> None: ...
     def scores(self, sentence: int, weights: Floats) -> Floats: ...
     def best(
-        self, sentence: int, weights: Floats, heads: Int32s | None, labels: Int32s | None, a: float, b: float,
-        projective: bool, single_root: bool,
+        self,
+        sentence: int,
+        weights: Floats,
+        heads: Int32s | None,
+        labels: Int32s | None,
+        a: float,
+        b: float,
+        projective: bool,
+        single_root: bool,
     ) -> tuple[Int32s, Int32s]: ...
     def predict(self, weights: Floats, projective: bool, single_root: bool) -> tuple[Int32s, Int32s]: ...
     def k_best(
-        self, sentence: int, weights: Floats, heads: Int32s | None, labels: Int32s | None, a: float, b: float, k: int,
-        projective: bool, single_root: bool,
+        self,
+        sentence: int,
+        weights: Floats,
+        heads: Int32s | None,
+        labels: Int32s | None,
+        a: float,
+        b: float,
+        k: int,
+        projective: bool,
+        single_root: bool,
     ) -> tuple[Int32s, Int32s, Floats]: ...
     def features(self, sentence: int, heads: Int32s, labels: Int32s | None) -> tuple[Int32s, Floats]: ...
 
 class ParseData(BlockData):
-    def __init__(
-        self, rows: ArcRows, heads: Int32s, labels: Int32s | None, projective: bool, single_root: bool
-    ) -> None: ...
+    def __init__(self, rows: ArcRows, heads: Int32s, labels: Int32s | None, projective: bool, single_root: bool) -> None: ...
     def set_surrogate(self, kind: str, alpha: float, beta: float, recover: bool) -> None: ...
     def ask(self, sentence: int, weights: Floats) -> tuple[Int32s, Floats, float]: ...
     def total(self, weights: Floats) -> tuple[Floats, float]: ...
@@ -453,20 +536,33 @@ class ParseSearch:
     def queries(self) -> int: ...
 
 def violating_trees(
-    scores: Floats, offsets: Ints, heads: Int32s, labels: Int32s | None, n_labels: int, projective: bool, single_root: bool,
-    kind: str, alpha: float, beta: float, recover: bool,
+    scores: Floats,
+    offsets: Ints,
+    heads: Int32s,
+    labels: Int32s | None,
+    n_labels: int,
+    projective: bool,
+    single_root: bool,
+    kind: str,
+    alpha: float,
+    beta: float,
+    recover: bool,
 ) -> tuple[Int32s, Int32s, Floats, Floats, Floats, int]: ...
-
 def arc_keys(words: Keys, tags: Keys, offsets: Ints, heads: Int32s, for_labels: bool, least: int) -> Keys: ...
 def number_arcs(
     words: Keys, tags: Keys, offsets: Ints, keys: Keys | None, bits: int, for_labels: bool
 ) -> tuple[Ints, Int32s]: ...
-
 def product_hull_search(
-    ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], with_truth: bool, losses: Floats | None,
-    first: float | None, enough: float, max_calls: int, tolerance: float,
+    ask: Callable[[float, float], Any],
+    truth: Any,
+    known: Sequence[Any],
+    with_truth: bool,
+    losses: Floats | None,
+    first: float | None,
+    enough: float,
+    max_calls: int,
+    tolerance: float,
 ) -> tuple[list[Any], float, float, Any, float, float, bool, list[tuple[Any, ...]], list[Any]]: ...
 def product_bisecting(
-    ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], start: float | None, tolerance: float,
-    max_calls: int,
+    ask: Callable[[float, float], Any], truth: Any, known: Sequence[Any], start: float | None, tolerance: float, max_calls: int
 ) -> tuple[Any, float, float, list[tuple[Any, ...]], list[Any]]: ...

@@ -66,9 +66,10 @@ def test_metrics_and_scores_are_those_of_the_whole(run):
     np.testing.assert_array_equal(scores_in("scores"), np.loadtxt("scores.txt"))
     again = answer(run("predict", "m.model", "part-*.svm", "--engine", "local", "--shards", 3, "-o", "scores", "--json"))
     assert again["files"] == ["00000-of-00003.txt", "00001-of-00003.txt", "00002-of-00003.txt"] and again["samples"] == 180
-    assert "of another number of shards" in run(
-        "predict", "m.model", "part-*.svm", "--engine", "local", "--shards", 2, "-o", "scores", code=1
-    ).stderr
+    assert (
+        "of another number of shards"
+        in run("predict", "m.model", "part-*.svm", "--engine", "local", "--shards", 2, "-o", "scores", code=1).stderr
+    )
     assert "name a folder" in run("predict", "m.model", "part-*.svm", "--engine", "local", "-o", "scores.txt", code=1).stderr
 
 
@@ -326,6 +327,7 @@ def test_a_worker_that_does_not_see_the_files(run):
     with time_out(300), threads() as client:
         command = ["train", "train.letor", "--engine", "dask", "--scheduler", client.scheduler.address, "--model", "m.model"]
         with pytest.MonkeyPatch.context() as patch:
+
             def missing(part, length):
                 raise FileNotFoundError(2, "No such file or directory", part.file)
 
@@ -404,9 +406,10 @@ def test_queries_that_come_back_are_refused_in_any_number_of_parts(run, shards):
     for name in ("a.svm", "b.svm"):
         Path(name).write_text("".join(f"{k % 2} qid:{k // 10} 1:{np.sin(k)}\n" for k in range(60)))
     how = ["--engine", "local", "--shards", shards]
-    assert "with others in between; put the samples of a query together" in run(
-        "train", "a.svm", "b.svm", *how, "--model", "m.model", code=1
-    ).stderr
+    assert (
+        "with others in between; put the samples of a query together"
+        in run("train", "a.svm", "b.svm", *how, "--model", "m.model", code=1).stderr
+    )
     run("train", "a.svm", *how, "--model", "m.model")
     assert "with others in between" in run("evaluate", "m.model", "a.svm", "b.svm", *how, code=1).stderr
 

@@ -117,18 +117,9 @@ def test_bad_rows_are_told_with_their_line(rows, message):
         ("@relation r\n@attribute a {0,0}\n@data\n1\n", "line 2: attribute 'a' declares a value more than once"),
         ("@relation r\n@attribute a real\n@attribute a real\n@data\n1,1\n", "2 attributes are called 'a'"),
         ("@relation r\nhello\n@data\n1\n", "line 2: 'hello' is not a line of an ARFF header"),
-        (
-            "@relation '-C 1'\n@attribute a string\n@attribute b real\n@data\nx,1\n",
-            "'a' is to be a label, but its values",
-        ),
-        (
-            "@relation '-C 1'\n@attribute a real\n@attribute b string\n@data\n1,x\n",
-            "leave it out with ignore=\\['b'\\]",
-        ),
-        (
-            "@relation '-C 1'\n@attribute a real\n@attribute b real\n@data\n0.5,1\n",
-            "line 5: attribute 'a' has the value '0.5'",
-        ),
+        ("@relation '-C 1'\n@attribute a string\n@attribute b real\n@data\nx,1\n", "'a' is to be a label, but its values"),
+        ("@relation '-C 1'\n@attribute a real\n@attribute b string\n@data\n1,x\n", "leave it out with ignore=\\['b'\\]"),
+        ("@relation '-C 1'\n@attribute a real\n@attribute b real\n@data\n0.5,1\n", "line 5: attribute 'a' has the value '0.5'"),
         ("@relation '-C 2'\n@attribute a real\n@attribute b real\n@data\n1,1\n", "2 labels are declared for 2 attributes"),
     ],
 )

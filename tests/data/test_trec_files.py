@@ -106,9 +106,7 @@ def test_bad_runs(tmp_path, content, message):
     assert str(path) in str(caught.value)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([3, 1, 2]), st.floats(-5, 5) | st.just(1.0)), min_size=1, max_size=20),
-)
+@given(st.lists(st.tuples(st.sampled_from([3, 1, 2]), st.floats(-5, 5) | st.just(1.0)), min_size=1, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_runs_come_back(rows):
     qid, values = np.array([q for q, _ in rows]), np.array([s for _, s in rows])

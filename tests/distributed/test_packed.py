@@ -540,6 +540,7 @@ def test_two_who_write_the_same(tmp_path, file, monkeypatch):
     monkeypatch.setattr(packed, "write_packed", beaten)
     assert len(cached.load_rows().y) == 96
 
+
 # ---- training -----------------------------------------------------------------------------------------------------------------
 
 

@@ -94,10 +94,7 @@ def test_bags_without_candidates():
     assert model.candidates_[j] == -1 and (model.candidates_[rest] >= 0).all()
     with pytest.raises(ValueError, match=f"X has no candidates for bag {j}"):
         model.predict(fewer)
-    with (
-        pytest.warns(UserWarning, match="left out"),
-        pytest.raises(ValueError, match="no candidates for any irrelevant bag"),
-    ):
+    with pytest.warns(UserWarning, match="left out"), pytest.raises(ValueError, match="no candidates for any irrelevant bag"):
         LatentRankingSVM().fit([x if r else [] for x, r in zip(bags, y, strict=True)], y)
     with pytest.raises(ValueError, match="X holds no candidates at all"):
         LatentRankingSVM().fit([[], []], [0, 1])

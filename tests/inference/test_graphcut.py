@@ -17,12 +17,7 @@ from maxmargin.inference import best_binary_labeling, minimum_cut
 def cut_value(side, edges, forward, backward, source, sink):
     """Capacity from the source side to the sink side, by definition."""
     a, b = np.asarray(edges, dtype=int).reshape(-1, 2).T
-    crossing = [
-        source[~side],
-        sink[side],
-        np.asarray(forward)[side[a] & ~side[b]],
-        np.asarray(backward)[side[b] & ~side[a]],
-    ]
+    crossing = [source[~side], sink[side], np.asarray(forward)[side[a] & ~side[b]], np.asarray(backward)[side[b] & ~side[a]]]
     return float(np.concatenate(crossing).sum())
 
 

@@ -254,9 +254,7 @@ def test_identities_of_interleavings(data):
     pairs = np.where(places[None, :] <= rank[:, None], -1, 1)
     np.testing.assert_array_equal(n_neg - pairs.sum(axis=1), 2 * above)
     np.testing.assert_array_equal(n_pos - pairs.sum(axis=0), 2 * (n_pos + 1 - places))
-    np.testing.assert_allclose(
-        np.sort(found.gradient[relevant]), np.sort(-2 * above / (n_pos * n_neg)), rtol=1e-12, atol=0
-    )
+    np.testing.assert_allclose(np.sort(found.gradient[relevant]), np.sort(-2 * above / (n_pos * n_neg)), rtol=1e-12, atol=0)
 
 
 def test_float32_stride_byte_order_and_caller_arrays():

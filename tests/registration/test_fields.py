@@ -102,6 +102,4 @@ def test_folds_between_voxels_are_seen_on_finer_ones(ndim):
     found = resampled(field, coarse, fine)
     assert least_jacobian(found, fine.spacing) > 0 and found.any()
     # What does not fold is left as the splines have it.
-    np.testing.assert_array_equal(
-        resampled(0.1 * field, coarse, fine), sample_field(0.1 * field, coarse, fine.places(), order=3)
-    )
+    np.testing.assert_array_equal(resampled(0.1 * field, coarse, fine), sample_field(0.1 * field, coarse, fine.places(), order=3))

@@ -84,7 +84,12 @@ def test_headline(path):
     assert found["title"] == "Regularization path of RankingSVM, trained for AP"
     assert found["path"]["models"]["training"] is None and found["certificate"]["certified"]
     assert [row[0] for row in found["parameters"]["rows"]] == [
-        "bounds", "grades", "loss", "relevance_threshold", "scale", "surrogate",
+        "bounds",
+        "grades",
+        "loss",
+        "relevance_threshold",
+        "scale",
+        "surrogate",
     ]
     known = contents(path, selection=best, held_out="three folds")
     assert "On three folds, the best is" in " ".join(known["headline"]["sentences"])

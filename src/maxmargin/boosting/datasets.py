@@ -30,9 +30,7 @@ class Labelled(NamedTuple):
 
     def same(self, other: Labelled) -> bool:
         """Whether both say the same."""
-        return all(
-            a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in zip(self, other, strict=True)
-        )
+        return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in zip(self, other, strict=True))
 
     def copy(self) -> Labelled:
         """One that does not change when the data set does."""

@@ -67,7 +67,7 @@ def run(output: Path, seed: int) -> None:
     click.echo(format_table(["linear model", "AP, digits", "refined", "AP, wrong labels", "refined"], rows))
     _draw(output, (digits, spoilt), found)
     click.echo(
-        "\nAP is the mean over held-out folds. \"refined\": how often the classifier left its tuned logistic regression behind, "
+        '\nAP is the mean over held-out folds. "refined": how often the classifier left its tuned logistic regression behind, '
         f"because\nheld-out samples said so. Precision-recall figure: {output}"
     )
 

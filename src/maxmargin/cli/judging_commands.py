@@ -83,10 +83,9 @@ def predict(
     if sharding.engine is not None:
         from maxmargin.cli import sharded_judging
 
-        refuse_with_engine({
-            "form": "names of documents are not read in parts; leave it out",
-            "tag": "it is for runs; leave it out",
-        })
+        refuse_with_engine(
+            {"form": "names of documents are not read in parts; leave it out", "tag": "it is for runs; leave it out"}
+        )
         if output is None:
             raise click.UsageError("--engine writes one file per shard; name a folder for them with --output")
         sharded_judging.predict(model_file, data_file, sharding, reading, wanted, output, as_json)
@@ -103,9 +102,7 @@ def predict(
 
 @click.command()
 @JUDGED
-@click.option(
-    "-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated."
-)
+@click.option("-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated.")
 @GAINS
 @column_options
 @click.option("--score", help="Column of the scores (tables only).  [default: score]")

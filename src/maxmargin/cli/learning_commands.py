@@ -191,12 +191,7 @@ def cv(data_file: Path, reading: DataOptions, model_file: Path | None, **options
 )
 @click.option("--validation", type=EXISTING, help="Labelled samples to choose lambda by.")
 @click.option("--folds", type=click.IntRange(2), help="Choose lambda by cross-validation with so many folds.")
-@click.option(
-    "-m",
-    "--metric",
-    callback=known_metrics,
-    help=f"To choose by: {METRICS}.  [default: what is trained for]",
-)
+@click.option("-m", "--metric", callback=known_metrics, help=f"To choose by: {METRICS}.  [default: what is trained for]")
 @GAINS
 @click.option("--model", type=MODEL_OUTPUT, help="Where to write the chosen model.")
 @click.option("--save", type=OUTPUT, help="Where to write the whole path.")

@@ -212,9 +212,7 @@ class _Part:
             return None
         for text, number in zip(texts, self.numbers, strict=True):
             if text == "_":
-                raise DataError(
-                    f"{self._place(number)}: has no head, but others have one; write it, or '_' for all"
-                )
+                raise DataError(f"{self._place(number)}: has no head, but others have one; write it, or '_' for all")
             if not re.fullmatch("[0-9]{1,9}", text):
                 one = "a word of the basic tree has one head, others belong in the column DEPS"
                 remedy = one if re.search("[|,: ]", text) else "write 0, 1, 2, ..."

@@ -220,11 +220,7 @@ def _is_zero_based(found: dict[str, Any], zero_based: bool | str) -> bool:
 
 
 def _matrix(
-    found: dict[str, Any],
-    zero_based: bool | str,
-    n_features: int | None,
-    name: str,
-    shift: Callable[[], int] | None = None,
+    found: dict[str, Any], zero_based: bool | str, n_features: int | None, name: str, shift: Callable[[], int] | None = None
 ) -> Any:
     # Not at the top: scipy.sparse takes longer to load than the command needs for a small table.
     from scipy.sparse import csr_array

@@ -50,11 +50,7 @@ class ListwiseLoss(torch.nn.Module):
         self.n_skipped = 0
 
     def forward(
-        self,
-        scores: torch.Tensor,
-        relevant: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        weight: torch.Tensor | None = None,
+        self, scores: torch.Tensor, relevant: torch.Tensor, mask: torch.Tensor | None = None, weight: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The loss of one query or of a batch.
 
@@ -243,9 +239,7 @@ class RankingHinge(ListwiseLoss):
     tensor([0.8000, 3.0000])
     """
 
-    def __init__(
-        self, loss: str | RankingLoss = "ap", reduction: Reduction = "mean", *, gains: Gains | None = None
-    ) -> None:
+    def __init__(self, loss: str | RankingLoss = "ap", reduction: Reduction = "mean", *, gains: Gains | None = None) -> None:
         super().__init__(loss, reduction)
         if gains is not None:
             if gains not in get_args(Gains):

@@ -77,7 +77,5 @@ class Ranked:
         self.graded = RankedLists(judged.gains, scores, judged.qid) if judged.graded else self.lists
         # Tied samples stand with the lower grade first; for relevance alone any order of the relevant ones will do.
         self.lists = self.graded if same else self.lists
-        self.values = {
-            name: metric_of_lists(name, self.graded if name.startswith("ndcg") else self.lists) for name in names
-        }
+        self.values = {name: metric_of_lists(name, self.graded if name.startswith("ndcg") else self.lists) for name in names}
         self.means = {name: float(value.mean()) for name, value in self.values.items()}
