@@ -13,14 +13,13 @@ from maxmargin.problems.latent import LatentProblem
 from maxmargin.problems.latent_graph import LatentGraphProblem
 from maxmargin.problems.latent_ranking import JointLatentRankingProblem, LatentBinaryProblem, LatentRankingProblem
 from maxmargin.problems.latent_structured import LatentStructuredProblem
-from maxmargin.problems.make import make_problem
 from maxmargin.problems.multiclass import MulticlassProblem
 from maxmargin.problems.multiclass_surrogates import SurrogateMulticlassProblem
 from maxmargin.problems.multilabel import MultilabelProblem
 from maxmargin.problems.native_problem import NativeProblem, native_signature
 from maxmargin.problems.parsing import ParseProblem, SurrogateParseProblem, Treebank
 from maxmargin.problems.ranking import RankingProblem
-from maxmargin.problems.structured import StructuredProblem
+from maxmargin.problems.structured import StructuredProblem, make_problem
 from maxmargin.problems.weighted import WeightedProblem
 
 __all__ = [

@@ -10,10 +10,10 @@ import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.cuts import Bounds, Cut
-from maxmargin.problem import Audit
+from maxmargin.problem import Audit, Problem, vouches
 from maxmargin.problems.arrays import ArrayProblem
 from maxmargin.problems.audit import N_AUDITED, audit
-from maxmargin.structures.base import Decoded, Structure
+from maxmargin.structures.base import Decoded, Structure, encoded
 from maxmargin.surrogates import Margin, Sample, Surrogate, make_surrogate
 
 
@@ -93,3 +93,24 @@ class StructuredProblem(ArrayProblem):
     def audit(self, weights: Floats) -> Audit | None:
         """Whether the decoder missed an output that it finds for other questions; None if it claims nothing."""
         return audit(self, weights) if self.exact else None
+
+
+def make_problem(structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: str | Surrogate = "margin") -> Problem:
+    """Return the problem of inputs X with true outputs Y, compiled if the structure has one for margin rescaling.
+
+    A structure has it by a method ``make_problem(xs, ys)`` of encoded samples. A subclass that overrides another method of such
+    a structure gets the general problem, which calls the override.
+
+    Examples
+    --------
+    >>> from maxmargin.structures import ClassStructure
+    >>> make_problem(ClassStructure(2, 1), [[1.0], [-1.0]], [1, 0]).mean_cut(np.zeros(2))
+    Cut(psi=array([-1.,  1.]), loss=1.0, bound=None)
+    """
+    chosen = make_surrogate(surrogate)
+    fast = isinstance(structure, Structure) and hasattr(structure, "make_problem") and vouches(structure, "make_problem")
+    if not fast or type(chosen) is not Margin or len(X) != len(Y) or len(X) == 0:
+        return StructuredProblem(structure, X, Y, chosen)
+    samples = [encoded(structure, k, x, y) for k, (x, y) in enumerate(zip(X, Y, strict=True))]
+    problem: Problem = structure.make_problem([x for x, _ in samples], [y for _, y in samples])  # type: ignore[attr-defined]
+    return problem

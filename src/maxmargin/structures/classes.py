@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxmargin._types import Floats
+from maxmargin.problem import Problem
 from maxmargin.structures.base import Structure
 from maxmargin.structures.rows import as_rows, check_costs, check_rows, stack
 
@@ -83,3 +84,9 @@ class ClassStructure(Structure):
     def loss_values(self, x: Any, truth: Any) -> Floats:
         """All costs of this truth."""
         return np.unique(self.costs[truth])
+
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """The compiled problem of these samples."""
+        from maxmargin.problems.multiclass import MulticlassProblem
+
+        return MulticlassProblem(stack(xs), np.array(ys, dtype=np.int64), self.n_classes, self.costs)

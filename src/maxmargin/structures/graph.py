@@ -31,6 +31,7 @@ from scipy import sparse
 from maxmargin import _core
 from maxmargin._types import Floats, Ints
 from maxmargin.cuts import Bounds
+from maxmargin.problem import Problem
 from maxmargin.structures.base import Decoded, Structure
 from maxmargin.structures.graph_lists import (
     MOST_LABELINGS,
@@ -391,6 +392,12 @@ class GraphStructure(Structure):
             )
         _, labels = x.cutter.solve(unary, penalties)
         return labels.astype(np.int64)
+
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """The compiled problem of these graphs."""
+        from maxmargin.problems.graph import GraphProblem
+
+        return GraphProblem(xs, ys, self.n_labels, self.pairwise, self.costs, relaxed=False, normalize=self.normalize)
 
 
 def as_row(feature: Floats) -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxmargin._types import Floats, Ints
+from maxmargin.problem import Problem
 from maxmargin.structures.base import Structure
 from maxmargin.structures.forest import (
     CHAINS,
@@ -164,6 +165,13 @@ class TreeStructure(Structure):
         counts = np.arange(len(truth) + 1.0)
         return counts / len(truth) if self.normalize else counts
 
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """The compiled problem of these samples."""
+        from maxmargin.problems.labelings import TreeProblem
+
+        X, forests = self.gather(xs)
+        return TreeProblem(X, np.concatenate(ys), forests.offsets, forests.parent, self.n_labels, normalize=self.normalize)
+
 
 class ChainStructure(TreeStructure):
     """Labelings of sequences, as :class:`TreeStructure`; inputs are arrays or CSR matrices of shape (L, p)."""
@@ -173,3 +181,10 @@ class ChainStructure(TreeStructure):
     def parts(self, x: Any) -> tuple[Any, None]:
         """Features alone."""
         return x, None
+
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """The compiled problem of these samples."""
+        from maxmargin.problems.labelings import ChainProblem
+
+        X, forests = self.gather(xs)
+        return ChainProblem(X, np.concatenate(ys), forests.offsets, self.n_labels, normalize=self.normalize)

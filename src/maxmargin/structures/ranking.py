@@ -16,6 +16,7 @@ from maxmargin._validation import check_relevant, thread_count
 from maxmargin.inference.ranking import solve_lists
 from maxmargin.losses import RankingLoss, ranking_loss
 from maxmargin.losses.checked import checked_loss
+from maxmargin.problem import Problem
 from maxmargin.structures.base import Structure
 from maxmargin.structures.rows import check_rows, stack
 
@@ -117,3 +118,10 @@ class RankingStructure(Structure):
             wrong = np.rint(slopes * (0.5 * n_pos * (len(mask) - n_pos))).astype(np.int64)
             found.append(Interleaving(mask, np.where(mask, 1, 1 + n_pos) - wrong))
         return found
+
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """The compiled problem of these lists."""
+        from maxmargin.problems.ranking import RankingProblem
+
+        offsets = np.concatenate([[0], np.cumsum([x.shape[0] for x in xs])])
+        return RankingProblem(stack(xs), np.concatenate([y.relevant for y in ys]), self.rank_loss, offsets)

@@ -8,12 +8,14 @@ maximum is found: what is certified is the optimum of the relaxed objective.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from maxmargin._types import Floats
 from maxmargin.labeling.local_polytope import Marginals, minimize_relaxation
+from maxmargin.problem import Problem
 from maxmargin.structures.base import Decoded
 from maxmargin.structures.graph import Graph, GraphStructure, as_row
 
@@ -68,3 +70,9 @@ class RelaxedGraphStructure(GraphStructure):
         edges = np.ascontiguousarray(x.edges, dtype=np.int32)
         found = minimize_relaxation(x.messages(self.n_labels), edges, *self.costs_of(x, scores, a * weights))
         return Decoded(found.marginals, -found.bound)
+
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """The compiled problem of these graphs."""
+        from maxmargin.problems.graph import GraphProblem
+
+        return GraphProblem(xs, ys, self.n_labels, self.pairwise, self.costs, relaxed=True, normalize=self.normalize)
