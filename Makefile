@@ -20,7 +20,7 @@ SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
 install = $(PIP_INSTALL) --no-build-isolation --editable $(1) && \
 	  sed -i.bak '/^import /!d' $(VENV)/lib/python*/site-packages/_*maxmargin*.pth
 
-.PHONY: demo test test-all cluster minimum newest pythons processors process-exit constraints lint bench sanitize mutants clean
+.PHONY: demo test test-all cluster minimum newest pythons processors call-paths process-exit constraints lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
@@ -58,6 +58,10 @@ pythons:
 processors: $(VENV)/.test
 	$(BIN)/python -m tests.processors
 
+# Packages and modules that run in five use cases.
+call-paths: $(VENV)/.test
+	$(BIN)/python -m tests.call_paths
+
 process-exit: $(VENV)/.test
 	$(BIN)/python -m tests.process_exit --runs 2000 --at-once 3
 
@@ -90,49 +94,8 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks.ranking_inference
-	$(BIN)/python -m benchmarks.graphcut
 	$(call install,'.[bench,peers]')
-	$(BIN)/python -m benchmarks.native_oracle
-	$(BIN)/python -m benchmarks.engine
-	$(BIN)/python -m benchmarks.multiclass
-	$(BIN)/python -m benchmarks.ocr
-	$(BIN)/python -m benchmarks.snakes
-	$(BIN)/python -m benchmarks.trws
-	$(BIN)/python -m benchmarks.partial_linearization
-	$(BIN)/python -m benchmarks.nn_loss
-	$(BIN)/python -m benchmarks.nn_digits
-	$(BIN)/python -m benchmarks.latent_ranking
-	$(BIN)/python -m benchmarks.reader --megabytes 40 --repeats 3
-	$(BIN)/python -m benchmarks.approximate_ranking
-	$(BIN)/python -m benchmarks.layerwise
-	$(BIN)/python -m benchmarks.ranking_training
-	$(BIN)/python -m benchmarks.ranking_memory
-	$(BIN)/python -m benchmarks.ranking_quality
-	$(BIN)/python -m benchmarks.ranking_cutoff
-	$(BIN)/python -m benchmarks.rare_events
-	$(BIN)/python -m benchmarks.path
-	$(BIN)/python -m benchmarks.labeling
-	$(BIN)/python -m benchmarks.max_marginals
-	$(BIN)/python -m benchmarks.parsimonious
-	$(BIN)/python -m benchmarks.pictures
-	$(BIN)/python -m benchmarks.rounding
-	$(BIN)/python -m benchmarks.learned_rounding
-	$(BIN)/python -m benchmarks.registration
-	$(BIN)/python -m benchmarks.learned_metric
-	$(BIN)/python -m benchmarks.high_order_ranking
-	$(BIN)/python -m benchmarks.surrogates
-	$(BIN)/python -m benchmarks.multilabel
-	$(BIN)/python -m benchmarks.hierarchy
-	$(BIN)/python -m benchmarks.parsing
-	$(BIN)/python -m benchmarks.parsing_bilstm
-	$(BIN)/python -m benchmarks.chunking
-	$(BIN)/python -m benchmarks.boosting
-	$(BIN)/python -m benchmarks.tagging
-	$(BIN)/python -m benchmarks.defaults
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributed
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.distributed_peers
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.out_of_core
+	$(BIN)/python -m benchmarks.registry
 
 # Kernels, engine and readers with address and undefined-behaviour sanitizers; a fault ends the run. The extension of this build
 # lies in a copy of the package, so that nothing else uses it.

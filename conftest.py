@@ -11,7 +11,7 @@ settings.load_profile("fixed")
 
 # Not every Python has a build of torch for the CPU (see TORCH in the Makefile).
 _DOCS = ["docs/nn.md", "docs/learned_rounding.md", "docs/parsing.md"]
-NEED_TORCH = ["tests/nn", "tests/learned_rounding_cases.py", "src/maxmargin/nn", *_DOCS]
+NEED_TORCH = ["tests/nn", "tests/cases/learned_rounding_cases.py", "src/maxmargin/nn", *_DOCS]
 
 collect_ignore = [] if find_spec("torch") else NEED_TORCH
 

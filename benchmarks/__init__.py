@@ -1,1 +1,5 @@
-"""Each module makes one table of ``results/``; run it with ``python -m benchmarks.NAME``."""
+"""Benchmarks by task. Each makes one table of ``results/``; run it with ``python -m benchmarks.TASK.NAME``."""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
-from maxmargin.data import load_svmlight
+from maxmargin.io import load_svmlight
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -264,7 +264,7 @@ def local_shards() -> Iterator[Task]:
         return
     split_rows, ShardedRanking = find("split_rows", home), find("ShardedRanking", home, "maxmargin.ranking.shards")
     ShardOf, LocalEngine = find("ShardOf RowShardSource", home), find("LocalEngine", home)
-    OneSlackCuttingPlane = find("OneSlackCuttingPlane", "maxmargin.solvers", "maxmargin")
+    OneSlackCuttingPlane = find("OneSlackCuttingPlane", "maxmargin", "maxmargin.solvers")
     sources = [ShardOf(rows, "ranking", n_jobs=1) for rows in split_rows(X, y, 4)]
 
     def task() -> dict[str, Any]:

@@ -13,9 +13,9 @@ import dask
 import numpy as np
 from dask.distributed import Client, LocalCluster
 
-from maxmargin.dask import DaskEngine
-from maxmargin.distributed import LocalEngine, ShardedRanking, ShardOf, split_rows
-from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.core.solvers import OneSlackCuttingPlane
+from maxmargin.distributed import DaskEngine, LocalEngine, ShardOf, split_rows
+from maxmargin.ranking.shards import ShardedRanking
 
 ROWS, FEATURES, SHARDS, FATAL_PASS = 40_000, 20, 2, 8
 

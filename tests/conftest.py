@@ -2,9 +2,9 @@
 
 import signal
 
-import browser as chromium
 import pytest
-from command_cases import run  # noqa: F401
+from tests import browser as chromium
+from tests.cases.command_cases import run  # noqa: F401
 
 # A shell starts what runs in its background with Ctrl-C ignored; the tests that press it want it back.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

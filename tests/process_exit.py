@@ -33,7 +33,7 @@ def step(): most_violating_ranking(s, y, n_jobs=2)
 """,
     "loss in Python": """
 from maxmargin import most_violating_ranking
-from maxmargin.losses import AveragePrecision
+from maxmargin.ranking import AveragePrecision
 class Own(AveragePrecision):
     def derivative(self, j, i, n_pos, n_neg):
         return sum(1.0 for _ in range(100)) / 100 * super().derivative(j, i, n_pos, n_neg)
@@ -55,9 +55,9 @@ def step():
     MulticlassSVM(C=0.1).fit(X, y)
 """,
     "training with an oracle in Python": """
-from maxmargin.cuts import Cut
-from maxmargin.problem import Problem
-from maxmargin.solvers import BCFW
+from maxmargin.core import Cut
+from maxmargin.core import Problem
+from maxmargin.core.solvers import BCFW
 class Signs(Problem):
     n_blocks, n_features = 50, 2
     def cut(self, block, weights):
@@ -67,8 +67,8 @@ class Signs(Problem):
 def step(): BCFW(max_passes=20).solve(Signs(), 0.01)
 """,
     "training with finalizers and numbers in Python": """
-from maxmargin.problem import Problem
-from maxmargin.solvers import BCFW
+from maxmargin.core import Problem
+from maxmargin.core.solvers import BCFW
 class Loss:
     def __float__(self): return sum(1.0 for _ in range(300)) / 300
     def __del__(self): sum(range(300))
@@ -81,7 +81,7 @@ class Signs(Problem):
 def step(): BCFW(max_passes=20).solve(Signs(), 0.01)
 """,
     "reader": """
-from maxmargin.data import load
+from maxmargin.io import load
 path = sys.argv[3]
 def step(): load(path)
 """,

@@ -3,15 +3,15 @@
 import tempfile
 from pathlib import Path
 
-import browser
 import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from tests import browser
 
 from maxmargin import RankingSVM, regularization_path
-from maxmargin.figures import save_figure
+from maxmargin._utils import save_figure
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 PIXELS = [f"pixel {row}, {column}" for row in range(8) for column in range(8)]

@@ -13,7 +13,7 @@ from maxmargin import _core
 
 def run(capability):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MAXMARGIN_CPU_CAPABILITY": capability}
-    command = [sys.executable, str(Path(__file__).with_name("cpu_capability.py"))]
+    command = [sys.executable, str(Path(__file__).parent / "cases" / "cpu_capability.py")]
     found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, env=environment)
     return json.loads(found.stdout)
 

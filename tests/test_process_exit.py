@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from process_exit import ENDINGS, WORK, run, write_data
+from tests.process_exit import ENDINGS, WORK, run, write_data
 
 BINDINGS = Path(__file__).resolve().parents[1] / "cpp" / "bindings"
 

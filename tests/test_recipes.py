@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_runner import CliRunner
+from tests.cases.command_runner import CliRunner
 
 from maxmargin import RankingSVM, StructuredSVM
-from maxmargin.data.loading import READERS, load
-from maxmargin.problems import MulticlassProblem, NativeProblem, StructuredProblem
-from maxmargin.solvers import BCFW, OneSlackCuttingPlane
+from maxmargin.core.solvers import BCFW, OneSlackCuttingPlane
+from maxmargin.io import READERS, load
+from maxmargin.multiclass import MulticlassProblem
+from maxmargin.structured import NativeProblem
+from maxmargin.surrogates import StructuredProblem
 
 RECIPES = {
     "rank loss": "rank_loss",
@@ -29,7 +31,7 @@ LAM = 0.1
 
 
 def recipe(name):
-    return import_module(f"recipes.{RECIPES[name]}")
+    return import_module(f"tests.recipes.{RECIPES[name]}")
 
 
 def optimum():

@@ -1,14 +1,14 @@
 """Objectives, certificates, weights and counts of every estimator and solver, against those that are recorded.
 
 They were recorded before files moved and duplicates were merged. A commit that changes one of them says why, and records them
-anew with ``python tests/reference_cases.py``.
+anew with ``python tests/cases/reference_cases.py``.
 """
 
 import json
 
 import pytest
 import threadpoolctl
-from reference_cases import CASES, FILE, differences, found_by
+from tests.cases.reference_cases import CASES, FILE, differences, found_by
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EXPECTED = json.loads(FILE.read_text())

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from maxmargin import load_model, metrics, save_model
 from maxmargin.boosting import BoostedRanker, BoostedRankingClassifier, objective
 from maxmargin.boosting.training import smoothed
-from maxmargin.storage import SavedFileError, read_archive, write_archive
+from maxmargin.io import SavedFileError, read_archive, write_archive
 
 lgb = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'maxmargin[lightgbm]'")
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin import losses, metrics, most_violating_ranking
+from maxmargin import most_violating_ranking
 from maxmargin.boosting import evaluation, objective
 from maxmargin.boosting.datasets import read_arrays
 from maxmargin.boosting.graded import GradedLists
-from maxmargin.losses import NDCG, ranking_loss
+from maxmargin.ranking import NDCG, AveragePrecision, metrics, ranking_loss
 
 
 def reference(scores, grades, group, loss, gains="exponential", scale=1.0, weights=None):
@@ -262,7 +262,7 @@ def test_a_query_counts_by_its_weight():
 
 
 def test_any_loss_will_do():
-    class Half(losses.AveragePrecision):
+    class Half(AveragePrecision):
         pass
 
     rng = np.random.default_rng(6)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from test_with_lightgbm import GROUP, qid, queries
+from tests.boosting.test_with_lightgbm import GROUP, qid, queries
 
 from maxmargin import metrics
 from maxmargin.boosting import evaluation, objective

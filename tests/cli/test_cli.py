@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from command_runner import CliRunner
+from tests.cases.command_runner import CliRunner
 
 import maxmargin
 from maxmargin import metrics
-from maxmargin.cli import main
+from maxmargin.cli.main import main
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from scipy.stats import bootstrap, permutation_test, ttest_rel, wilcoxon
 
 from maxmargin import MulticlassSVM, load_model, save_model
 from maxmargin.cli.paired import bootstrap_interval, compare_paired, holm, randomisation_test
-from maxmargin.estimators.path import RegularizationPath
-from maxmargin.metrics import evaluate
-from maxmargin.report.intervals import p_value
+from maxmargin.core import RegularizationPath
+from maxmargin.ranking import evaluate
+from maxmargin.report import p_value
 
 # ---- tests of paired differences ----------------------------------------------------------------------------------------------
 

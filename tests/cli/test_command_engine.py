@@ -3,17 +3,18 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import time_out
+from tests.cases.waiting import time_out
 
 from maxmargin import load_model
 from maxmargin.cli import sharded
 from maxmargin.distributed import LocalEngine
-from maxmargin.distributed import evaluate as judge
+from maxmargin.ranking.shards import evaluate as judge
 
 
 def answer(result):
@@ -269,13 +270,13 @@ def test_models_that_do_not_score_parts(run):
     assert "9" in run("predict", "m.model", "wide.svm", "-o", "s", *LOCAL, code=1).stderr
 
 
-def test_dask_is_asked_for_by_name(run, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("maxmargin.dask")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    said = run("train", "train.letor", "--engine", "dask", "--model", "m.model", code=1).stderr
-    assert "pip install 'maxmargin[dask]'" in said
-    run("train", "train.letor", *LOCAL, "--model", "m.model")
+def test_only_the_dask_engine_needs_dask(run):
+    """In processes of their own: modules that were imported before do not count."""
+    without = "import sys; sys.modules['distributed'] = None; from maxmargin.cli.main import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", without, "train", "train.letor", "--model", "m.model"]
+    said = subprocess.run([*command, "--engine", "dask"], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 1 and "pip install 'maxmargin[dask]'" in said.stderr
+    subprocess.run([*command, *LOCAL], capture_output=True, check=True, timeout=60)
 
 
 def test_a_scheduler_that_is_not_there(run, monkeypatch):
@@ -289,7 +290,7 @@ def test_a_scheduler_that_is_not_there(run, monkeypatch):
 def test_grades_count_from_a_base():
     from maxmargin.cli.evaluate import relevance_for
     from maxmargin.distributed import ShardOf, split_rows
-    from maxmargin.metrics import evaluate
+    from maxmargin.ranking import evaluate
 
     rng = np.random.default_rng(0)
     X, y, w = rng.normal(size=(50, 2)), rng.integers(-1, 4, size=50).astype(float), np.array([1.0, -0.3])
@@ -320,7 +321,7 @@ def test_a_cluster_on_this_machine(run):
 @pytest.mark.cluster
 def test_a_worker_that_does_not_see_the_files(run):
     pytest.importorskip("distributed")
-    from dask_cases import threads
+    from tests.cases.dask_cases import threads
 
     from maxmargin.distributed import sources
 

@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import RankingClassifier, load_model, save_model
 from maxmargin.cli.cv import split
-from maxmargin.data import RankingData
-from maxmargin.estimators.model_files import read_model
+from maxmargin.core import read_model
+from maxmargin.io import RankingData
 
 
 def write_table(path, X, y):

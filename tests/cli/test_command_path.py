@@ -6,14 +6,14 @@ import signal
 
 import numpy as np
 import pytest
-from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file
-from test_command_training import SIGNALS, interrupting
+from tests.cases.command_cases import in_a_pipe_and_on_a_terminal, samples
+from tests.cli.test_command_training import SIGNALS, interrupting
 
 from maxmargin import PathSearchCV, RankingSVM, RegularizationPath, load_model, metrics, regularization_path
 from maxmargin.cli.cv import split
-from maxmargin.data import load_svmlight
-from maxmargin.estimators.model_files import read_model
+from maxmargin.core import read_model
+from maxmargin.io import load_svmlight
 
 SETTINGS = {"epsilon": 0.02, "lambda_min": 1e-3}
 OPTIONS = ["--epsilon", 0.02, "--lambda-min", 1e-3]

@@ -5,14 +5,14 @@ import re
 
 import numpy as np
 import pytest
-from command_runner import CliRunner
 from sklearn.linear_model import LogisticRegression
+from tests.cases.command_runner import CliRunner
 
 from maxmargin import RankingSVM, load_model, metrics, save_model
-from maxmargin.cli import main
-from maxmargin.data import load_svmlight
+from maxmargin.cli.main import main
+from maxmargin.core.solvers import BCFW
+from maxmargin.io import load_svmlight
 from maxmargin.report.headline import TRAINING_DATA
-from maxmargin.solvers import BCFW
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
-from command_cases import samples
 from sklearn.datasets import dump_svmlight_file
+from tests.cases.command_cases import samples
 
-from maxmargin import ChainSVM, MulticlassSVM, load_model, metrics, save_model
+from maxmargin import ChainSVM, MulticlassSVM, load_model, save_model
 from maxmargin.cli.cv import Measure
-from maxmargin.data import load_svmlight, read_run, read_scores
+from maxmargin.io import load_svmlight, read_scores
+from maxmargin.ranking import metrics, read_run
 from maxmargin.report import report_contents
 
 # ---- predict ------------------------------------------------------------------------------------------------------------------

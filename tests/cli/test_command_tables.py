@@ -5,10 +5,10 @@ import json
 
 import numpy as np
 import pytest
-from command_cases import samples
+from tests.cases.command_cases import samples
 
 from maxmargin import load_model
-from maxmargin.estimators.model_files import read_model
+from maxmargin.core import read_model
 
 HEADER = "grade;who;city;vip;a;b;empty\n"
 

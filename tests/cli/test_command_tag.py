@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from command_runner import CliRunner
+from tests.cases.command_runner import CliRunner
 
-from maxmargin.cli import main
-from maxmargin.data import read_conll, window_features
+from maxmargin.cli.main import main
+from maxmargin.sequences import read_conll, window_features
 
 WORDS = {"the": "DT", "a": "DT", "old": "JJ", "red": "JJ", "dog": "NN", "ball": "NN", "cat": "NN", "saw": "VBD", "ate": "VBD"}
 

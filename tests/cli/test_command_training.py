@@ -11,19 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_cases import in_a_pipe_and_on_a_terminal, samples
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
-from waiting import wait_until
+from tests.cases.command_cases import in_a_pipe_and_on_a_terminal, samples
+from tests.cases.waiting import wait_until
 
 import maxmargin
 import maxmargin.cli.options as options
 from maxmargin import RankingSVM, load_model
-from maxmargin.cli import main
 from maxmargin.cli.cv import split
-from maxmargin.data import RankingData, load_svmlight
-from maxmargin.estimators.base import SOLVERS
-from maxmargin.estimators.model_files import read_model
-from maxmargin.problems import RankingProblem
+from maxmargin.cli.main import main
+from maxmargin.core import SOLVERS, read_model
+from maxmargin.io import RankingData, load_svmlight
+from maxmargin.ranking import RankingProblem
 
 # ---- train --------------------------------------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-from command_cases import in_a_pipe_and_on_a_terminal
-from waiting import wait_until
+from tests.cases.command_cases import in_a_pipe_and_on_a_terminal
+from tests.cases.waiting import wait_until
 
-from maxmargin.data import load_svmlight
-from maxmargin.distributed.packed import open_packed
+from maxmargin.distributed import open_packed
+from maxmargin.io import load_svmlight
 
 
 def test_pack(run):

@@ -1,8 +1,8 @@
 """A cluster in this process for the tests of a file, and a time-out for each of them; files may have others of their own."""
 
 import pytest
-from dask_cases import threads
-from waiting import time_out
+from tests.cases.dask_cases import threads
+from tests.cases.waiting import time_out
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,15 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 from dask.distributed import Client
-from dask_cases import class_sources, lists, ranking_sources, threads
-from waiting import wait_until
+from tests.cases.dask_cases import class_sources, lists, ranking_sources, threads
+from tests.cases.waiting import wait_until
 
-import maxmargin.dask.cluster
-from maxmargin.dask import DaskEngine
-from maxmargin.dask.cluster import connect
-from maxmargin.dask.engine import future_done
-from maxmargin.dask.seat import Seat, packed, portable, unpacked
-from maxmargin.distributed import PROTOCOL, ArrayRows, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf
-from maxmargin.solvers import OneSlackCuttingPlane
+import maxmargin.distributed.dask_cluster
+from maxmargin.core.solvers import OneSlackCuttingPlane
+from maxmargin.distributed import PROTOCOL, ArrayRows, DaskEngine, LocalEngine, ShardedMean, ShardError, ShardOf, connect
+from maxmargin.distributed.dask_actor import Seat, packed, portable, unpacked
+from maxmargin.distributed.dask_engine import future_done
+from maxmargin.ranking.shards import ShardedRanking
 
 
 def test_answers_are_those_of_one_process(client):
@@ -114,7 +113,7 @@ def test_a_file_that_a_worker_does_not_see(client, tmp_path):
 
 
 def test_workers_of_another_protocol_are_refused(client, monkeypatch):
-    monkeypatch.setattr(maxmargin.dask.cluster, "PROTOCOL", 99)
+    monkeypatch.setattr(maxmargin.distributed.dask_cluster, "PROTOCOL", 99)
     with (
         DaskEngine(ranking_sources(), client) as engine,
         pytest.raises(ShardError, match=rf"worker .* with protocol {PROTOCOL}, but the client is .* with protocol 99; inst"),
@@ -145,7 +144,7 @@ def test_arrays_get_no_fresh_pages_where_dask_asks_for_them():
     code = """
 import resource, sys
 import numpy as np
-from maxmargin.dask.seat import keep_freed_memory
+from maxmargin.distributed.dask_actor import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def faults():
@@ -170,9 +169,12 @@ def test_a_scheduler_that_is_not_there():
 
 
 def test_dask_not_installed():
-    code = "import sys; sys.modules['distributed'] = None; import maxmargin.dask"
+    code = "import sys; sys.modules['distributed'] = None; from maxmargin.dask import DaskRankingSVM"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "ImportError: maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'" in found.stderr
+    assert (
+        "ImportError: maxmargin.dask.DaskRankingSVM needs distributed; install it with: pip install 'maxmargin[dask]'"
+        in found.stderr
+    )
 
 
 def test_nothing_of_dask_is_loaded_by_the_package():
@@ -295,7 +297,7 @@ def test_an_answer_that_takes_long_is_waited_for(client, monkeypatch):
     monkeypatch.setattr(Seat, "is_busy_with", noted)
     with DaskEngine(ranking_sources(1), client, beat=0.1, patience=5.0) as engine:
         engine.call("info")
-        monkeypatch.setattr("maxmargin.dask.engine.time", clock)
+        monkeypatch.setattr("maxmargin.distributed.dask_engine.time", clock)
         engine.call("labels", (9,))
         assert clock.now == 12.0 and len(asked) == 1 and engine.moves == 0
 

@@ -10,14 +10,14 @@ from scipy import sparse
 
 pytest.importorskip("distributed")
 import dask.array as da
-from dask_cases import chunked
 from sklearn.base import clone
+from tests.cases.dask_cases import chunked
 
 from maxmargin import MulticlassSVM, RankingSVM, regularization_path
 from maxmargin.dask import DaskMulticlassSVM, DaskRankingSVM
-from maxmargin.dask.collections import shards_of
-from maxmargin.losses import RankingLoss
-from maxmargin.storage import SavedFileError
+from maxmargin.distributed import shards_of
+from maxmargin.io import SavedFileError
+from maxmargin.ranking import RankingLoss
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")
 

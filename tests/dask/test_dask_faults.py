@@ -15,15 +15,16 @@ import pytest
 pytest.importorskip("distributed")
 import dask.array as da
 from dask.distributed import Client
-from dask_cases import BigSource, Faults, class_sources, list_sources, lists, processes, ranking_sources
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
-from waiting import time_out, wait_until
+from tests.cases.dask_cases import BigSource, Faults, class_sources, list_sources, lists, processes, ranking_sources
+from tests.cases.waiting import time_out, wait_until
 
-from maxmargin.dask import DaskEngine, DaskRankingSVM
-from maxmargin.dask.cluster import connect
-from maxmargin.distributed import CheckpointFile, LocalEngine, ShardedMean, ShardedRanking, ShardError, ShardOf, pack, row_sources
-from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.core import CheckpointFile
+from maxmargin.core.solvers import OneSlackCuttingPlane
+from maxmargin.dask import DaskRankingSVM
+from maxmargin.distributed import DaskEngine, LocalEngine, ShardedMean, ShardError, ShardOf, connect, pack, row_sources
+from maxmargin.ranking.shards import ShardedRanking
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")]
 
@@ -112,7 +113,7 @@ def test_a_worker_killed_in_an_operation(client, tmp_path, kind, operation, when
 )  # fmt: skip
 def test_a_worker_killed_in_a_group(client, tmp_path, monkeypatch, kind, when, shard):
     """Shards 0 and 1, 2 and 3 add up their vectors; the first of a group is lost, or the other one, or one that is alone."""
-    monkeypatch.setattr("maxmargin.distributed.problem.group_size", lambda n_shards, n_numbers: 2)
+    monkeypatch.setattr("maxmargin.ranking.shards.problem.group_size", lambda n_shards, n_numbers: 2)
     make = {"ranking": ranking_sources, "list": list_sources}[kind]
     Faults(tmp_path).plan(when, "features", shard)
     with DaskEngine(make(5, tmp_path), client, beat=0.5) as engine:

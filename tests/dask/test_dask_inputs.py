@@ -12,13 +12,13 @@ pytest.importorskip("distributed")
 import dask
 import dask.array as da
 from dask.distributed import Client, LocalCluster
-from dask_cases import chunked
 from sklearn.exceptions import NotFittedError
-from waiting import wait_until
+from tests.cases.dask_cases import chunked
+from tests.cases.waiting import wait_until
 
+from maxmargin.core.solvers import ConvergenceWarning
 from maxmargin.dask import DaskChainSVM, DaskMulticlassSVM, DaskRankingSVM
 from maxmargin.distributed import ShardError
-from maxmargin.solvers import ConvergenceWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("distributed")
 import dask
-from dask_cases import chunked
+from tests.cases.dask_cases import chunked
 
 from maxmargin import ChainSVM
 from maxmargin.dask import DaskChainSVM
-from maxmargin.dask.collections import kept_whole, shards_of
+from maxmargin.distributed import kept_whole, shards_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* took .* ms for a pass:UserWarning")
 

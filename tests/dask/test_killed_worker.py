@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("distributed")
-from dask_cases import Faults, lists, processes, sources_of
+from tests.cases.dask_cases import Faults, lists, processes, sources_of
 
-from maxmargin.dask import DaskEngine
-from maxmargin.distributed import LocalEngine, ShardedRanking
-from maxmargin.solvers import OneSlackCuttingPlane
+from maxmargin.core.solvers import OneSlackCuttingPlane
+from maxmargin.distributed import DaskEngine, LocalEngine
+from maxmargin.ranking.shards import ShardedRanking
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kill_a_worker.py"
 

@@ -8,10 +8,12 @@ import pytest
 from sklearn.datasets import load_digits
 
 from maxmargin import SavedFileError
-from maxmargin.distributed import CheckpointFile, Fault, LocalEngine, ShardedMean, ShardedRanking, ShardOf, split_rows
-from maxmargin.distributed.checkpoint import KIND
-from maxmargin.solvers import BCFW, OneSlackCuttingPlane
-from maxmargin.storage import read_archive, write_archive
+from maxmargin.core import CheckpointFile
+from maxmargin.core.checkpoint import KIND
+from maxmargin.core.solvers import BCFW, OneSlackCuttingPlane
+from maxmargin.distributed import Fault, LocalEngine, ShardedMean, ShardOf, split_rows
+from maxmargin.io import read_archive, write_archive
+from maxmargin.ranking.shards import ShardedRanking
 
 
 def lists(n_shards=3, faults=(), scale=1.0, loss="ap"):

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from maxmargin.cuts import Cut
+from maxmargin.core import Cut, Problem, Structure
+from maxmargin.core.solvers import BCFW, InexactOracleWarning, OneSlackCuttingPlane
 from maxmargin.distributed import ArrayRows, Fault, LocalEngine, ProblemSource, ShardedMean, ShardError, ShardOf, split_rows
-from maxmargin.problem import Problem
-from maxmargin.problems import ChainProblem, MulticlassProblem, StructuredProblem
-from maxmargin.solvers import BCFW, InexactOracleWarning, OneSlackCuttingPlane
-from maxmargin.structures import Structure
+from maxmargin.multiclass import MulticlassProblem
+from maxmargin.sequences import ChainProblem
+from maxmargin.surrogates import StructuredProblem
 
 
 def digits(n=300):

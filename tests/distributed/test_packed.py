@@ -18,19 +18,27 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import sparse
 
-from maxmargin.data import DataError, load_svmlight
-from maxmargin.distributed import LocalEngine, ShardedRanking, ShardOf, packed, packing
-from maxmargin.distributed.packed import CachedRows, PackedRows, check_packed, make_dense, open_packed, row_sources, write_packed
-from maxmargin.distributed.packed_meta import changed_source, is_fresh, read_meta
-from maxmargin.distributed.packing import pack
-from maxmargin.distributed.rows import Rows
-from maxmargin.distributed.sources import share_out
-from maxmargin.losses import ranking_loss
-from maxmargin.problems.ranking import RankingProblem
-from maxmargin.queries import query_offsets
-from maxmargin.solvers import OneSlackCuttingPlane
-from maxmargin.storage import SavedFileError
-from maxmargin.structures.rows import sum_of_rows, times
+from maxmargin.core import sum_of_rows, times
+from maxmargin.core.solvers import OneSlackCuttingPlane
+from maxmargin.distributed import (
+    CachedRows,
+    LocalEngine,
+    PackedRows,
+    Rows,
+    ShardOf,
+    open_packed,
+    pack,
+    packed,
+    packing,
+    read_meta,
+    row_sources,
+    share_out,
+)
+from maxmargin.distributed.packed import check_packed, make_dense, write_packed
+from maxmargin.distributed.packed_meta import changed_source, is_fresh
+from maxmargin.io import DataError, SavedFileError, load_svmlight, query_offsets
+from maxmargin.ranking import RankingProblem, ranking_loss
+from maxmargin.ranking.shards import ShardedRanking
 
 
 def letor(queries=12, size=8, width=5, density=1.0, seed=0):

@@ -8,9 +8,9 @@ import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'maxmargin[ray]'")
 
-from maxmargin.distributed import LocalEngine, ProblemSource, ShardedRanking, ShardOf, split_rows  # noqa: E402
-from maxmargin.ray import RayEngine  # noqa: E402
-from maxmargin.solvers import OneSlackCuttingPlane  # noqa: E402
+from maxmargin.core.solvers import OneSlackCuttingPlane  # noqa: E402
+from maxmargin.distributed import LocalEngine, ProblemSource, RayEngine, ShardOf, split_rows  # noqa: E402
+from maxmargin.ranking.shards import ShardedRanking  # noqa: E402
 
 pytestmark = pytest.mark.cluster
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from maxmargin.core import center_and_scale, is_streamed
 from maxmargin.distributed import ArrayRows, Fault, LocalEngine, ShardOf, column_moments, feature_scaling, split_rows
-from maxmargin.estimators.standardizing import center_and_scale
-from maxmargin.structures.streaming import is_streamed
 
 
 def data(n=400):

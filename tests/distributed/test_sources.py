@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from maxmargin.data import DataError, FeatureIndexError, load_svmlight, load_table
-from maxmargin.data.byte_ranges import glance, line_start, load_svmlight_part, owned, query_start
-from maxmargin.data.places import expand
-from maxmargin.distributed.sources import Part, PartsOfFiles, Reading, share_out
+from maxmargin.distributed import Reading, share_out
+from maxmargin.distributed.sources import Part, PartsOfFiles
+from maxmargin.io import DataError, FeatureIndexError, expand, glance, load_svmlight, load_svmlight_part, load_table, owned
+from maxmargin.io.byte_ranges import line_start, query_start
 
 # A byte order mark, comments that look like samples, blank lines, both line ends, tabs, names that begin alike, no end at last.
 TRICKY = (
@@ -129,7 +129,7 @@ def test_random_files_and_cuts(tmp_path, lines, ends, last, cuts):
 
 def test_a_cut_far_behind_the_last_sample(tmp_path, monkeypatch):
     # What is between is longer than the first look back, and than a block.
-    from maxmargin.data import byte_ranges
+    from maxmargin.io import byte_ranges
 
     monkeypatch.setattr(byte_ranges, "_BACK", 16)
     monkeypatch.setattr(byte_ranges, "_BLOCK", 32)

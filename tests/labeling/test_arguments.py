@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from maxmargin.inference import minimum_cut
 from maxmargin.labeling import (
     HST,
     Cliques,
@@ -15,6 +14,7 @@ from maxmargin.labeling import (
     UAIError,
     linkage_tree,
     minimize,
+    minimum_cut,
     read_uai,
     shortest_paths,
 )

@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from clique_cases import COSTS, all_labelings, least, random_edges, random_energy
+from tests.cases.clique_cases import COSTS, all_labelings, least, random_edges, random_energy
 
 from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, PnPotts, cooccurrence
 from maxmargin.labeling.clique_moves import Terms
-from maxmargin.labeling.cooccurrence import Expander
+from maxmargin.labeling.cooccurrence_moves import Expander
 
 
 def bounded(expander, labels, alpha, moved):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding_cases import complete_mean, marginals, potts_example
-from test_messages import KINDS, random_energy
+from tests.cases.rounding_cases import complete_mean, marginals, potts_example
+from tests.labeling.test_messages import KINDS, random_energy
 
 from maxmargin.labeling import Cliques, Energy, FractionalLabeling, Metric, PnPotts, expected_energy
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from clique_cases import all_labelings, keeps_promise, least, random_cliques, random_edges
+from tests.cases.clique_cases import all_labelings, keeps_promise, least, random_cliques, random_edges
 
 from maxmargin.labeling import (
     HST,
@@ -20,8 +20,8 @@ from maxmargin.labeling import (
     star,
 )
 from maxmargin.labeling.clique_moves import Clock, Terms
-from maxmargin.labeling.cooccurrence import Expander
-from maxmargin.labeling.hierarchical import Fused, Fusion, fuse, guarantee
+from maxmargin.labeling.cooccurrence_moves import Expander
+from maxmargin.labeling.hierarchical_moves import Fused, Fusion, fuse, guarantee
 
 
 def tree_energy(rng, tree, n_nodes=5, edges=True):

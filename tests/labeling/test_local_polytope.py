@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from polytope_cases import CYCLES, TREE, by_enumeration, by_one_program, frustrated
+from tests.cases.polytope_cases import CYCLES, TREE, by_enumeration, by_one_program, frustrated
 
-from maxmargin import _core
-from maxmargin.deadline import time_limit
-from maxmargin.estimators import GraphSVM
-from maxmargin.labeling import local_polytope
-from maxmargin.labeling.local_polytope import Marginals, minimize_relaxation
+from maxmargin import GraphSVM, _core
+from maxmargin._utils import time_limit
+from maxmargin.labeling import Marginals, local_polytope, minimize_relaxation
 
 
 def assert_in_polytope(marginals, edges):

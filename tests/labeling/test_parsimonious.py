@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from clique_cases import COSTS, keeps_promise, least, random_cliques, random_cost, random_edges, random_energy
+from tests.cases.clique_cases import COSTS, keeps_promise, least, random_cliques, random_cost, random_edges, random_energy
 
 from maxmargin.labeling import Cardinality, Cliques, Diameter, Energy, Metric, cooccurrence, minimize, parsimonious
 from maxmargin.labeling.clique_moves import Clock
-from maxmargin.labeling.cooccurrence import Expander
-from maxmargin.labeling.hierarchical import fuse_tree
-from maxmargin.labeling.parsimonious import Surrogate, sample_trees
+from maxmargin.labeling.cooccurrence_moves import Expander
+from maxmargin.labeling.hierarchical_moves import fuse_tree
+from maxmargin.labeling.parsimonious_moves import Surrogate, sample_trees
 
 
 def lattice(seed, side=9, n_labels=8, limit=4.0, weight=1.0, window=3, pairwise=0.0):

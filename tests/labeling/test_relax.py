@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding_cases import potts_example
-from test_messages import KINDS, least_energy, random_energy, relaxed_energy
+from tests.cases.rounding_cases import potts_example
+from tests.labeling.test_messages import KINDS, least_energy, random_energy, relaxed_energy
 
 from maxmargin import _core
-from maxmargin.deadline import time_limit
+from maxmargin._utils import time_limit
 from maxmargin.labeling import (
     Cliques,
     Energy,

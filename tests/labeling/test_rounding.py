@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding_cases import complete_mean, interval_joint, interval_mean, marginals, potts_example, steps
-from test_messages import KINDS, random_energy
+from tests.cases.rounding_cases import complete_mean, interval_joint, interval_mean, marginals, potts_example, steps
+from tests.labeling.test_messages import KINDS, random_energy
 
 from maxmargin import _core
 from maxmargin.labeling import Energy, FractionalLabeling, Metric, expected_energy, relax, round_labeling

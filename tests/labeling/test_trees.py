@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maxmargin.labeling import HST, Metric, linkage_tree, minkowski, random_hst, random_tree, refit_heights, star
-from maxmargin.labeling.trees import fit_heights
+from maxmargin.labeling.label_trees import fit_heights
 
 METRICS = {
     "truncated": Metric("linear", limit=5).table(20),

@@ -5,8 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from maxmargin.labeling import Energy, Metric, minimize
-from maxmargin.labeling.uai import UAIError, read_uai, write_uai
+from maxmargin.labeling import Energy, Metric, UAIError, minimize, read_uai, write_uai
 
 # Three variables, the last with three labels; a constant, two factors of one variable, two of two, one of them backwards.
 TEXT = """MARKOV

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from learned_rounding_cases import frustrated
+from tests.cases.learned_rounding_cases import frustrated
 
 from maxmargin.nn import LearnedRounding
 

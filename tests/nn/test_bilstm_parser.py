@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install maxmargin[nn]")
 
-from maxmargin.data import Sentence  # noqa: E402
+from maxmargin.io import SavedFileError  # noqa: E402
 from maxmargin.nn import BiLSTMParser, TreeLoss, train_parser  # noqa: E402
-from maxmargin.storage import SavedFileError  # noqa: E402
+from maxmargin.parsing import Sentence  # noqa: E402
 from maxmargin.surrogates import ProbLoss  # noqa: E402
 
 WORDS = {"D": ["the", "a"], "N": ["dog", "cat", "man"], "V": ["sees", "bites"], "A": ["big", "old"]}

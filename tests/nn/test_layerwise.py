@@ -6,17 +6,17 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from brute_force import loss_by_definition
-from reference_programs import convex_program
+from tests.cases.brute_force import loss_by_definition
+from tests.cases.reference_programs import convex_program
 from torch import nn
 
 import maxmargin as mm
-from maxmargin.losses import Discounted
+from maxmargin.core.solvers import FrankWolfe, OneSlackCuttingPlane
 from maxmargin.nn import LayerwiseSVM, RankingHinge, _layer_problem
 from maxmargin.nn._layer_problem import LayerProblem, forward
 from maxmargin.nn._piecewise import Affine, read_network
 from maxmargin.nn._score_hinges import ScoreHinge, score_hinge
-from maxmargin.solvers import FrankWolfe, OneSlackCuttingPlane
+from maxmargin.ranking import Discounted
 
 
 class RankBiased(Discounted):

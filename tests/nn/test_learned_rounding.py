@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from learned_rounding_cases import frustrated, gradient_of, plan, small_network
+from tests.cases.learned_rounding_cases import frustrated, gradient_of, plan, small_network
 
 from maxmargin.labeling import Energy, expected_energy, minimize, relax
 from maxmargin.nn import LearnedRounding

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from learned_rounding_cases import frustrated
+from tests.cases.learned_rounding_cases import frustrated
 
+from maxmargin.io import SavedFileError, read_archive, write_archive
 from maxmargin.labeling import Energy
 from maxmargin.nn import LearnedRounding, RoundingNetwork
 from maxmargin.nn._rounding_inputs import energies_of
-from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 # ---- the same again -----------------------------------------------------------------------------------------------------------
 

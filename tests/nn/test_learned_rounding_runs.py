@@ -4,9 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from learned_rounding_cases import frustrated
+from tests.cases.learned_rounding_cases import frustrated
 
-from maxmargin.figures import plot_draws, save_figure
+from maxmargin._utils import save_figure
+from maxmargin._utils.figures import plot_draws
 from maxmargin.labeling import Cliques, Energy, FractionalLabeling, PnPotts, relax
 from maxmargin.nn import LearnedRounding, VarianceCollapseWarning, _rounding_training
 from maxmargin.nn._rounding_inputs import prepare

@@ -6,8 +6,8 @@ import torch
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, vmap
 
 import maxmargin as mm
-from maxmargin.losses import Discounted
 from maxmargin.nn import APLoss, DirectLoss, NDCGLoss, RankingHinge
+from maxmargin.ranking import Discounted
 
 LOSSES = [APLoss(), NDCGLoss(at=3), NDCGLoss(gains="linear"), RankingHinge("p@2"), DirectLoss("ap", 0.5)]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parsing_cases import all_trees, tree_scores
+from tests.cases.parsing_cases import all_trees, tree_scores
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install maxmargin[nn]")
 

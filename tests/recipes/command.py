@@ -1,7 +1,7 @@
 import click
 
 from maxmargin.cli.main import main
-from maxmargin.data.loading import load
+from maxmargin.io import load
 
 
 @main.command()

@@ -1,6 +1,6 @@
 import numba
 
-from maxmargin.problems import native_signature
+from maxmargin.structured import native_signature
 
 
 @numba.cfunc(native_signature())

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maxmargin.data import RankingData
-from maxmargin.data.loading import READERS
+from maxmargin.io import READERS, RankingData
 
 
 def load_jsonl(path):

@@ -1,6 +1,6 @@
 import numpy as np
 
-from maxmargin.losses import RankingLoss
+from maxmargin.ranking import RankingLoss
 
 
 class RankBiased(RankingLoss):

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.solvers import Solver
+from maxmargin.core.solvers import Solver
 
 
 @dataclass(frozen=True, kw_only=True)

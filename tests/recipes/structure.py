@@ -1,6 +1,6 @@
 import numpy as np
 
-from maxmargin.structures import Structure
+from maxmargin.core import Structure
 
 
 class ThreeClasses(Structure):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import _core
+from maxmargin.registration.alignment import resampled
 from maxmargin.registration.fields import Frame, coarser, jacobian, least_jacobian, sample, sample_field, through, unfolded
 from maxmargin.registration.metrics import padded_field
-from maxmargin.registration.register import resampled
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_programs import MarginProgram
 from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
+from tests.cases.reference_programs import MarginProgram
 
 from maxmargin import load_model, save_model
-from maxmargin._validation import ArgumentError
+from maxmargin._utils import ArgumentError
+from maxmargin.core import concave_convex
+from maxmargin.core.solvers import ConvergenceWarning, OneSlackCuttingPlane
+from maxmargin.io import SavedFileError
 from maxmargin.labeling import minkowski
-from maxmargin.latent import concave_convex
 from maxmargin.registration import ControlGrid, LearnedMetric, dice, displacement_labels, register
 from maxmargin.registration.metric_problem import Comparison, MetricProblem
 from maxmargin.registration.overlap import patch_losses
-from maxmargin.solvers import ConvergenceWarning, OneSlackCuttingPlane
-from maxmargin.storage import SavedFileError
 
 # ---- small problems, all of whose displacements can be listed -----------------------------------------------------------------
 

@@ -5,13 +5,13 @@ import sys
 
 import numpy as np
 import pytest
-from registration_cases import blobs, error, smooth_field, warped
 from scipy.ndimage import gaussian_filter
+from tests.cases.registration_cases import blobs, error, smooth_field, warped
 
+from maxmargin.io import SavedFileError
 from maxmargin.labeling import Energy, minimize, minkowski, why_no_metric
 from maxmargin.registration import ControlGrid, Registration, displacement_labels, register, unary_costs
 from maxmargin.registration.fields import Frame, compose, jacobian, least_jacobian, sample_field
-from maxmargin.storage import SavedFileError
 
 IMAGE = blobs((72, 80), width=4.0)
 FIELD = smooth_field(IMAGE.shape, 1, 5.0, 12.0)
@@ -222,7 +222,7 @@ def test_no_time_leaves_the_field_to_begin_with():
 
 def test_a_field_of_a_coarse_level_does_not_fold_on_the_finest(monkeypatch):
     # Two steep steps, which splines make steeper.
-    module = sys.modules["maxmargin.registration.register"]
+    module = sys.modules["maxmargin.registration.alignment"]
     steep = np.zeros((36, 40, 2))
     steep[..., 0] = -0.95 * 2.0 * np.clip(np.arange(-16, 20), 0, 2)[:, None]
     monkeypatch.setattr(module, "compose", lambda field, *rest: steep if field.shape == steep.shape else field)
@@ -241,7 +241,7 @@ def test_a_field_of_a_coarse_level_does_not_fold_on_the_finest(monkeypatch):
 
 
 def test_interrupted_while_labels_are_chosen(monkeypatch):
-    module, calls = sys.modules["maxmargin.registration.register"], []
+    module, calls = sys.modules["maxmargin.registration.alignment"], []
 
     def stopped(*args, **options):
         found = minimize(*args, **options)
@@ -269,7 +269,7 @@ def test_what_is_saved_comes_back(tmp_path):
 
 
 def test_broken_files_are_refused(tmp_path):
-    from maxmargin.storage import write_archive
+    from maxmargin.io import write_archive
 
     write_archive(tmp_path / "other", "example", {}, {})
     write_archive(tmp_path / "half", "registration", {"energy": 1.0}, {"displacement": np.zeros((4, 4, 2))})
@@ -372,7 +372,7 @@ ZIGZAG[2:-2, :, 0] = 0.8 * (-1.0) ** np.arange(2, len(FIELD) - 2)[:, None]
     ],
 )
 def test_what_is_refused(change, message, monkeypatch):
-    monkeypatch.setattr(sys.modules["maxmargin.registration.register"], "minimize", None)  # before any work
+    monkeypatch.setattr(sys.modules["maxmargin.registration.alignment"], "minimize", None)  # before any work
     with pytest.raises(ValueError, match=message):
         register(**{"source": IMAGE, "target": TARGET, "spacing": 1.0, **change})
 

@@ -8,15 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from command_runner import CliRunner
-from registration_cases import blobs, smooth_field, warped
+from tests.cases.command_runner import CliRunner
+from tests.cases.registration_cases import blobs, smooth_field, warped
 
 import maxmargin.cli.registration as command
-from maxmargin.cli import main
-from maxmargin.pictures import ImageError
-from maxmargin.registration import Registration, plot_registration, read_volume, register, write_field, write_volume
+from maxmargin.cli.main import main
+from maxmargin.registration import Registration, Volume, plot_registration, read_volume, register, write_field, write_volume
 from maxmargin.registration.figure import checkerboard
-from maxmargin.registration.files import Volume
+from maxmargin.vision import ImageError
 
 sitk = pytest.importorskip("SimpleITK", reason="files of volumes need SimpleITK")
 

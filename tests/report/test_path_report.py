@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, RegularizationPath, metrics, regularization_path
-from maxmargin.losses import AveragePrecision
-from maxmargin.path import TracedPath
-from maxmargin.report import path_contents, paths
-from maxmargin.report.writing import write_path_report
+from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, RegularizationPath, regularization_path
+from maxmargin.core import TracedPath
+from maxmargin.ranking import AveragePrecision, metrics
+from maxmargin.report import path_contents, paths, write_path_report
 
 
 def samples(seed, n=200, d=15):

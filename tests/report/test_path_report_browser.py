@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from test_path_report import samples
-from test_report_browser import NASTY, contrast, luminance, numbers, text, ticks
+from tests.report.test_path_report import samples
+from tests.report.test_report_browser import NASTY, contrast, luminance, numbers, text, ticks
 
 from maxmargin import RankingSVM, regularization_path
-from maxmargin.report import paths
-from maxmargin.report.writing import write_path_report
+from maxmargin.report import paths, write_path_report
 
 CHARTS = ["chart-gap-bound", "chart-profiles", "chart-score"]
 

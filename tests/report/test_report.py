@@ -16,15 +16,13 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import LatentRankingSVM, RankingClassifier, RankingSVM, metrics, regularization_path
-from maxmargin.certificate import Certificate
-from maxmargin.losses import AUC, RankingLoss
-from maxmargin.metrics import RankedLists
-from maxmargin.report import path_contents, report_contents
+from maxmargin import LatentRankingSVM, RankingClassifier, RankingSVM, regularization_path
+from maxmargin.core import Certificate
+from maxmargin.ranking import AUC, RankedLists, RankingLoss, metrics
+from maxmargin.report import path_contents, report_contents, save_page, write_report
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.curves import gain, histogram, precision_recall, thin
 from maxmargin.report.ranked import METRICS, metric_of_lists
-from maxmargin.report.writing import save_page, write_report
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin import RankingSVM
-from maxmargin.report.writing import write_report
+from maxmargin.report import write_report
 
 NASTY = "<script>document.title='injected'</script><img src=x onerror=\"document.title='injected'\">"
 

@@ -8,16 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from maxmargin import RankingSVM, load_model, metrics, save_model
-from maxmargin.fingerprint import same_sketch, sketch
-from maxmargin.metrics import RankedLists
+from maxmargin import RankingSVM, load_model, save_model
+from maxmargin.core import same_sketch, sketch
+from maxmargin.ranking import RankedLists, metrics
 from maxmargin.report import intervals as module
-from maxmargin.report import report_contents
+from maxmargin.report import report_contents, write_report
 from maxmargin.report.budgets import budgets, convex_corners, short_threshold, table_budgets, thresholds
 from maxmargin.report.intervals import intervals, mean_intervals
 from maxmargin.report.ranked import METRICS, Judged, Ranked
 from maxmargin.report.slices import MISSING, parts
-from maxmargin.report.writing import write_report
 
 
 class Scorer:
@@ -320,8 +319,8 @@ def test_training_data_are_known_again(tmp_path):
 def test_sketches_by_any_number_of_threads(monkeypatch, layout):
     rng = np.random.default_rng(0)
     X, y = np.asarray(rng.normal(size=(1001, 7)), dtype=np.float32, order=layout), rng.normal(size=1001)
-    monkeypatch.setattr("maxmargin.fingerprint._NUMBERS", 70)
-    monkeypatch.setattr("maxmargin.fingerprint._SHARED", 700)
+    monkeypatch.setattr("maxmargin.core.digest._NUMBERS", 70)
+    monkeypatch.setattr("maxmargin.core.digest._SHARED", 700)
     found = [sketch(X, y, n_jobs) for n_jobs in (1, 2, 5)]
     assert all(np.array_equal(one, found[0]) for one in found)
     wide = X.astype(np.float64)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from surrogate_cases import KINDS, Adversary, best_point, generated, rational_root
+from tests.cases.surrogate_cases import KINDS, Adversary, best_point, generated, rational_root
 
 from maxmargin.surrogates import Answer, Candidate, PointOracle, Slack, angular
 

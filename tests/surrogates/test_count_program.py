@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from maxmargin import _core
-from maxmargin.problems import StructuredProblem
-from maxmargin.structures import ChainStructure, Tree, TreeStructure
+from maxmargin.sequences import ChainStructure, Tree, TreeStructure
 from maxmargin.surrogates import (
     BetaScaling,
     LogLoss,
     ProbLoss,
     Slack,
+    StructuredProblem,
     angular,
     binary_search,
     bisecting,

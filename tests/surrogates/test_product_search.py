@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from surrogate_cases import KINDS, generated
+from tests.cases.surrogate_cases import KINDS, generated
 
-from maxmargin.structures import LabelSetStructure
-from maxmargin.structures.base import Decoded
-from maxmargin.structures.label_sets import RelaxedLabelSets
-from maxmargin.surrogates import Answer, Candidate, LabelSetOracle, PointOracle, Slack, bisecting, hull_search, recover
+from maxmargin.core import Decoded
+from maxmargin.multilabel import LabelSetOracle, LabelSetStructure, RelaxedLabelSets
+from maxmargin.surrogates import Answer, Candidate, PointOracle, Slack, bisecting, hull_search, recover
 from maxmargin.surrogates.oracle import Banned
 
 points = st.tuples(st.sampled_from(KINDS), st.integers(0, 2**31), st.integers(1, 40))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from surrogate_cases import KINDS, best_point, generated, hull_optimum
+from tests.cases.surrogate_cases import KINDS, best_point, generated, hull_optimum
 
 from maxmargin.surrogates import (
+    ROUNDING,
     Answer,
     BetaScaling,
     Candidate,
@@ -26,7 +27,6 @@ from maxmargin.surrogates import (
     sarawagi,
 )
 from maxmargin.surrogates.geometry import best_between, upper_right_hull
-from maxmargin.surrogates.result import ROUNDING
 
 SURROGATES = [
     Margin(), Slack(), BetaScaling(0.25), BetaScaling(0.5), BetaScaling(0.75), GeneralizedScaling(0.6, 0.3), LogLoss(),

@@ -5,12 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from maxmargin.cuts import dot
-from maxmargin.estimators.structured import StructuredSVM
-from maxmargin.problems import EnumeratedProblem, StructuredProblem
-from maxmargin.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane, Subgradient
-from maxmargin.structures import ChainStructure, ClassStructure, Structure, Tree, TreeStructure
-from maxmargin.surrogates import BetaScaling, LogLoss, MicroF1, ProbLoss, Slack
+from maxmargin.core import EnumeratedProblem, Structure, dot
+from maxmargin.core.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane, Subgradient
+from maxmargin.multiclass import ClassStructure
+from maxmargin.sequences import ChainStructure, Tree, TreeStructure
+from maxmargin.structured import StructuredSVM
+from maxmargin.surrogates import BetaScaling, LogLoss, MicroF1, ProbLoss, Slack, StructuredProblem
 
 CONVEX = [Slack(), BetaScaling(0.5), LogLoss(), ProbLoss()]
 

@@ -11,13 +11,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from reference_programs import tangent_program
+from tests.cases.reference_programs import tangent_program
 
 from maxmargin import ChainSVM, MulticlassSVM, MultilabelSVM, StructuredSVM, TreeSVM, load_model, regularization_path, save_model
-from maxmargin.problems import StructuredProblem
-from maxmargin.solvers import ConvergenceWarning
-from maxmargin.structures import ChainStructure, ClassStructure, LabelSetStructure, Structure, Tree, TreeStructure
-from maxmargin.surrogates import make_surrogate
+from maxmargin.core import Structure
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.multiclass import ClassStructure
+from maxmargin.multilabel import LabelSetStructure
+from maxmargin.sequences import ChainStructure, Tree, TreeStructure
+from maxmargin.surrogates import StructuredProblem, make_surrogate
 
 RNG = np.random.default_rng(0)
 N, C = 5, 0.5

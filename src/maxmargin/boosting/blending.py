@@ -22,17 +22,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin._types import Floats, Ints
-from maxmargin._validation import ArgumentError, check_labels, check_matrix, thread_count
+from maxmargin._utils import (
+    ArgumentError,
+    Floats,
+    Ints,
+    StatusLine,
+    check_labels,
+    check_matrix,
+    seconds_left,
+    thread_count,
+    time_limit,
+)
 from maxmargin.boosting.evaluations import evaluation
 from maxmargin.boosting.objectives import objective
 from maxmargin.boosting.training import Part, Watched, import_lightgbm, train_watched
-from maxmargin.deadline import seconds_left, time_limit
-from maxmargin.losses import RankingLoss
-from maxmargin.metrics import evaluate
-from maxmargin.progress import StatusLine
-from maxmargin.queries import query_offsets
-from maxmargin.storage import SavedFileError, read_archive, write_archive
+from maxmargin.io import SavedFileError, query_offsets, read_archive, write_archive
+from maxmargin.ranking import RankingLoss, evaluate
 
 Path = str | os.PathLike[str]
 

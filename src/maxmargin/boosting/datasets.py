@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
-from maxmargin._validation import ArgumentError
+from maxmargin._utils import ArgumentError, Floats, Ints
 
 
 class Labelled(NamedTuple):

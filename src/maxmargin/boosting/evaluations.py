@@ -1,4 +1,4 @@
-"""Ranking metrics as LightGBM and XGBoost call them, by the definitions of :mod:`maxmargin.metrics`."""
+"""Ranking metrics as LightGBM and XGBoost call them, by the definitions of :mod:`maxmargin.ranking.metrics`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._validation import check_choice
+from maxmargin._utils import check_choice
 from maxmargin.boosting.datasets import (
     Labelled,
     check_labelled,
@@ -19,7 +19,7 @@ from maxmargin.boosting.datasets import (
     read_data_set,
 )
 from maxmargin.boosting.graded import Gains
-from maxmargin.metrics import metric_named, per_query
+from maxmargin.ranking import metric_named, per_query
 
 _NOT_PASSED: Any = object()
 # Early stopping of XGBoost looks for the largest value of metrics whose names begin so, and for the smallest of all others.
@@ -84,7 +84,7 @@ def evaluation(metric: str = "ndcg@10", *, gains: Gains = "exponential") -> Rank
     Parameters
     ----------
     metric : str, default="ndcg@10"
-        A name that :func:`maxmargin.metrics.evaluate` takes: ``"ap"``, ``"ndcg@10"``, ``"p@5"``, ``"auc"`` ...
+        A name that :func:`maxmargin.ranking.metrics.evaluate` takes: ``"ap"``, ``"ndcg@10"``, ``"p@5"``, ``"auc"`` ...
     gains : {"exponential", "linear"}
         Of NDCG.
 

@@ -13,13 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints, Reals
-from maxmargin._validation import ArgumentError
+from maxmargin._utils import ArgumentError, Floats, Ints, Reals
 from maxmargin.boosting.datasets import Labelled, check_labelled, list_weights
-from maxmargin.inference.ranking import solve_lists
-from maxmargin.losses import NDCG, RankingLoss
-from maxmargin.losses.checked import checked_loss
-from maxmargin.problems.ranking import gain_steps, ideal_gains, shares_of_thresholds
+from maxmargin.ranking import NDCG, RankingLoss, checked_loss, gain_steps, ideal_gains, shares_of_thresholds, solve_lists
 
 Gains = Literal["linear", "exponential"]
 Float32s = NDArray[np.float32]
@@ -37,7 +33,7 @@ class GradedLists:
     n : int
         Number of scores.
     loss : RankingLoss
-        With :class:`~maxmargin.losses.NDCG` grades have gains, with all others samples are relevant above a threshold.
+        With :class:`~maxmargin.ranking.NDCG` grades have gains, with all others samples are relevant above a threshold.
     gains : {"linear", "exponential"}
         Those of NDCG.
     threshold : float, optional

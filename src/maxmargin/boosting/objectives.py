@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._types import Floats, Reals
-from maxmargin._validation import ArgumentError, check_choice, thread_count
+from maxmargin._utils import ArgumentError, Floats, Reals, check_choice, thread_count
 from maxmargin.boosting.datasets import Labelled, is_data_set, read_arrays, read_data_set
 from maxmargin.boosting.graded import Gains, GradedLists
-from maxmargin.losses import RankingLoss, ranking_loss
+from maxmargin.ranking import RankingLoss, ranking_loss
 
 Hessian = Literal["auto", "constant", "gradient"]
 
@@ -173,7 +172,7 @@ def objective(
     Parameters
     ----------
     loss : str or RankingLoss, default="ndcg"
-        ``"ndcg"``, ``"ap"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.losses`. NDCG has grades; for all others rows
+        ``"ndcg"``, ``"ap"``, ``"auc"``, ``"mrr"``, or an object of :mod:`maxmargin.ranking`. NDCG has grades; for all others rows
         are relevant or not. Train for the metric that counts.
     noise : float, default=1.0
         Standard deviation of the normal noise on the scores, drawn anew in every round.

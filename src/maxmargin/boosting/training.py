@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
+from maxmargin._utils import Floats, Ints, seconds_left
 from maxmargin.boosting.evaluations import RankEvaluation
-from maxmargin.deadline import seconds_left
 
 # A metric of few positives jumps from round to round; so many on both sides make it smooth enough to choose by.
 _NEIGHBOURS = 2
@@ -78,7 +77,7 @@ def train_watched(
     """Train with LightGBM and evaluate every round.
 
     Ends early if the first metric has not become better for ``patience`` rounds, when the time is over
-    (:mod:`maxmargin.deadline`), and at Ctrl-C; one round is always made.
+    (:mod:`maxmargin._utils.deadline`), and at Ctrl-C; one round is always made.
     """
     lgb = import_lightgbm()
     wanted = settings["objective"]

@@ -1,5 +1,1 @@
-"""The ``maxmargin`` command. Its parts import what they need when they run, so that ``--help`` answers at once."""
-
-from maxmargin.cli.main import main
-
-__all__ = ["main"]
+"""The ``maxmargin`` command. Each subcommand imports what it needs when it runs, so ``--help`` answers at once."""

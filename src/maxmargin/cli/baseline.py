@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from maxmargin._types import Floats
-from maxmargin._validation import thread_count
-from maxmargin.data import RankingData
-from maxmargin.estimators import RankingSVM
-from maxmargin.estimators.scaling import folded, standardized, standardized_within
-from maxmargin.estimators.standardizing import center_and_scale
+from maxmargin._utils import Floats, thread_count
+from maxmargin.core import center_and_scale, folded, standardized, standardized_within
+from maxmargin.io import RankingData
+from maxmargin.ranking import RankingSVM
 
 GRID = tuple(10.0**k for k in range(-4, 2))
 

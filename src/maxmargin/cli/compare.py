@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.cli.evaluate import Scored, by_model, format_table, metric_values, shortened, trec_scored
 from maxmargin.cli.one_list import compare_lists, list_words
 from maxmargin.cli.options import DataOptions
 from maxmargin.cli.paired import TESTS, bootstrap_interval, compare_paired, holm
-from maxmargin.data import DataError
-from maxmargin.storage import is_archive
+from maxmargin.io import DataError, is_archive
 
 _METRICS = ("map", "ndcg@10")
 _SAMPLES = 10_000

@@ -19,21 +19,16 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from maxmargin._types import Floats
-from maxmargin._validation import thread_count
-from maxmargin.atomic import check_writable
+from maxmargin._utils import Floats, StatusLine, check_writable, thread_count
 from maxmargin.cli import train
 from maxmargin.cli.baseline import cross_validated_logistic, summary
 from maxmargin.cli.evaluate import format_table, relevance_for
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import scores_of, training_data
 from maxmargin.cli.signals import exit_code
-from maxmargin.data import RankingData
-from maxmargin.estimators import RankingSVM
-from maxmargin.metrics import evaluate
-from maxmargin.progress import StatusLine
-from maxmargin.queries import query_offsets
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.io import RankingData, query_offsets
+from maxmargin.ranking import RankingSVM, evaluate
 
 Rows = NDArray[np.intp]
 

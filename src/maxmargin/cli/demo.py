@@ -19,12 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from maxmargin._types import Booleans, Floats
+from maxmargin._utils import Booleans, Floats, StatusLine, plot_precision_recall, save_figure
 from maxmargin.cli.evaluate import format_table
-from maxmargin.estimators import RankingClassifier, RankingSVM
-from maxmargin.figures import plot_precision_recall, save_figure
-from maxmargin.metrics import average_precision
-from maxmargin.progress import StatusLine
+from maxmargin.ranking import RankingSVM, average_precision
+from maxmargin.rare_events import RankingClassifier
 
 _DIGIT = 8
 _FOLDS, _INNER_FOLDS = 5, 3

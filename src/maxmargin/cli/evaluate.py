@@ -11,15 +11,10 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.atomic import is_special
+from maxmargin._utils import Booleans, Floats, Ints, is_special
 from maxmargin.cli.options import DataOptions, check_reading, speaking_of
-from maxmargin.data import DataError, judged_run, read_labels, read_qrels, read_run, read_scores, read_table
-from maxmargin.data.loading import is_table
-from maxmargin.data.source import lines, number
-from maxmargin.data.table import SVMLIGHT_LINE
-from maxmargin.metrics import DEFAULT_METRICS, per_query
-from maxmargin.storage import is_archive
+from maxmargin.io import SVMLIGHT_LINE, DataError, is_archive, is_table, lines, number, read_labels, read_scores, read_table
+from maxmargin.ranking import DEFAULT_METRICS, judged_run, per_query, read_qrels, read_run
 
 _WIDEST = 60  # of a name in a table
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from maxmargin.cli.evaluate import format_table, shortened
 from maxmargin.cli.reading import notes_about_data
-from maxmargin.estimators.model_files import SavedModel, read_model
-from maxmargin.estimators.path import RegularizationPath
-from maxmargin.storage import Label, SavedFileError, read_label
+from maxmargin.core import RegularizationPath, SavedModel, read_model
+from maxmargin.io import Label, SavedFileError, read_label
 
 _CERTIFICATE = ("primal_objective_", "dual_objective_", "dual_gap_", "certified_", "n_iter_")
 # Of the classifier and of refinement: what was found on held-out samples.

@@ -117,7 +117,6 @@ def train(
         if aim is not None:
             raise _no_labels()
         return sharded_train.run(data_file, sharding, reading, settings, model_file, checkpoint, printing)
-    from maxmargin.cli import rare
     from maxmargin.cli.reading import explaining_memory
     from maxmargin.cli.train import run
 
@@ -125,6 +124,8 @@ def train(
     settings = {**parameters, "C": 1.0 if C is None else C}
     with explaining_memory(data_file, reading):
         if method == "classifier":
+            from maxmargin.cli import rare
+
             return rare.run(data_file, reading, settings, given_options(), refine, aim, model_file, printing)
         if aim is not None:
             raise _no_labels()

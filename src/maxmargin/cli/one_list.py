@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.cli.evaluate import Scored, format_table, relevance_for, shortened
 from maxmargin.cli.paired import holm
-from maxmargin.data import DataError
-from maxmargin.metrics import RankedLists, metric_named
-from maxmargin.report.intervals import DrawnLists, how_drawn, interval, p_value, redraws
+from maxmargin.io import DataError
+from maxmargin.ranking import RankedLists, metric_named
+from maxmargin.report import DrawnLists, how_drawn, interval, p_value, redraws
 
 
 def compare_lists(

@@ -55,8 +55,8 @@ class Aim(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """A word, a probability, or a mapping of one kind to its value; a usage error for any other text."""
-        from maxmargin._validation import ArgumentError
-        from maxmargin.estimators.cutoffs import check_aim
+        from maxmargin._utils import ArgumentError
+        from maxmargin.rare_events import check_aim
 
         kind, is_kind, number = str(value).strip().lower().partition("=")
         try:
@@ -119,7 +119,7 @@ DATA = click.argument("data_file", type=INPUT, metavar="DATA")
 
 
 if TYPE_CHECKING:
-    from maxmargin.data import Wanted
+    from maxmargin.io import Wanted
 
     _Word = click.ParamType[str]
 else:
@@ -134,14 +134,13 @@ class Loss(_Word):
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """What --help shows."""
-        from maxmargin.losses.ranking import loss_names
+        from maxmargin.ranking import loss_names
 
         return f"[{'|'.join([*loss_names(), 'accuracy'])}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The first name."""
-        from maxmargin.losses.ranking import ranking_loss
-        from maxmargin.metrics import plain_name
+        from maxmargin.ranking import plain_name, ranking_loss
 
         if str(value).lower() == "accuracy":
             return "accuracy"
@@ -165,7 +164,7 @@ class DataOptions(NamedTuple):
 
     def wanted(self) -> Wanted:
         """Columns of a table."""
-        from maxmargin.data import Wanted
+        from maxmargin.io import Wanted
 
         return Wanted(
             self.label or "relevance", self.qid or "qid", self.features,
@@ -199,9 +198,7 @@ class Printing(NamedTuple):
 
 def check_reading(path: Path, reading: DataOptions) -> None:
     """Complain about options that do not go with the format of a file, and about a file that is none of samples."""
-    from maxmargin.data import DataError
-    from maxmargin.data.loading import is_table
-    from maxmargin.storage import is_archive
+    from maxmargin.io import DataError, is_archive, is_table
 
     if is_archive(path):
         raise DataError(f"{path}: was saved by maxmargin and holds no samples; name the data in its place")
@@ -253,7 +250,7 @@ def one_word(context: click.Context, parameter: click.Parameter, text: str) -> s
 
 def known_metrics(context: click.Context, parameter: click.Parameter, names: Any) -> Any:
     """One name of a metric or several."""
-    from maxmargin.metrics import metric_named
+    from maxmargin.ranking import metric_named
 
     for name in [names] if isinstance(names, str) else names or ():
         try:
@@ -272,7 +269,7 @@ def given_options() -> set[str]:
 
 def keep_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse to write over what is read, and to write two results to one file. Pipes and devices may be named many times."""
-    from maxmargin.atomic import is_special
+    from maxmargin._utils import is_special
 
     seen = [(name, path) for name, path in inputs.items() if path is not None]
     for name, path in outputs.items():
@@ -424,8 +421,7 @@ def _said(command: Command, args: Any, kwargs: Any) -> Any:
         raise
     except Exception as error:
         # Not at the top: --help needs no numpy.
-        from maxmargin.data import DataError
-        from maxmargin.storage import SavedFileError
+        from maxmargin.io import DataError, SavedFileError
 
         bad_input = isinstance(error, DataError | SavedFileError | OSError | ImportError)
         # If somebody stopped reading, click knows what to do; anything else is a mistake of ours.
@@ -458,9 +454,8 @@ def with_exit_codes(command: Command) -> Command:
 @contextmanager
 def speaking_of(path: Path) -> Iterator[None]:
     """What the library finds wrong with samples is said of their file."""
-    from maxmargin._validation import ArgumentError
-    from maxmargin.data import DataError
-    from maxmargin.storage import SavedFileError
+    from maxmargin._utils import ArgumentError
+    from maxmargin.io import DataError, SavedFileError
 
     try:
         yield
@@ -504,7 +499,7 @@ def spelt(setting: Any) -> str:
 
 
 def _fail(error: Any) -> NoReturn:
-    from maxmargin._validation import ArgumentError
+    from maxmargin._utils import ArgumentError
 
     named = isinstance(error, OSError) and error.filename is not None
     message = f"{error.filename}: {error.strerror}" if named else str(error)

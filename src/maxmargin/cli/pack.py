@@ -6,11 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from maxmargin._utils import StatusLine
 from maxmargin.cli.options import DataOptions, Printing, check_reading
-from maxmargin.data.loading import is_table
-from maxmargin.data.places import expand
-from maxmargin.distributed.packing import pack
-from maxmargin.progress import StatusLine
+from maxmargin.distributed import pack
+from maxmargin.io import expand, is_table
 
 
 def run(files: tuple[str, ...], output: Path, reading: DataOptions, printing: Printing, **options: Any) -> None:

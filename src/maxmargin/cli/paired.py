@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest, ttest_1samp
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 
 _EXACT = 16  # queries with differences: up to 65,536 patterns of signs are looked at one by one
 _ENTRIES = 1 << 22  # of an array of samples

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin.atomic import check_writable
+from maxmargin._utils import check_writable
 from maxmargin.cli import cv, train
 from maxmargin.cli.evaluate import format_table
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import more_data, origin, training_data
 from maxmargin.cli.report import feature_names
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.data import RankingData
-from maxmargin.estimators import PathSearchCV, RankingSVM, RegularizationPath, Selection, regularization_path, save_model
-from maxmargin.report.writing import write_path_report
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.core import PathSearchCV, RegularizationPath, Selection, regularization_path, save_model
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.io import RankingData
+from maxmargin.ranking import RankingSVM
+from maxmargin.report import write_path_report
 
 _ROWS = 20  # of the table
 

@@ -11,12 +11,22 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin._utils import StatusLine
 from maxmargin.cli.options import PICTURE_METHODS, Printing, spelt
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.labeling import Labeling
-from maxmargin.pictures import inpaint, read_image, read_mask, read_seeds, segment, side_by_side, stereo, write_image
-from maxmargin.pictures.images import check_figure_name, format_of
-from maxmargin.progress import StatusLine
+from maxmargin.vision import (
+    check_figure_name,
+    format_of,
+    inpaint,
+    read_image,
+    read_mask,
+    read_seeds,
+    segment,
+    side_by_side,
+    stereo,
+    write_image,
+)
 
 
 def run_stereo(
@@ -121,8 +131,8 @@ def _watching(printing: Printing) -> Iterator[Callable[[float, float | None], No
 @contextmanager
 def _explaining() -> Iterator[None]:
     """Options that do not fit are errors of usage."""
-    from maxmargin._validation import ArgumentError
-    from maxmargin.pictures import ImageError
+    from maxmargin._utils import ArgumentError
+    from maxmargin.vision import ImageError
 
     try:
         yield

@@ -11,12 +11,12 @@ from typing import Any
 import click
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.atomic import check_writable, is_special, replacing
+from maxmargin._utils import Floats, check_writable, is_special, replacing
 from maxmargin.cli.options import DataOptions, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, notes_about_data, place_of_positive, scores_of
-from maxmargin.data import DataError, RankingData, run_lines
-from maxmargin.estimators.model_files import SavedModel
+from maxmargin.core import SavedModel
+from maxmargin.io import DataError, RankingData
+from maxmargin.ranking import run_lines
 
 
 def run(

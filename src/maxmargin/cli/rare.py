@@ -11,14 +11,14 @@ from typing import Any
 import click
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.atomic import check_writable
+from maxmargin._utils import Floats, check_writable
 from maxmargin.cli.options import DataOptions, Printing, aim_words, speaking_of, translated
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.signals import exit_code, noting_signals
 from maxmargin.cli.train import data_line, describe, metric_name
-from maxmargin.data import DataError
-from maxmargin.estimators import RankingClassifier, save_model
+from maxmargin.core import save_model
+from maxmargin.io import DataError
+from maxmargin.rare_events import RankingClassifier
 
 # Settings of the hinge that mean nothing here.
 _UNKNOWN = {"grades": "--grades", "solver": "--solver"}

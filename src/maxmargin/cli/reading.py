@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.atomic import is_special
+from maxmargin._utils import Floats, is_special
 from maxmargin.cli.options import DataOptions, check_reading
-from maxmargin.data import (
+from maxmargin.core import LARGEST_FEATURE, SavedModel, huge_column, read_model
+from maxmargin.io import (
+    READERS,
     DataError,
     Encoding,
     FeatureIndexError,
     RankingData,
+    SavedFileError,
     UnseenCategoryWarning,
     Wanted,
+    format_suffix,
+    is_table,
+    load,
     load_svmlight,
     load_wanted,
 )
-from maxmargin.data.loading import READERS, is_table, load
-from maxmargin.data.source import format_suffix
-from maxmargin.estimators.model_files import SavedModel, read_model
-from maxmargin.storage import SavedFileError
-from maxmargin.structures.rows import LARGEST_FEATURE, huge_column
 
 _TRAIN_AGAIN = "use data with the same features, or train again"
 _SAME = "use the same ones in both"

@@ -11,9 +11,9 @@ import click
 
 from maxmargin.cli.options import speaking_of
 from maxmargin.cli.signals import noting_signals
-from maxmargin.data import RankingData
-from maxmargin.estimators import DirectLossMinimizer
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.io import RankingData
+from maxmargin.ranking import DirectLossMinimizer
 
 FOLDS = 5
 

@@ -11,14 +11,24 @@ from typing import Any
 import click
 import numpy as np
 
-from maxmargin._validation import ArgumentError
-from maxmargin.atomic import check_writable
+from maxmargin._utils import ArgumentError, StatusLine, check_writable
 from maxmargin.cli.options import Printing, spelt
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.pictures.images import ImageError, check_figure_name
-from maxmargin.progress import StatusLine
-from maxmargin.registration import Registration, Step, plot_registration, read_volume, register, write_field, write_volume
-from maxmargin.registration.files import Volume, check_field_name, check_fits, check_volume_name, is_picture
+from maxmargin.registration import (
+    Registration,
+    Step,
+    Volume,
+    check_field_name,
+    check_fits,
+    check_volume_name,
+    is_picture,
+    plot_registration,
+    read_volume,
+    register,
+    write_field,
+    write_volume,
+)
+from maxmargin.vision import ImageError, check_figure_name
 
 _EARLY = {"interrupted": "interrupted", "time_limit": "stopped by the time limit"}
 

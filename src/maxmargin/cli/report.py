@@ -14,20 +14,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin._types import Floats
-from maxmargin.atomic import check_writable, is_special
+from maxmargin._utils import Floats, StatusLine, check_writable, is_special
 from maxmargin.cli import cv, train
 from maxmargin.cli.options import DataOptions, Printing, speaking_of
 from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
-from maxmargin.data import DataError, RankingData
-from maxmargin.data.loading import is_table
-from maxmargin.data.one_column import read_column
-from maxmargin.estimators.model_files import SavedModel
-from maxmargin.progress import StatusLine
-from maxmargin.report import report_contents
-from maxmargin.report.headline import percent, reported_metric
-from maxmargin.report.writing import save_page
-from maxmargin.solvers import BCFW
+from maxmargin.core import SavedModel
+from maxmargin.core.solvers import BCFW
+from maxmargin.io import DataError, RankingData, is_table, read_column
+from maxmargin.report import percent, report_contents, reported_metric, save_page
 
 _FOLDS = 3
 # The losses of both are sums over samples, so useful values are smaller than those of rank losses.

@@ -12,38 +12,28 @@ from typing import Any, Literal, NamedTuple, get_args
 import click
 import numpy as np
 
-from maxmargin._validation import ArgumentError
+from maxmargin._utils import ArgumentError, StatusLine
 from maxmargin.cli.engine_options import Sharding, check_packed
 from maxmargin.cli.options import DataOptions, check_reading, keep_apart
-from maxmargin.data import DataError, Encoding
-from maxmargin.data.loading import is_table
-from maxmargin.data.places import expand, is_url
+from maxmargin.core import CheckpointFile, limits_of
+from maxmargin.core.solvers import OneSlackCuttingPlane, Solver
 from maxmargin.distributed import (
-    CheckpointFile,
+    ClusterLine,
+    Conversation,
     Engine,
     LocalEngine,
-    ShardedRanking,
+    Reading,
+    RowSource,
     ShardError,
     ShardOf,
     ShardSource,
-    evaluate,
+    packed_reading,
+    read_meta,
     row_sources,
 )
-from maxmargin.distributed.client import Conversation
-from maxmargin.distributed.packed_meta import packed_reading, read_meta
-from maxmargin.distributed.rows import RowSource
-from maxmargin.distributed.scattered import check_together
-from maxmargin.distributed.sources import Reading
-from maxmargin.distributed.status import ClusterLine
-from maxmargin.estimators import RankingSVM
-from maxmargin.estimators.base import limits_of
-from maxmargin.estimators.linear_ranker import trained_metric
-from maxmargin.estimators.sharded import ranking_over
-from maxmargin.losses import ranking_loss
-from maxmargin.metrics import Gains
-from maxmargin.progress import StatusLine
-from maxmargin.solvers import OneSlackCuttingPlane, Solver
-from maxmargin.storage import SavedFileError
+from maxmargin.io import DataError, Encoding, SavedFileError, expand, is_table, is_url
+from maxmargin.ranking import Gains, RankingSVM, ranking_loss, ranking_over, trained_metric
+from maxmargin.ranking.shards import ShardedRanking, check_together, evaluate
 
 # Seconds to wait for a scheduler, and for its first worker; then it is more likely that the address is wrong.
 _PATIENCE = 10.0
@@ -198,8 +188,7 @@ def _on_cluster(
     files: Files, make: Callable[[RowSource, int | None], ShardSource], *, show: bool, remedy: str
 ) -> Iterator[Engine]:
     # Nobody but those who ask for it needs Dask.
-    from maxmargin.dask.cluster import Cluster, connect, n_cores, own_cluster
-    from maxmargin.dask.engine import DaskEngine
+    from maxmargin.distributed import Cluster, DaskEngine, connect, n_cores, own_cluster
 
     address = files.sharding.scheduler
     with StatusLine(shown=show, transient=True) as line:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.cli.engine_options import Sharding
 from maxmargin.cli.evaluate import format_table, takes_grades
 from maxmargin.cli.options import EXISTING, DataOptions
@@ -18,15 +18,11 @@ from maxmargin.cli.predict import check_wanted, label_names
 from maxmargin.cli.reading import encoding_of, load_ranker, notes_about_data, place_of_positive, threshold_of
 from maxmargin.cli.sharded import Files, Known, ranking_shard, sizes, started
 from maxmargin.cli.sharded_train import traffic_line
-from maxmargin.data import DataError
-from maxmargin.data.loading import is_table
-from maxmargin.distributed import ScoresOf, write_scores
-from maxmargin.distributed import evaluate as judge
-from maxmargin.distributed.client import Conversation
-from maxmargin.distributed.status import numbers
-from maxmargin.estimators.model_files import SavedModel
-from maxmargin.metrics import DEFAULT_METRICS
-from maxmargin.storage import SavedFileError
+from maxmargin.core import SavedModel
+from maxmargin.distributed import Conversation, ScoresOf, numbers, write_scores
+from maxmargin.io import DataError, SavedFileError, is_table
+from maxmargin.ranking import DEFAULT_METRICS
+from maxmargin.ranking.shards import evaluate as judge
 
 
 def predict(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.atomic import check_writable
+from maxmargin._utils import check_writable
 from maxmargin.cli import cv, train
 from maxmargin.cli import path as whole
 from maxmargin.cli.engine_options import Sharding
@@ -18,11 +18,9 @@ from maxmargin.cli.reading import data_like
 from maxmargin.cli.sharded import Files, ShardedSVM, check_parameters, ranking_shard, sizes, started
 from maxmargin.cli.sharded_train import traffic_line
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.distributed.client import Conversation
-from maxmargin.distributed.status import ClusterLine, numbers
-from maxmargin.estimators import RegularizationPath, regularization_path, save_model
-from maxmargin.path.tracing import PathProgress
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.core import PathProgress, RegularizationPath, regularization_path, save_model
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.distributed import ClusterLine, Conversation, numbers
 
 
 class _Traced(NamedTuple):

@@ -11,17 +11,15 @@ from typing import Any
 import click
 import numpy as np
 
-from maxmargin.atomic import check_writable
+from maxmargin._utils import StatusLine, check_writable
 from maxmargin.cli import train
 from maxmargin.cli.engine_options import Sharding
 from maxmargin.cli.options import DataOptions, Printing
 from maxmargin.cli.sharded import Files, ShardedSVM, check_parameters, ranking_shard, sizes, started, trained_score
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.distributed.client import Conversation
-from maxmargin.distributed.status import numbers
-from maxmargin.estimators import save_model
-from maxmargin.progress import StatusLine
-from maxmargin.solvers import ConvergenceWarning
+from maxmargin.core import save_model
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.distributed import Conversation, numbers
 
 
 def run(

@@ -46,7 +46,7 @@ def keep_standard_input(context: click.Context) -> Path:
 
 def _suffix(raw: Path) -> str:
     """What the format of the content is called in names of files."""
-    from maxmargin.data.table import SVMLIGHT_LINE
+    from maxmargin.io import SVMLIGHT_LINE
 
     with open(raw, "rb") as file:
         start = file.read(1 << 16)

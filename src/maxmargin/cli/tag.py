@@ -23,7 +23,7 @@ from maxmargin.cli.options import (
 from maxmargin.cli.signals import exit_code, noting_signals
 
 if TYPE_CHECKING:
-    from maxmargin.estimators.model_files import SavedModel
+    from maxmargin.core import SavedModel
 
 _SURROGATES = ("margin", "slack", "beta", "log", "prob")
 FILE = click.argument("file", type=EXISTING, metavar="FILE")
@@ -64,10 +64,11 @@ def train(
     \b
     Example: maxmargin tag train train.txt --surrogate log --model chunks.model
     """
-    from maxmargin.atomic import check_writable
-    from maxmargin.data import DataError, read_conll, window_features
-    from maxmargin.estimators import ChainSVM, save_model
-    from maxmargin.solvers import ConvergenceWarning
+    from maxmargin._utils import check_writable
+    from maxmargin.core import save_model
+    from maxmargin.core.solvers import ConvergenceWarning
+    from maxmargin.io import DataError
+    from maxmargin.sequences import ChainSVM, read_conll, window_features
 
     keep_apart({"--model": model_file}, {"FILE": file})
     check_writable(model_file)
@@ -123,7 +124,7 @@ def predict(model_file: Path, file: Path, output: Path | None) -> None:
     \b
     Example: maxmargin tag predict chunks.model new.txt -o tagged.txt
     """
-    from maxmargin.atomic import replacing
+    from maxmargin._utils import replacing
 
     if output is not None:
         keep_apart({"--output": output}, {"MODEL": model_file, "FILE": file})
@@ -150,8 +151,8 @@ def evaluate(model_file: Path, file: Path, printing: Printing) -> None:
     \b
     Example: maxmargin tag evaluate chunks.model test.txt
     """
-    from maxmargin.chunks import chunk_scores
-    from maxmargin.data import DataError
+    from maxmargin.io import DataError
+    from maxmargin.sequences import chunk_scores
 
     sentences, found, n_columns = _tagged(model_file, file)
     if len(sentences[0][0]) == n_columns:
@@ -176,7 +177,8 @@ def _evaluated(answer: dict[str, Any]) -> str:
 
 def _tagged(model_file: Path, file: Path) -> tuple[list[list[tuple[str, ...]]], list[list[str]], int]:
     """Tokens of a file, the tags found, and how many columns the model reads."""
-    from maxmargin.data import DataError, read_conll, window_features
+    from maxmargin.io import DataError
+    from maxmargin.sequences import read_conll, window_features
 
     saved = _tagger(model_file)
     n_columns = saved.about["tagger"]["columns"]
@@ -192,8 +194,8 @@ def _tagged(model_file: Path, file: Path) -> tuple[list[list[tuple[str, ...]]], 
 
 
 def _tagger(model_file: Path) -> SavedModel:
-    from maxmargin.data import DataError
-    from maxmargin.estimators.model_files import read_model
+    from maxmargin.core import read_model
+    from maxmargin.io import DataError
 
     saved = read_model(model_file)
     about = saved.about.get("tagger")

@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from maxmargin.atomic import check_writable
+from maxmargin._utils import check_writable
 from maxmargin.cli.options import DataOptions, Printing, speaking_of, translated
 from maxmargin.cli.reading import origin, training_data
 from maxmargin.cli.refine import check_refinable, refine, refined_line
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.data import RankingData
-from maxmargin.estimators import RankingSVM, save_model
-from maxmargin.estimators.linear_ranker import scaling_advice
-from maxmargin.solvers import ConvergenceWarning
-from maxmargin.structures.rows import column_peaks
+from maxmargin.core import column_peaks, save_model
+from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.io import RankingData
+from maxmargin.ranking import RankingSVM, scaling_advice
 
 
 class Trained(NamedTuple):

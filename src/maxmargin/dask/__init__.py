@@ -1,20 +1,15 @@
-"""Training on a Dask cluster: shards are actors on its workers, and workers may come and go.
+"""Estimators that train on a Dask cluster. Workers may join and leave during training.
 
-Needs Dask: ``pip install 'maxmargin[dask]'``. Nothing else in the library imports it.
+Needs Dask: ``pip install 'maxmargin[dask]'``.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-try:
-    import distributed as _distributed  # noqa: F401
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
-        raise
-    raise ImportError("maxmargin.dask needs Dask; install it with: pip install 'maxmargin[dask]'") from error
+from maxmargin._api import lazy_names
 
-from maxmargin.dask.chains import DaskChainSVM
-from maxmargin.dask.engine import DaskEngine
-from maxmargin.dask.multiclass import DaskMulticlassSVM
-from maxmargin.dask.ranking import DaskRankingSVM
-
-__all__ = ["DaskChainSVM", "DaskEngine", "DaskMulticlassSVM", "DaskRankingSVM"]
+if TYPE_CHECKING:
+    from maxmargin.dask.chains import DaskChainSVM
+    from maxmargin.dask.multiclass import DaskMulticlassSVM
+    from maxmargin.dask.ranking import DaskRankingSVM
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

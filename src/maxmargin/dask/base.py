@@ -18,20 +18,28 @@ from dask.delayed import Delayed
 from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin._warnings import warn
-from maxmargin.dask.cluster import Cluster, find_client
-from maxmargin.dask.collections import Shards, is_frame, kept_whole, numeric_features, shards_of, trained_columns
-from maxmargin.dask.engine import DaskEngine
-from maxmargin.data.places import Files, is_url
-from maxmargin.distributed import CheckpointFile, ShardOf, row_sources
-from maxmargin.distributed.kinds import Kind
-from maxmargin.distributed.packed import feature_names
-from maxmargin.distributed.status import ClusterLine, numbers
-from maxmargin.estimators.base import Estimator, limits_of
-from maxmargin.losses import RankingLoss
-from maxmargin.problem import Problem
-from maxmargin.progress import StatusLine
-from maxmargin.solvers import OneSlackCuttingPlane, Solver
+from maxmargin._utils import StatusLine, warn
+from maxmargin.core import CheckpointFile, Estimator, Problem, limits_of
+from maxmargin.core.solvers import OneSlackCuttingPlane, Solver
+from maxmargin.distributed import (
+    Cluster,
+    ClusterLine,
+    DaskEngine,
+    Kind,
+    ShardOf,
+    Shards,
+    feature_names,
+    find_client,
+    is_frame,
+    kept_whole,
+    numbers,
+    numeric_features,
+    row_sources,
+    shards_of,
+    trained_columns,
+)
+from maxmargin.io import Files, is_url
+from maxmargin.ranking import RankingLoss
 
 # Makes an engine, from the client and the number of shards that would be good.
 Make = Callable[[Client, int], DaskEngine]

@@ -14,13 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.dask.base import DaskEstimator
-from maxmargin.dask.collections import gathered, kept_whole, rows_of_chunks
-from maxmargin.dask.engine import DaskEngine
-from maxmargin.data.places import Files
-from maxmargin.distributed import ShardedMean
-from maxmargin.distributed.kinds import Kind
-from maxmargin.estimators import ChainSVM
-from maxmargin.estimators.labelings import AUTO_C
+from maxmargin.distributed import DaskEngine, Kind, ShardedMean, gathered, kept_whole, rows_of_chunks
+from maxmargin.io import Files
+from maxmargin.sequences import AUTO_C, ChainSVM
 
 
 @dataclass(eq=False, repr=False)

@@ -10,12 +10,9 @@ from dask import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.dask.base import DaskEstimator
-from maxmargin.dask.collections import gathered, rows_of_chunks
-from maxmargin.dask.engine import DaskEngine
-from maxmargin.data.places import Files
-from maxmargin.distributed import ShardedMean
-from maxmargin.distributed.kinds import Kind
-from maxmargin.estimators import MulticlassSVM
+from maxmargin.distributed import DaskEngine, Kind, ShardedMean, gathered, rows_of_chunks
+from maxmargin.io import Files
+from maxmargin.multiclass import MulticlassSVM
 
 
 @dataclass(eq=False, repr=False)

@@ -9,16 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.dask.base import DaskEstimator
-from maxmargin.dask.engine import DaskEngine
-from maxmargin.data.places import Files
-from maxmargin.distributed import ShardedRanking, ShardOf, evaluate
-from maxmargin.distributed.kinds import Kind
-from maxmargin.distributed.scattered import check_together
-from maxmargin.estimators import RankingSVM
-from maxmargin.estimators.linear_ranker import trained_metric
-from maxmargin.estimators.sharded import ranking_over
-from maxmargin.losses import RankingLoss, ranking_loss
-from maxmargin.metrics import Gains
+from maxmargin.distributed import DaskEngine, Kind, ShardOf
+from maxmargin.io import Files
+from maxmargin.ranking import Gains, RankingLoss, RankingSVM, ranking_loss, ranking_over, trained_metric
+from maxmargin.ranking.shards import ShardedRanking, check_together, evaluate
 
 
 @dataclass(eq=False, repr=False)

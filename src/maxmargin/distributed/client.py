@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from maxmargin.core import fingerprint
 from maxmargin.distributed.engine import Engine, Reply, ShardError, check_versions
 from maxmargin.distributed.messages import LossWatch, is_finite, is_sound
-from maxmargin.fingerprint import fingerprint
 
 Result = TypeVar("Result")
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from importlib import import_module
+from typing import Any, Literal
 
-from maxmargin.distributed.chain_shard import ChainShard
-from maxmargin.distributed.class_shard import ClassShard
 from maxmargin.distributed.engine import Shard
-from maxmargin.distributed.ranking_shard import RankingShard
 from maxmargin.distributed.rows import RowSource
-from maxmargin.losses import RankingLoss
 
+# Tasks are above this package, so a shard's class is imported by its path, on the worker.
+_CLASSES = {
+    "ranking": ("maxmargin.ranking.shards", "RankingShard"),
+    "classes": ("maxmargin.multiclass", "ClassShard"),
+    "chains": ("maxmargin.sequences", "ChainShard"),
+}
 Kind = Literal["ranking", "classes", "chains"]
 
 
@@ -31,7 +34,7 @@ class ShardOf:
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.distributed.rows import ArrayRows
+    >>> from maxmargin.distributed import ArrayRows
     >>> source = ShardOf(ArrayRows(np.eye(2), np.array([0, 1])), "classes")
     >>> source.load().info()["rows"]
     2
@@ -39,16 +42,17 @@ class ShardOf:
 
     rows: RowSource
     kind: Kind
-    loss: RankingLoss | None = None
+    loss: Any = None
     n_jobs: int | None = None
 
     def load(self) -> Shard:
         """Read the rows."""
-        if self.kind == "ranking":
-            return RankingShard(self.rows.load_rows(), self.loss, self.n_jobs)
-        if self.kind not in ("classes", "chains"):
+        if self.kind not in _CLASSES:
             raise ValueError(f"kind={self.kind!r} is unknown; choose one of 'ranking', 'classes', 'chains'")
-        return (ClassShard if self.kind == "classes" else ChainShard)(self.rows.load_rows())
+        module, name = _CLASSES[self.kind]
+        own = (self.loss, self.n_jobs) if self.kind == "ranking" else ()
+        shard: Shard = getattr(import_module(module), name)(self.rows.load_rows(), *own)
+        return shard
 
     def describe(self) -> str:
         """The rows."""

@@ -61,7 +61,7 @@ class LocalEngine:
 
     Examples
     --------
-    >>> from maxmargin.distributed.engine import Shard
+    >>> from maxmargin.distributed import Shard
     >>> class Numbers(Shard):
     ...     operations = Shard.operations | {"total"}
     ...     def __init__(self, numbers):

@@ -9,14 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
-from maxmargin.cuts import Bounds, Cut
+from maxmargin._utils import Floats
+from maxmargin.core import Audit, Bounds, Cut
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, ShardError
-from maxmargin.distributed.shard import LARGEST
-from maxmargin.distributed.sharded import ShardedProblem, all_labels, n_columns
+from maxmargin.distributed.problem_shard import LARGEST
+from maxmargin.distributed.sharded_problem import ShardedProblem, all_labels, n_columns
 from maxmargin.distributed.sums import tree_sum
-from maxmargin.problem import Audit
 
 # Labels of classes or chains; more than that are numbers that somebody took for labels.
 _MOST_LABELS = 100_000
@@ -31,7 +30,7 @@ class ShardedMean(ShardedProblem):
     Parameters
     ----------
     engine : Engine
-        Of shards that have problems: :class:`~maxmargin.distributed.shard.ProblemShard`, or made of rows.
+        Of shards that have problems: :class:`~maxmargin.distributed.problem_shard.ProblemShard`, or made of rows.
     task : dict, optional
         What shards made of rows are to build; see :meth:`classes` and :meth:`chains`.
 
@@ -46,9 +45,9 @@ class ShardedMean(ShardedProblem):
     Examples
     --------
     >>> from maxmargin.distributed import LocalEngine
-    >>> from maxmargin.distributed.shard import ProblemSource
-    >>> from maxmargin.problems import MulticlassProblem
-    >>> from maxmargin.solvers import OneSlackCuttingPlane
+    >>> from maxmargin.distributed import ProblemSource
+    >>> from maxmargin.multiclass import MulticlassProblem
+    >>> from maxmargin.core.solvers import OneSlackCuttingPlane
     >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 1, 1])
     >>> sources = [ProblemSource(MulticlassProblem, (X[k], y[k], 2)) for k in ([0, 1], [2])]
     >>> found = OneSlackCuttingPlane().solve(ShardedMean(LocalEngine(sources)), 0.1)
@@ -82,7 +81,7 @@ class ShardedMean(ShardedProblem):
 
     @classmethod
     def classes(cls, engine: Engine, costs: ArrayLike | None = None, *, constant: bool = False) -> Self:
-        """Samples with one label out of K, from shards of rows; see :class:`~maxmargin.problems.MulticlassProblem`.
+        """Samples with one label out of K, from shards of rows; see :class:`~maxmargin.multiclass.MulticlassProblem`.
 
         The labels are all that any shard has, in order; ``costs`` are for these. With ``constant`` every sample has one
         more feature, which is 1.
@@ -94,7 +93,7 @@ class ShardedMean(ShardedProblem):
 
     @classmethod
     def chains(cls, engine: Engine, *, normalize: bool = True, constant: bool = False) -> Self:
-        """Sequences of labels, from shards of rows; see :class:`~maxmargin.problems.ChainProblem`."""
+        """Sequences of labels, from shards of rows; see :class:`~maxmargin.sequences.ChainProblem`."""
         return cls(engine, {**_label_task(engine), "normalize": int(normalize), "constant": int(constant)})
 
     @property

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
+from maxmargin.core import Moments, merged
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine
-from maxmargin.distributed.sharded import n_columns
-from maxmargin.structures.moments import Moments, merged
+from maxmargin.distributed.sharded_problem import n_columns
 
 
 def column_moments(engine: Engine | Conversation) -> Moments:
@@ -33,7 +33,7 @@ def column_moments(engine: Engine | Conversation) -> Moments:
 def feature_scaling(engine: Engine | Conversation) -> tuple[Floats, Floats]:
     """What one machine would take off features and divide them by, shapes (d,): means, and standard deviations.
 
-    As :mod:`maxmargin.estimators.standardizing` has them: zero in place of the means where a shard has sparse rows, which would
+    As :mod:`maxmargin.core.standardizing` has them: zero in place of the means where a shard has sparse rows, which would
     not stay sparse, and the largest entry, or 1, where a column is constant.
     """
     shards = engine if isinstance(engine, Conversation) else Conversation(engine)

@@ -32,9 +32,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from maxmargin import __version__
-from maxmargin._validation import MAX_SAMPLES
-from maxmargin.data.places import Files
-from maxmargin.data.source import DataError
+from maxmargin._utils import MAX_SAMPLES
+from maxmargin.core import is_streamed, row_pieces, rows_between
 from maxmargin.distributed.packed_meta import (
     FORMAT,
     META,
@@ -48,9 +47,7 @@ from maxmargin.distributed.packed_meta import (
 )
 from maxmargin.distributed.rows import Rows
 from maxmargin.distributed.sources import PartsOfFiles, share_out
-from maxmargin.queries import Names
-from maxmargin.storage import SavedFileError
-from maxmargin.structures.streaming import is_streamed, row_pieces, rows_between
+from maxmargin.io import DataError, Files, Names, SavedFileError
 
 SUFFIX = ".mmshard"
 

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from maxmargin import __version__
-from maxmargin.data.places import is_url, stamp
-from maxmargin.data.svmlight import file_of_queries
 from maxmargin.distributed.sources import Part, PartsOfFiles, Reading, checksum
-from maxmargin.storage import SavedFileError
+from maxmargin.io import SavedFileError, file_of_queries, is_url, stamp
 
 META = "meta.json"
 FORMAT = 1
@@ -27,7 +25,7 @@ PACK_AGAIN = "pack its source again"
 
 
 def read_meta(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is known of a packed shard; a :class:`~maxmargin.storage.SavedFileError` if that is not sound."""
+    """What is known of a packed shard; a :class:`~maxmargin.io.archive.SavedFileError` if that is not sound."""
     path = Path(folder) / META
     try:
         meta: dict[str, Any] = json.loads(path.read_bytes())

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from maxmargin._validation import check_choice
-from maxmargin.data.places import Files
-from maxmargin.data.source import DataError
+from maxmargin._utils import check_choice
 from maxmargin.distributed.packed import SUFFIX, make_dense, read_names, set_packing, write_packed
 from maxmargin.distributed.packed_meta import is_fresh, packing_of, read_meta
 from maxmargin.distributed.sources import PartsOfFiles, share_out
-from maxmargin.queries import Names
+from maxmargin.io import DataError, Files, Names
 
 Layout = Literal["auto", "dense", "sparse"]
 

@@ -6,20 +6,17 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from maxmargin._types import Floats, Ints
-from maxmargin._validation import MAX_SAMPLES
+from maxmargin._utils import MAX_SAMPLES, Floats, Ints
+from maxmargin.core import bad_row, fingerprint, is_sparse, moments_of
 from maxmargin.distributed.engine import Shard
 from maxmargin.distributed.messages import aligned
-from maxmargin.fingerprint import fingerprint
-from maxmargin.queries import query_offsets
-from maxmargin.structures.moments import moments_of
-from maxmargin.structures.rows import bad_row, is_sparse
+from maxmargin.io import query_offsets
 
 
 class Rows(NamedTuple):
@@ -144,7 +141,7 @@ class RowShard(Shard):
         As in :class:`Rows`, checked.
     """
 
-    operations = Shard.operations | {"labels", "digest", "first_not_finite", "moments"}
+    operations: ClassVar[frozenset[str]] = Shard.operations | {"labels", "digest", "first_not_finite", "moments"}
     # Whose weights there are: those of queries, or of rows.
     weighs_rows = False
 
@@ -195,7 +192,7 @@ class RowShard(Shard):
         return {"labels": found[:most], "n_labels": len(found)}
 
     def moments(self) -> dict[str, Any]:
-        """Means and spreads of the features, around the mean of this shard; :mod:`maxmargin.structures.moments` has the names."""
+        """Means and spreads of the features, around the mean of this shard; :mod:`maxmargin.core.moments` has the names."""
         return asdict(moments_of(self.X))
 
     def digest(self) -> dict[str, Any]:

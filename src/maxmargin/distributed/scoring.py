@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.atomic import replacing
-from maxmargin.calibrated import probabilities
+from maxmargin._utils import Floats, replacing
+from maxmargin.core import probabilities, times
 from maxmargin.distributed.client import Conversation
 from maxmargin.distributed.engine import Engine, Shard
 from maxmargin.distributed.rows import Rows, RowSource, with_columns
-from maxmargin.structures.rows import times
 
 # Lines that are made at a time.
 _BLOCK = 65536
@@ -94,7 +92,7 @@ def write_scores(
     intercept : float
     form : dict, optional
         What to write in place of scores: ``labels``, two texts, the second one for scores above zero; or probabilities, by a
-        ``calibration`` as in :mod:`maxmargin.calibrated`.
+        ``calibration`` as in :func:`maxmargin.core.calibrated.probabilities`.
 
     Examples
     --------

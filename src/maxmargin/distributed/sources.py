@@ -2,7 +2,7 @@
 
 Files are not read to share them out; of tables the header is looked at, of Parquet the footer, of svmlight the first lines. Plain
 svmlight files are cut anywhere between their lines, Parquet between row groups, all others stay whole. Queries stay whole too: a
-query belongs to the shard in whose part it begins (see :mod:`maxmargin.data.byte_ranges`). A shard in whose part nothing
+query belongs to the shard in whose part it begins (see :mod:`maxmargin.io.byte_ranges`). A shard in whose part nothing
 begins is empty.
 """
 
@@ -19,19 +19,43 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from maxmargin._validation import ArgumentError, Setting, Words
-from maxmargin.data import Encoding, RankingData, Wanted
-from maxmargin.data.byte_ranges import bytes_between, glance, load_svmlight_part, owned
-from maxmargin.data.columns import Table, choose
-from maxmargin.data.loading import READERS, is_table
-from maxmargin.data.parquet import RowGroups, read_parquet, row_group_bytes
-from maxmargin.data.places import Files, expand, is_compressed, is_url, opened, opened_raw, stamp
-from maxmargin.data.source import DataError, blocks, format_suffix
-from maxmargin.data.svmlight import check_numbering, file_of_queries, load_svmlight, load_svmlight_lines
-from maxmargin.data.table import column_names, read_table, true_or_false
+from maxmargin._utils import ArgumentError, Setting, Words
+from maxmargin.core import bad_row
 from maxmargin.distributed.rows import Rows
-from maxmargin.queries import first_split
-from maxmargin.structures.rows import bad_row
+from maxmargin.io import (
+    READERS,
+    DataError,
+    Encoding,
+    Files,
+    RankingData,
+    RowGroups,
+    Table,
+    Wanted,
+    blocks,
+    bytes_between,
+    check_numbering,
+    choose,
+    column_names,
+    expand,
+    file_of_queries,
+    first_split,
+    format_suffix,
+    glance,
+    is_compressed,
+    is_table,
+    is_url,
+    load_svmlight,
+    load_svmlight_lines,
+    load_svmlight_part,
+    opened,
+    opened_raw,
+    owned,
+    read_parquet,
+    read_table,
+    row_group_bytes,
+    stamp,
+    true_or_false,
+)
 
 # Bytes of files that a shard has if nobody says how many shards there are to be.
 _USUAL = 256 << 20
@@ -145,7 +169,7 @@ def share_out(
     shards : int, optional
         How many; by default as many as have 256 MB each. Fewer come out where files cannot be cut.
     label, query, features, drop, encoding
-        Columns of tables, as in :func:`~maxmargin.data.load_table`. Columns of text need ``encoding``: categories in order of
+        Columns of tables, as in :func:`~maxmargin.io.load_table`. Columns of text need ``encoding``: categories in order of
         appearance would be others in every shard.
     label_needed : bool
         False reads no labels of tables without ``label``; they become NaN.

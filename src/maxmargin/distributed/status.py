@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxmargin._utils import StatusLine
 from maxmargin.distributed.engine import Engine
-from maxmargin.progress import StatusLine
 
 
 class ClusterLine(StatusLine):

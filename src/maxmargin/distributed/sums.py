@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 
 _BLOCK = 4096
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats, Int32s, Ints
+from maxmargin._utils import Booleans, Floats, Int32s, Ints
 from maxmargin.labeling.cliques import Cliques
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.moves import check_init

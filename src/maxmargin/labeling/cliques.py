@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Booleans, Floats, Int32s, Ints
+from maxmargin._utils import Booleans, Floats, Int32s, Ints
 
 
 class CliqueCost(Protocol):

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.labeling.metrics import Metric, MetricName, why_no_metric
-from maxmargin.labeling.trees import HST
+from maxmargin._utils import Booleans, Floats, Ints
+from maxmargin.labeling.distances import Metric, MetricName, why_no_metric
+from maxmargin.labeling.label_trees import HST
 
 # The axioms are checked for all sets of so many labels.
 MAX_CHECKED = 8

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats, Int32s, Ints
-from maxmargin.inference.flow import GRID_STEPS, check_edges
+from maxmargin._utils import Floats, Int32s, Ints
 from maxmargin.labeling.cliques import Cliques
-from maxmargin.labeling.metrics import Metric, named_metric
+from maxmargin.labeling.distances import Metric, named_metric
+from maxmargin.labeling.flow import GRID_STEPS, check_edges
 
 # Labels are numbered with 16 bits in kernels.
 MAX_LABELS = 2**15 - 1

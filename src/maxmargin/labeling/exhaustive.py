@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats, Ints
+from maxmargin._utils import Floats, Ints
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.moves import check_starts
 from maxmargin.labeling.result import Callback, Labeling

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats
-from maxmargin._validation import check_choice
+from maxmargin._utils import Floats, check_choice
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.spreads import check_sums
 

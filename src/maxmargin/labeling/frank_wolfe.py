@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.fractional import pairwise_slopes
 

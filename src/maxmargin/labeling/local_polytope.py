@@ -20,8 +20,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats, Int32s, Ints
-from maxmargin.deadline import seconds_left
+from maxmargin._utils import Booleans, Floats, Int32s, Ints, seconds_left
 
 # Sweeps of TRW-S, and the part of the bound by which none of three in a row moves it at the end.
 _SWEEPS, _STILL = 1000, 1e-9

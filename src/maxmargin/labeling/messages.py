@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.labeling.clique_moves import starts
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Callback, Labeling

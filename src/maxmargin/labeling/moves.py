@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats, Int32s, Ints
-from maxmargin.inference.flow import GRID_STEPS
+from maxmargin._utils import Floats, Int32s, Ints
 from maxmargin.labeling.cliques import PnPotts
 from maxmargin.labeling.energy import Energy
+from maxmargin.labeling.flow import GRID_STEPS
 from maxmargin.labeling.result import Callback, Labeling
 from maxmargin.labeling.spreads import Spreads, offset_free
 

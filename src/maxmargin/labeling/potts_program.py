@@ -8,8 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from maxmargin._types import Floats
-from maxmargin.deadline import seconds_left
+from maxmargin._utils import Floats, seconds_left
 from maxmargin.labeling.energy import Energy
 
 _OPTIONS = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}

@@ -14,9 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin import _core
-from maxmargin._types import Floats
-from maxmargin._validation import check_memory
-from maxmargin.deadline import seconds_left
+from maxmargin._utils import Floats, check_memory, seconds_left
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.messages import TableShape, stands_still, table_shape
 

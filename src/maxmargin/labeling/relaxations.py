@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats
-from maxmargin._validation import check_choice
-from maxmargin.deadline import seconds_left
-from maxmargin.deadline import time_limit as limited
+from maxmargin._utils import Floats, StatusLine, check_choice, seconds_left
+from maxmargin._utils import time_limit as limited
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.fractional import FractionalLabeling, check_not_negative, expected_energy, generator, marginals_for
 from maxmargin.labeling.frank_wolfe import Step, frank_wolfe, softmin
@@ -24,7 +22,6 @@ from maxmargin.labeling.potts_program import potts_program
 from maxmargin.labeling.primal_dual import State, check_pairs, primal_dual
 from maxmargin.labeling.result import Callback
 from maxmargin.labeling.spreads import Spreads, check_sums
-from maxmargin.progress import StatusLine
 
 RelaxationName = Literal["auto", "lp", "first_order", "qp", "convex_qp", "trws"]
 RELAXATIONS: tuple[RelaxationName, ...] = get_args(RelaxationName)

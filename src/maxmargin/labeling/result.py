@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from maxmargin._types import Ints
+from maxmargin._utils import Ints
 
 # Called while a method runs, with the best energy so far and the lower bound, if the method has one.
 Callback = Callable[[float, float | None], object]

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats, Ints
-from maxmargin._validation import check_choice, thread_count
+from maxmargin._utils import Floats, Ints, StatusLine, check_choice, thread_count
+from maxmargin.labeling.distances import METRIC_NAMES, Metric
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.fractional import FractionalLabeling, check_not_negative, generator, marginals_for
-from maxmargin.labeling.metrics import METRIC_NAMES, Metric
 from maxmargin.labeling.spreads import check_sums
-from maxmargin.progress import StatusLine
 
 RoundingName = Literal["max", "complete", "interval", "kleinberg_tardos", "independent"]
 ROUNDINGS: tuple[RoundingName, ...] = get_args(RoundingName)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.labeling.cliques import Cliques, PnPotts
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.result import Labeling

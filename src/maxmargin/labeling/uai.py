@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maxmargin._types import Floats, Ints
+from maxmargin._utils import Floats, Ints
 from maxmargin.labeling.energy import MAX_LABELS, Energy
 
 Values = Literal["potential", "cost"]

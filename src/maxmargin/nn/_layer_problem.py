@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxmargin._types import Floats
-from maxmargin.cuts import Cut
+from maxmargin._utils import Floats
+from maxmargin.core import Cut, Problem
 from maxmargin.nn._piecewise import Affine, Layer
 from maxmargin.nn._score_hinges import ScoreHinge
-from maxmargin.problem import Problem
 
 # Samples that go through the network together: enough to keep it busy, few enough to stay in the cache.
 _ROWS = 256

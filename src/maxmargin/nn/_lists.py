@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin._types import Booleans, Bytes, Floats, Ints, Reals
-from maxmargin._validation import MAX_SAMPLES, check_relevant
+from maxmargin._utils import MAX_SAMPLES, Booleans, Bytes, Floats, Ints, Reals, check_relevant
 
 _HALVES = (torch.float16, torch.bfloat16)
 

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats, Ints
-from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.fractional import marginals_for, pairwise_slopes
+from maxmargin._utils import Floats, Ints
+from maxmargin.labeling import Energy, marginals_for, pairwise_slopes
 
 # Added to marginals before their logarithm is taken, as in the prototype of the specification.
 _LEAST = 1e-3

@@ -17,11 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from maxmargin._warnings import warn
+from maxmargin._utils import StatusLine, warn
 from maxmargin.nn._rounding_inputs import RoundingInput
 from maxmargin.nn.expected_energy import ExpectedEnergyLoss
 from maxmargin.nn.rounding_network import Draws, RoundingNetwork
-from maxmargin.progress import StatusLine
 
 Gradient = Literal["reparameterized", "score"]
 Schedule = Literal["linear", "constant"]

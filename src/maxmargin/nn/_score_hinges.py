@@ -11,10 +11,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 import torch
 
-from maxmargin._types import Booleans, Floats
-from maxmargin.inference.ranking import solve_lists
-from maxmargin.losses import RankingLoss, ranking_loss
-from maxmargin.losses.checked import checked_loss
+from maxmargin._utils import Booleans, Floats
+from maxmargin.ranking import RankingLoss, checked_loss, ranking_loss, solve_lists
 
 
 class ScoreHinge(ABC):

@@ -19,14 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin._types import Int32s
-from maxmargin._validation import tree_fault, tree_of
-from maxmargin.attachment import AttachmentScores, attachment_scores
-from maxmargin.inference import best_trees
+from maxmargin._utils import Int32s, StatusLine, tree_fault, tree_of
+from maxmargin.io import SavedFileError, read_archive, write_archive
 from maxmargin.nn._seeds import seeded
 from maxmargin.nn.tree_losses import TreeLoss
-from maxmargin.progress import StatusLine
-from maxmargin.storage import SavedFileError, read_archive, write_archive
+from maxmargin.parsing import AttachmentScores, attachment_scores, best_trees
 from maxmargin.surrogates import ProbLoss, Surrogate, make_surrogate
 
 _KIND = "BiLSTM parser"
@@ -56,7 +53,7 @@ class BiLSTMParser(torch.nn.Module):
     arc_dim : int
         Size of the hidden layer of arcs, and of labels.
     projective, single_root : bool, default=True
-        Which trees are predicted; as in :func:`maxmargin.inference.best_tree`.
+        Which trees are predicted; as in :func:`maxmargin.parsing.best_tree`.
     seed : int, default=0
         Of the first weights.
 
@@ -185,7 +182,7 @@ class BiLSTMParser(torch.nn.Module):
 
     @classmethod
     def load(cls, path: Any) -> BiLSTMParser:
-        """Read what `save` wrote; :class:`maxmargin.storage.SavedFileError` says what is wrong with another file."""
+        """Read what `save` wrote; :class:`maxmargin.io.archive.SavedFileError` says what is wrong with another file."""
         archive = read_archive(path, _KIND)
         try:
             content, arrays = archive.content, archive.arrays
@@ -252,7 +249,7 @@ def train_parser(
     ----------
     model : BiLSTMParser
         Changed in place.
-    sentences : sequence of maxmargin.data.Sentence
+    sentences : sequence of maxmargin.parsing.Sentence
         With their trees.
     epochs : int
         Passes over all sentences.
@@ -270,7 +267,7 @@ def train_parser(
         The longest gradient; longer ones are scaled down. ProbLoss never runs out of gradients.
     word_dropout : float
         How often a word is taken for one that was never seen.
-    dev : sequence of maxmargin.data.Sentence, optional
+    dev : sequence of maxmargin.parsing.Sentence, optional
         To be evaluated after every epoch.
     seed : int
         Of the order of sentences and of dropout. The state of torch's own generator is left as it was.
@@ -356,7 +353,7 @@ def _batches(order: Any, size: int) -> Iterator[list[int]]:
 def _words_and_tags(x: Any, k: int) -> tuple[Sequence[str], Sequence[str]]:
     pair: Any = (x.words, x.tags) if hasattr(x, "words") and hasattr(x, "tags") else x
     if not isinstance(pair, tuple | list) or len(pair) != 2 or isinstance(pair[0], str) or isinstance(pair[1], str):
-        raise ValueError(f"sentence {k} must be a maxmargin.data.Sentence or a pair (words, tags)")
+        raise ValueError(f"sentence {k} must be a maxmargin.parsing.Sentence or a pair (words, tags)")
     if len(pair[0]) != len(pair[1]) or len(pair[0]) == 0:
         raise ValueError(f"sentence {k} has {len(pair[0])} words and {len(pair[1])} tags; give every word one, and one word")
     return pair[0], pair[1]
@@ -365,7 +362,7 @@ def _words_and_tags(x: Any, k: int) -> tuple[Sequence[str], Sequence[str]]:
 def _tree_of(x: Any, n_words: int, k: int) -> tuple[NDArray[np.int64], list[str]]:
     """Heads and labels of a sentence, checked."""
     if getattr(x, "heads", None) is None or getattr(x, "labels", None) is None:
-        raise ValueError(f"sentence {k} has no tree with labels; train on maxmargin.data.Sentence with heads and labels")
+        raise ValueError(f"sentence {k} has no tree with labels; train on maxmargin.parsing.Sentence with heads and labels")
     heads, labels = tree_of(x)
     try:
         own = np.asarray(heads, dtype=np.int64)

@@ -11,9 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from maxmargin._validation import check_choice
-from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.fractional import expected_energy
+from maxmargin._utils import check_choice
+from maxmargin.labeling import Energy, expected_energy
 
 Reduction = Literal["mean", "sum", "none"]
 

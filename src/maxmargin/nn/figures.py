@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from maxmargin.nn import RoundingEpoch
-from maxmargin.figures import new_axes
+    from maxmargin.nn._rounding_training import RoundingEpoch
+from maxmargin._utils import new_axes
 
 
 def plot_rounding_history(history: Sequence[RoundingEpoch], ax: Axes | None = None) -> Axes:

@@ -30,13 +30,12 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import torch
 
-from maxmargin._types import Booleans
-from maxmargin._validation import check_relevant
-from maxmargin.losses import RankingLoss
+from maxmargin._utils import Booleans, check_relevant
+from maxmargin.core.solvers import History, OneSlackCuttingPlane, Solution, Solver
 from maxmargin.nn._layer_problem import LayerProblem, as_table, forward
 from maxmargin.nn._piecewise import Affine, Layer, read_network
 from maxmargin.nn._score_hinges import ScoreHinge, score_hinge
-from maxmargin.solvers import History, OneSlackCuttingPlane, Solution, Solver
+from maxmargin.ranking import RankingLoss
 
 Order = Literal["backward", "forward", "random"]
 
@@ -125,7 +124,7 @@ class LayerwiseSVM:
     max_iter : int, default=50
         Most passes over the data per step.
     solver : Solver, optional
-        Of the convex problems; :class:`maxmargin.solvers.OneSlackCuttingPlane` by default. Its ``tol`` and budgets are replaced.
+        Of the convex problems; :class:`~maxmargin.OneSlackCuttingPlane` by default. Its ``tol`` and budgets are replaced.
     time_limit : float, optional
         Seconds after which training stops with what it has.
     random_state : int, optional
@@ -161,7 +160,7 @@ class LayerwiseSVM:
     >>> inside = (X**2).sum(dim=1) < 1                    # a disc: no linear score ranks it first
     >>> network = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
     >>> model = LayerwiseSVM(network, loss="ap", C=1000).fit(X, inside)
-    >>> from maxmargin.metrics import average_precision
+    >>> from maxmargin.ranking import average_precision
     >>> print(f"{average_precision(inside.numpy(), network(X).detach().numpy()[:, 0]):.2f}")
     1.00
     >>> objectives = [step.objective for step in model.history_]

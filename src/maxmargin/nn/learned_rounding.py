@@ -19,17 +19,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._types import Floats
-from maxmargin._validation import check_choice
-from maxmargin.labeling import FractionalLabeling, Roundings, relax
-from maxmargin.labeling.energy import Energy
-from maxmargin.labeling.relaxations import RelaxationName
-from maxmargin.labeling.rounding import draw_in_parts
+from maxmargin._utils import Floats, StatusLine, check_choice
+from maxmargin.io import SavedFileError, read_archive, write_archive
+from maxmargin.labeling import Energy, FractionalLabeling, RelaxationName, Roundings, draw_in_parts, relax
 from maxmargin.nn._rounding_inputs import RoundingInput, complete_labels, energies_of, prepare
 from maxmargin.nn._rounding_training import Gradient, Plan, RoundingEpoch, Schedule, train
 from maxmargin.nn.rounding_network import Noise, RoundingNetwork
-from maxmargin.progress import StatusLine
-from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 _KIND = "learned rounding"
 _RATES = {"dense": 1e-3, "grid": 1e-3, "graph": 1e-2}
@@ -301,7 +296,7 @@ class LearnedRounding:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Read what `save` wrote; :class:`maxmargin.storage.SavedFileError` says what is wrong with another file."""
+        """Read what `save` wrote; :class:`maxmargin.io.archive.SavedFileError` says what is wrong with another file."""
         archive = read_archive(path, _KIND)
         try:
             content, arrays = archive.content, archive.arrays

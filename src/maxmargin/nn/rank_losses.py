@@ -12,13 +12,18 @@ import torch
 from torch.autograd.forward_ad import unpack_dual
 
 from maxmargin import _core
-from maxmargin._types import Booleans, Floats, Ints, Reals
-from maxmargin.inference.direct import direct_losses
-from maxmargin.inference.ranking import solve_lists
-from maxmargin.losses import NDCG, AveragePrecision, RankingLoss, ranking_loss
-from maxmargin.losses.checked import checked_loss
+from maxmargin._utils import Booleans, Floats, Ints, Reals
 from maxmargin.nn._lists import Lists, TransformedError, as_lists, wide_enough
-from maxmargin.problems.ranking import gain_shares
+from maxmargin.ranking import (
+    NDCG,
+    AveragePrecision,
+    RankingLoss,
+    checked_loss,
+    direct_losses,
+    gain_shares,
+    ranking_loss,
+    solve_lists,
+)
 
 Reduction = Literal["mean", "sum", "none"]
 Gains = Literal["linear", "exponential"]

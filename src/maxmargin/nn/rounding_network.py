@@ -27,8 +27,8 @@ import torch
 from scipy.sparse import csr_array
 from torch.nn import functional
 
-from maxmargin._validation import check_choice
-from maxmargin.labeling.energy import Energy
+from maxmargin._utils import check_choice
+from maxmargin.labeling import Energy
 from maxmargin.nn._rounding_inputs import N_PLAIN, N_WITH_COSTS, RoundingInput, groups
 from maxmargin.nn._seeds import seeded
 

@@ -14,13 +14,10 @@ import torch
 from numpy.typing import ArrayLike
 
 from maxmargin import _core
-from maxmargin._types import Floats, Int32s
-from maxmargin.cuts import SparseVector, entries
-from maxmargin.problems import StructuredProblem
-from maxmargin.problems.compiled_surrogates import CompiledSurrogate, compiled_search
-from maxmargin.structures import DependencyStructure, SentenceArcs
-from maxmargin.structures.parsing import check_tree
-from maxmargin.surrogates import Surrogate, make_surrogate
+from maxmargin._utils import Floats, Int32s
+from maxmargin.core import SparseVector, entries
+from maxmargin.parsing import DependencyStructure, SentenceArcs, check_tree
+from maxmargin.surrogates import CompiledSurrogate, StructuredProblem, Surrogate, compiled_search, make_surrogate
 
 
 class TreeLoss(torch.nn.Module):
@@ -33,7 +30,7 @@ class TreeLoss(torch.nn.Module):
         large; ``"slack"``, ``"beta"``, ``"log"`` and all others of :mod:`maxmargin.surrogates` but the micro F1. They are
         searched by the convex hull and the next best trees, all sentences in one compiled call; one's own are searched in Python.
     projective, single_root : bool, default=True
-        Over which trees; as in :func:`maxmargin.inference.best_tree`. The truth may be any tree.
+        Over which trees; as in :func:`maxmargin.parsing.best_tree`. The truth may be any tree.
 
     Examples
     --------

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._types import Floats, Ints
+from maxmargin._utils import Floats, Ints
 
 
 class Frame(NamedTuple):

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
-from maxmargin._validation import ArgumentError
-from maxmargin.figures import save_figure
-from maxmargin.pictures.images import check_figure_name
+from maxmargin._utils import ArgumentError, Floats, save_figure
 from maxmargin.registration.fields import sample
 from maxmargin.registration.metrics import check_image, rescaled
 from maxmargin.registration.result import Registration
+from maxmargin.vision import check_figure_name
 
 
 def checkerboard(one: Floats, two: Floats, squares: int = 8) -> Floats:

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats
-from maxmargin.atomic import replacing
-from maxmargin.pictures.images import ImageError
+from maxmargin._utils import Floats, replacing
 from maxmargin.registration.result import Registration
+from maxmargin.vision import ImageError
 
 _ENDINGS = (".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".png", ".tif", ".tiff", ".jpg", ".jpeg", ".bmp")
 # Those that hold bytes, and know of no millimetres.

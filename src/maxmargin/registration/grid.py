@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats, Int32s, Ints
-from maxmargin._validation import ArgumentError, Setting
-from maxmargin.labeling.energy import grid_edges
+from maxmargin._utils import ArgumentError, Floats, Int32s, Ints, Setting
+from maxmargin.labeling import grid_edges
 
 # A free-form deformation by cubic B-splines is one to one in three dimensions if no displacement has a component of more than
 # 1 / 2.48 of the spacing of control points (Choi and Lee, "Injectivity conditions of 2D and 3D uniform cubic B-spline functions",

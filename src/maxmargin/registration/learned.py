@@ -12,23 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin._types import Floats, Int32s, Ints
-from maxmargin._validation import ArgumentError, check_choice, thread_count
-from maxmargin._warnings import warn
-from maxmargin.certificate import Certificate
-from maxmargin.deadline import time_limit
-from maxmargin.estimators.base import CERTIFICATE, Facility
-from maxmargin.estimators.latent_estimator import LatentEstimator
+from maxmargin._utils import ArgumentError, Floats, Int32s, Ints, check_choice, thread_count, time_limit, warn
+from maxmargin.core import CERTIFICATE, Certificate, Descent, Facility, LatentEstimator, LatentProblem, concave_convex
+from maxmargin.core.solvers import History, KnownCuts, OneSlackCuttingPlane, Solution
 from maxmargin.labeling import minkowski
-from maxmargin.latent import Descent, concave_convex
-from maxmargin.problems.latent import LatentProblem
+from maxmargin.registration.alignment import default_grid_spacing, default_smoothness, register
 from maxmargin.registration.grid import FOLD_FREE, ControlGrid, displacement_labels
 from maxmargin.registration.metric_problem import Comparison, Inference, MetricProblem
 from maxmargin.registration.metrics import METRICS, Pair, check_classes, check_metrics, check_weights, patch_classes, unary_costs
 from maxmargin.registration.overlap import dice, patch_losses
-from maxmargin.registration.register import default_grid_spacing, default_smoothness, register
 from maxmargin.registration.result import Registration
-from maxmargin.solvers import History, KnownCuts, OneSlackCuttingPlane, Solution
 
 # A smoothness that small, in units of the one learning begins with, says nothing about the balance of costs and smoothness.
 _LEAST_SMOOTHNESS = 1e-3
@@ -77,7 +70,7 @@ class LearnedMetric(LatentEstimator):
     n_starts : int, default=1
         Further starts begin with random multiples of ``start``, between a third and three times.
     max_rounds, tol, max_iter, time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.estimators.latent.LatentEstimator`; ``time_limit`` is for all classes, and what has come out by
+        As in :class:`maxmargin.structured.latent.LatentEstimator`; ``time_limit`` is for all classes, and what has come out by
         then, or by Ctrl-C, is kept: classes that had no turn have the weights of the start, scaled as those of the others.
 
     Attributes
@@ -114,7 +107,7 @@ class LearnedMetric(LatentEstimator):
 
     See Also
     --------
-    maxmargin.registration.register : takes the weights.
+    maxmargin.registration.alignment : takes the weights.
 
     Examples
     --------

@@ -25,11 +25,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from maxmargin._types import Floats, Int32s, Ints
-from maxmargin.cuts import Bounds, Cut
-from maxmargin.deadline import seconds_left
+from maxmargin._utils import Floats, Int32s, Ints, seconds_left
+from maxmargin.core import Bounds, Cut, LatentProblem
 from maxmargin.labeling import Energy, minimize
-from maxmargin.problems.latent import LatentProblem
 
 Inference = Literal["trws", "expansion"]
 

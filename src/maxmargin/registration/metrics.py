@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
-from maxmargin._types import Floats, Int32s, Ints
-from maxmargin._validation import ArgumentError, Setting, check_unmasked, thread_count
+from maxmargin._utils import ArgumentError, Floats, Int32s, Ints, Setting, check_unmasked, thread_count
 from maxmargin.registration.fields import Frame, sample
 from maxmargin.registration.grid import ControlGrid, check_spacing
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
-from maxmargin._validation import ArgumentError
+from maxmargin._utils import ArgumentError, Floats
 from maxmargin.registration.grid import ControlGrid
 from maxmargin.registration.metrics import check_classes, class_counts
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._types import Floats
-from maxmargin._validation import ArgumentError
+from maxmargin._utils import ArgumentError, Floats
+from maxmargin.io import SavedFileError, read_archive, write_archive
 from maxmargin.registration.fields import Frame, jacobian, sample, sample_field, through
-from maxmargin.storage import SavedFileError, read_archive, write_archive
 
 
 @dataclass(frozen=True)

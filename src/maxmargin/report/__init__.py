@@ -1,9 +1,14 @@
-"""Reports to look at: one HTML file about a ranking model or about a regularization path, for a browser, without a network."""
+"""HTML reports in one file, without a network: about a ranking model or about a regularization path."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from maxmargin.report.contents import report_contents
-from maxmargin.report.paths import path_contents
-from maxmargin.report.writing import save_page, write_path_report, write_report
+from maxmargin._api import lazy_names
 
-__all__ = ["path_contents", "report_contents", "save_page", "write_path_report", "write_report"]
+if TYPE_CHECKING:
+    from maxmargin.report.contents import report_contents
+    from maxmargin.report.headline import percent, reported_metric
+    from maxmargin.report.intervals import DrawnLists, how_drawn, interval, p_value, redraws
+    from maxmargin.report.paths import path_contents
+    from maxmargin.report.writing import save_page, write_path_report, write_report
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Ints
-from maxmargin.metrics import RankedLists
+from maxmargin._utils import Ints
+from maxmargin.ranking import RankedLists
 from maxmargin.report.intervals import Interval
 from maxmargin.report.plain import number
 from maxmargin.report.ranked import Ranked

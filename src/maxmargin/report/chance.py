@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.metrics import RankedLists, discounts, ideal_gain, ratio
+from maxmargin._utils import Floats
+from maxmargin.ranking import RankedLists, discounts, ideal_gain, ratio
 
 
 def expected_metric(name: str, lists: RankedLists, gains: Floats) -> float:

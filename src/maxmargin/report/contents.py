@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import maxmargin
-from maxmargin._types import Floats
-from maxmargin.fingerprint import same_sketch, sketch
+from maxmargin._utils import Floats
+from maxmargin.core import same_sketch, sketch
 from maxmargin.report import sections
 from maxmargin.report.budgets import budgets, table_budgets, thresholds
 from maxmargin.report.chance import expected_metric

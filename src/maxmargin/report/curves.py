@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.metrics import RankedLists
+from maxmargin._utils import Booleans, Floats, Ints
+from maxmargin.ranking import RankedLists
 
 MAX_POINTS = 1000
 _RECALLS = np.linspace(0, 1, 101)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin._types import Ints
+from maxmargin._utils import Ints
 from maxmargin.report.page import as_json
 from maxmargin.report.plain import number, text
 from maxmargin.report.ranked import Judged, Ranked

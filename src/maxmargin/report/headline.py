@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from maxmargin.certificate import Certificate
-from maxmargin.losses import ranking_loss
-from maxmargin.metrics import metric_named
+from maxmargin.core import Certificate
+from maxmargin.ranking import metric_named, ranking_loss
 from maxmargin.report.intervals import Interval, Intervals
 from maxmargin.report.plain import number, text
 from maxmargin.report.ranked import Ranked

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin._types import Booleans, Floats, Ints
-from maxmargin.metrics import RankedLists, discounts, ratio
+from maxmargin._utils import Booleans, Floats, Ints
+from maxmargin.ranking import RankedLists, discounts, ratio
 from maxmargin.report.plain import number
 from maxmargin.report.ranked import METRICS, Ranked, metric_of_lists
 

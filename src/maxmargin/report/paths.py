@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import maxmargin
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.report import sections
 from maxmargin.report.curves import thin
 from maxmargin.report.headline import metric_title, reported_metric

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Booleans, Floats
-from maxmargin.metrics import RankedLists, metric_named
+from maxmargin._utils import Booleans, Floats
+from maxmargin.ranking import RankedLists, metric_named
 
 METRICS = ("ap", "ndcg", "ndcg@10", "mrr", "p@10", "auc")
 

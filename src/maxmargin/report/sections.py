@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin._types import Floats
-from maxmargin.metrics import RankedLists
+from maxmargin._utils import Floats
+from maxmargin.ranking import RankedLists
 from maxmargin.report.curves import Curve, histogram, thin
 from maxmargin.report.curves import gain as gain_curve
 from maxmargin.report.curves import precision_recall as precision_recall_curve

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._types import Booleans, Floats, Ints
+from maxmargin._utils import Booleans, Floats, Ints
 from maxmargin.report.chance import expected_metric
 from maxmargin.report.intervals import intervals
 from maxmargin.report.plain import number, short, text

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from maxmargin.atomic import replacing
+from maxmargin._utils import replacing
 from maxmargin.report.contents import report_contents
 from maxmargin.report.page import render
 from maxmargin.report.paths import path_contents

@@ -1,23 +1,27 @@
-"""Surrogates: bounds of the loss of a prediction by margin errors, and which questions to a decoder yield their tangents."""
+"""Surrogates ``psi(margin error, loss)`` that bound the loss of a prediction, the search for their most violating output, and
+the general structured problem.
+"""
 
-from maxmargin.surrogates.angular import angular
-from maxmargin.surrogates.base import Surrogate
-from maxmargin.surrogates.hull import hull_search, recover
-from maxmargin.surrogates.label_set_oracle import LabelSetOracle
-from maxmargin.surrogates.label_set_searches import FoundSets, LabelSetSearches
-from maxmargin.surrogates.make import SURROGATES, make_surrogate
-from maxmargin.surrogates.margin import Margin
-from maxmargin.surrogates.micro_f1 import MicroF1
-from maxmargin.surrogates.oracle import Answer, Candidate, LambdaOracle, PointOracle
-from maxmargin.surrogates.result import SearchResult, Step
-from maxmargin.surrogates.sample import Sample
-from maxmargin.surrogates.scaling import BetaScaling, GeneralizedScaling, Slack
-from maxmargin.surrogates.slack_searches import binary_search, bisecting, sarawagi
-from maxmargin.surrogates.smooth import LogLoss, ProbLoss
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "SURROGATES", "Answer", "BetaScaling", "Candidate", "FoundSets", "GeneralizedScaling", "LabelSetOracle", "LabelSetSearches",
-    "LambdaOracle", "LogLoss",
-    "Margin", "MicroF1", "PointOracle", "ProbLoss", "Sample", "SearchResult", "Slack", "Step", "Surrogate", "angular",
-    "binary_search", "bisecting", "hull_search", "make_surrogate", "recover", "sarawagi",
-]  # fmt: skip
+from maxmargin._api import lazy_names
+
+if TYPE_CHECKING:
+    from maxmargin.surrogates.base import Surrogate
+    from maxmargin.surrogates.compiled import CompiledSurrogate, compiled_search, compiled_surrogate
+    from maxmargin.surrogates.cone_search import angular
+    from maxmargin.surrogates.convexity import check_convex
+    from maxmargin.surrogates.hull import MOST_HULL_CALLS, hull_search, recover
+    from maxmargin.surrogates.latent_problem import LatentStructuredProblem, convex_surrogate
+    from maxmargin.surrogates.make import SURROGATES, make_surrogate
+    from maxmargin.surrogates.margin import Margin
+    from maxmargin.surrogates.micro_f1 import MicroF1
+    from maxmargin.surrogates.oracle import Answer, Candidate, LambdaOracle, PointOracle
+    from maxmargin.surrogates.result import ROUNDING, SearchResult, Step
+    from maxmargin.surrogates.sample import Sample
+    from maxmargin.surrogates.scaling import BetaScaling, GeneralizedScaling, Slack
+    from maxmargin.surrogates.slack_searches import MOST_CALLS, TOLERANCE, binary_search, bisecting, sarawagi
+    from maxmargin.surrogates.smooth import LogLoss, ProbLoss
+    from maxmargin.surrogates.structured_problem import StructuredProblem, make_problem
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
-from maxmargin.cuts import Cut, dot
-from maxmargin.structures.base import Structure
+from maxmargin._utils import Floats
+from maxmargin.core import Cut, Structure, dot
 from maxmargin.surrogates.sample import Sample
 from maxmargin.surrogates.tangents import check_search, cuts_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from maxmargin.estimators.base import SOLVERS
-from maxmargin.solvers import Solver
-from maxmargin.surrogates import Surrogate
+from maxmargin.core import SOLVERS
+from maxmargin.core.solvers import Solver
+from maxmargin.surrogates.base import Surrogate
 
 
 def check_convex(surrogate: Surrogate, solver: str | Solver) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 from maxmargin.surrogates.oracle import Candidate
 from maxmargin.surrogates.result import ROUNDING, Step
 

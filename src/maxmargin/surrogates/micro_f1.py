@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.cuts import Cut
-from maxmargin.structures.base import Structure
-from maxmargin.structures.vectors import difference
+from maxmargin._utils import Floats
+from maxmargin.core import Cut, Structure, difference
 from maxmargin.surrogates.base import Surrogate
 from maxmargin.surrogates.oracle import Candidate
 from maxmargin.surrogates.result import ROUNDING

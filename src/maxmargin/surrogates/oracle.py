@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin._types import Floats
+from maxmargin._utils import Floats
 
 
 class Candidate(NamedTuple):

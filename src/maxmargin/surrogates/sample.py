@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.cuts import Cut, SparseVector, entries
-from maxmargin.structures.base import Structure, encoded
-from maxmargin.structures.vectors import as_vector, difference
+from maxmargin.core import Cut, SparseVector, Structure, as_vector, difference, encoded, entries
 
 # Outputs that are kept for an audit, the latest ones.
 _KEPT = 8

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.cuts import Cut, dot
-from maxmargin.structures.base import Decoded, Structure
-from maxmargin.structures.vectors import difference
+from maxmargin._utils import Floats
+from maxmargin.core import Cut, Decoded, Structure, difference, dot
 from maxmargin.surrogates.oracle import Answer, Candidate, LambdaOracle, in_angle
 from maxmargin.surrogates.sample import Sample
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin._types import Floats
-from maxmargin.cuts import Cut, SparseVector, Vector, entries
-from maxmargin.structures.base import Structure
-from maxmargin.structures.vectors import difference
-from maxmargin.surrogates.angular import angular
+from maxmargin._utils import Floats
+from maxmargin.core import Cut, SparseVector, Structure, Vector, difference, entries
+from maxmargin.surrogates.cone_search import angular
 from maxmargin.surrogates.hull import hull_search, recover
 from maxmargin.surrogates.oracle import Candidate, LambdaOracle
 from maxmargin.surrogates.result import ROUNDING, SearchResult

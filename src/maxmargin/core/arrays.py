@@ -1,0 +1,80 @@
+"""Problems that are what their arrays say: these have a compiled form and a fingerprint, unless a subclass has its own way."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin import _core
+from maxmargin._utils import Floats
+from maxmargin.core.cuts import Cut
+from maxmargin.core.digest import fingerprint
+from maxmargin.core.problem import Problem, vouches
+from maxmargin.core.structure import built_in
+
+# Rows with fewer entries than this are worth storing without their zeros.
+_SPARSE = 0.4
+
+
+class ArrayProblem(Problem):
+    """A problem of this package. Its compiled form and its fingerprint know the methods of the class that has written them.
+
+    A subclass that replaces a method is neither bypassed by the one nor taken for its base by the other.
+    """
+
+    def cut(self, block: int, weights: Floats) -> Cut:
+        """The tangent cut of one block."""
+        return self.cuts([block], weights)[0]
+
+    def _compiled(self) -> Any:
+        """The problem in the form of the compiled block engine, if it has one."""
+        return None
+
+    def _contents(self) -> tuple[Any, ...] | None:
+        """All arrays and settings the hinges depend on; None if there is more to it."""
+        return None
+
+    def _vouched(self, name: str) -> bool:
+        structure = getattr(self, "structure", None)
+        return vouches(self, name) and (structure is None or built_in(structure) is not None)
+
+    @cached_property
+    def block_data(self) -> Any:
+        """For the compiled block solvers; None if a subclass has an oracle of its own."""
+        return self._compiled() if self._vouched("_compiled") else None
+
+    @cached_property
+    def _fingerprint(self) -> bytes | None:
+        contents = self._contents() if self._vouched("_contents") else None
+        writer = next(cls for cls in type(self).__mro__ if "_contents" in vars(cls))
+        return None if contents is None else fingerprint(writer.__qualname__, *contents)
+
+    def fingerprint(self) -> bytes | None:
+        """A digest of all arrays and settings; None if a subclass has methods of its own."""
+        return self._fingerprint
+
+
+def compiled_features(X: Any) -> _core.Features:
+    """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse.
+
+    Of a sparse matrix of booleans that are all true nothing but their places is kept. No array is copied that can be used as
+    it is.
+    """
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        # A look at some of the entries; a wrong guess costs time, nothing else.
+        if np.count_nonzero(X.ravel()[:: max(1, X.size // 100_000)]) > _SPARSE * min(X.size, 100_000):
+            return _core.Features(X, None, None, X.shape[1])
+        return _core.Features(*_core.compress_rows(X), X.shape[1])
+    matrix: Any = X
+    rows = matrix.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.astype(np.float64)
+        rows.sum_duplicates()
+    indicators = rows.dtype == np.bool_ and bool(rows.data.all())
+    values = None if indicators else np.ascontiguousarray(rows.data, dtype=np.float64)
+    columns, begin = np.ascontiguousarray(rows.indices, dtype=np.int32), np.ascontiguousarray(rows.indptr, dtype=np.int64)
+    return _core.Features(values, columns, begin, int(rows.shape[1]))

@@ -1,0 +1,147 @@
+"""What a structure must answer: three methods are enough, a batch method makes them faster. It knows no training data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from maxmargin._utils import Floats
+from maxmargin.core.cuts import Bounds
+from maxmargin.core.problem import overrides
+
+# Methods that a structure may have, by which surrogates other than margin rescaling are searched:
+# ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first; each as ``Decoded`` if the structure is not
+# exact, with an upper bound of it and of all that are not listed before it;
+# ``can_list(x)``: whether ``k_best`` is worth its cost in a search (it is if there is no such method);
+# ``decode_within(x, weights, truth, lam, low, high)``: that with the largest ``score + lam * loss`` among those with
+# ``low <= loss / (1 + score - score of the truth) < high``, loss and denominator positive; None if there is none. Outputs with
+# the loss of another one and a smaller score, which no surrogate ever prefers, may be left out;
+# ``best_by_loss(x, weights, truth)``: for every loss that there is, an output with the largest score;
+# ``all_outputs(x)``: every output;  ``loss_values(x, truth)``: every loss that an output can have, or None;
+# ``set_size(y)`` and ``decode_sized(x, weights, truth, a, b, c)``, the largest ``a * score + b * loss - c * size``: for micro-F1.
+OPTIONAL = frozenset(
+    {"k_best", "can_list", "decode_within", "best_by_loss", "all_outputs", "loss_values", "set_size", "decode_sized"}
+)
+
+
+class Decoded(NamedTuple):
+    """An output that may not be the best one, and what the best one is worth at most.
+
+    Attributes
+    ----------
+    output : object
+        The best output that was found.
+    upper : float
+        An upper bound of ``a * score + b * loss`` over all outputs, in the scale of the question.
+    """
+
+    output: Any
+    upper: float
+
+
+class Structure(ABC):
+    """A space of outputs with features, a loss and a search. Inputs ``x`` and outputs ``y`` are whatever you like.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether `decode` finds the maximum; if it does not, it can still be certified by what it returns as :class:`Decoded`.
+    relaxed : bool
+        Whether `decode` with a truth maximises over more than the outputs, averages of them that may be worth more than any.
+
+    Examples
+    --------
+    A classifier of three classes, written out:
+
+    >>> import numpy as np
+    >>> class ThreeClasses(Structure):
+    ...     def joint_feature(self, x, y):
+    ...         return np.outer(np.eye(3)[y], x).ravel()
+    ...     def loss(self, truth, y):
+    ...         return float(truth != y)
+    ...     def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+    ...         return int(np.argmax(a * weights.reshape(3, -1) @ x + b * (np.arange(3) != truth)))
+    >>> ThreeClasses().decode(np.array([1.0, 2.0]), np.arange(6.0))
+    2
+    """
+
+    exact: bool = True
+
+    @property
+    def relaxed(self) -> bool:
+        """Not unless a structure says so."""
+        return False
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if hasattr(cls, "loss_augmented") and cls.decode is Structure.decode:
+            raise TypeError(
+                f"{cls.__name__} has loss_augmented(x, truth, weights), but a Structure has decode(x, weights, truth=None, "
+                "a=1.0, b=0.0), the output with the largest a * score + b * loss: rename it, let a and b count, and leave out "
+                "predict, which is decode without truth"
+            )
+        # What an earlier class knows of its outputs does not hold for other features, losses or searches.
+        if not {"joint_feature", "loss", "decode"}.isdisjoint(vars(cls)):
+            for name in OPTIONAL - vars(cls).keys():
+                if hasattr(cls, name):
+                    type.__setattr__(cls, name, None)
+        # Whoever replaces the search is asked about batches too, however fast they were before.
+        if "decode" in vars(cls) and "decode_batch" not in vars(cls):
+            type.__setattr__(cls, "decode_batch", Structure.decode_batch)
+
+    @abstractmethod
+    def joint_feature(self, x: Any, y: Any) -> Any:
+        """``Phi(x, y)``, an array of shape (d,) or a sparse row of scipy; the score of ``y`` is ``weights . Phi(x, y)``."""
+
+    @abstractmethod
+    def loss(self, truth: Any, y: Any) -> float:
+        """``delta(truth, y)``: not negative, zero for the truth."""
+
+    @abstractmethod
+    def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
+        """The output with the largest ``a * weights . Phi(x, y) + b * loss(truth, y)``, for any ``a, b >= 0``.
+
+        Training asks with ``a = b = 1``, prediction with ``b = 0`` and no truth. A search that is not exact, but knows a bound
+        of the maximum, returns ``Decoded(output, upper)`` and is certified by it.
+        """
+
+    def decode_batch(
+        self, xs: Sequence[Any], weights: Floats, truths: Sequence[Any] | None = None, a: float = 1.0, b: float = 0.0
+    ) -> Sequence[Any]:
+        """The same for many samples; override it where that is faster than one by one."""
+        known = [None] * len(xs) if truths is None else truths
+        return [self.decode(x, weights, truth, a, b) for x, truth in zip(xs, known, strict=True)]
+
+    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
+        """Input and true output, checked and in the form that the other methods get; ``y`` is None in prediction."""
+        return x, y
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Bounds of the weights without which `decode` would not be exact."""
+        return None
+
+
+class _Encodes(Protocol):
+    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]: ...
+
+
+def encoded(structure: _Encodes, number: int, x: Any, y: Any) -> tuple[Any, Any]:
+    """A sample as the structure codes it; what is wrong with it is told with its number."""
+    try:
+        return structure.encode(x, y)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"sample {number}: {error}") from error
+
+
+def predict(structure: Structure, xs: Sequence[Any], weights: Floats) -> list[Any]:
+    """The outputs of the largest score."""
+    found = structure.decode_batch([encoded(structure, k, x, None)[0] for k, x in enumerate(xs)], weights)
+    return [answer.output if isinstance(answer, Decoded) else answer for answer in found]
+
+
+def built_in(structure: Structure) -> type[Structure] | None:
+    """Which structure of this package it is; None if somebody has replaced one of its methods."""
+    own = next(cls for cls in type(structure).__mro__ if cls.__module__.startswith("maxmargin."))
+    return None if overrides(structure, own) else own
