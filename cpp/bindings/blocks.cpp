@@ -12,7 +12,6 @@
 #include "bindings/block_data.hpp"
 #include "blocks/classes.hpp"
 #include "blocks/engine.hpp"
-#include "blocks/epochs.hpp"
 #include "blocks/hierarchy_blocks.hpp"
 #include "blocks/labeling_blocks.hpp"
 #include "blocks/oracle_blocks.hpp"
@@ -328,45 +327,6 @@ struct PyEngine {
     }
 };
 
-// Epochs of a part of the blocks.
-struct PyEpochs {
-    std::shared_ptr<BlockData> data;
-    std::unique_ptr<Epochs> epochs;
-
-    PyEpochs(std::shared_ptr<BlockData> data_, double lambda, std::size_t n_all) : data(std::move(data_)) {
-        ScopedGilRelease unlocked;
-        epochs = std::make_unique<Epochs>(data->make(), lambda, n_all);
-        if (n_all < epochs->blocks().n_blocks()) throw std::invalid_argument("n_all must be at least the number of blocks");
-    }
-
-    // As for an engine, with weights that fit.
-    template <class F>
-    static auto work(nb::handle self, const Reals& weights, const F& f) {
-        const PythonOracle::Working working(self);
-        Epochs& epochs = *nb::cast<PyEpochs&>(self).epochs;
-        require(weights.size() == epochs.blocks().n_weights(), "weights must have one entry per weight");
-        ScopedGilRelease unlocked;
-        return f(epochs);
-    }
-    static nb::tuple run(nb::handle self, const Reals& weights, std::size_t n_epochs, const std::string& steps, double curvature,
-                         std::uint64_t seed) {
-        const auto kind = chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"exact", Steps::exact}});
-        const auto change = zeros<double>({weights.size()});
-        const double gain =
-            work(self, weights, [&](Epochs& e) { return e.run(weights.data(), n_epochs, kind, curvature, seed, change.data); });
-        return nb::make_tuple(change.array, gain);
-    }
-    static nb::tuple look(nb::handle self, const Reals& weights) {
-        const auto found = work(self, weights, [&](Epochs& e) { return e.look(weights.data()); });
-        return nb::make_tuple(found.hinge, found.missed);
-    }
-    nb::tuple part() {
-        const auto weights = zeros<double>({epochs->blocks().n_weights()});
-        const double linear = epochs->part(weights.data);
-        return nb::make_tuple(weights.array, linear);
-    }
-};
-
 }  // namespace
 
 void bind_blocks(nb::module_& m) {
@@ -429,12 +389,4 @@ void bind_blocks(nb::module_& m) {
         .def_prop_ro("queries", [](const PyEngine& e) { return e.engine->blocks().queries(); })
         .def_prop_ro("worse_than_truth", [](const PyEngine& e) { return e.engine->blocks().worse_than_truth(); })
         .def_prop_ro("n_bytes", [](const PyEngine& e) { return e.engine->blocks().n_bytes(); });
-    nb::class_<PyEpochs>(m, "BlockEpochs")
-        .def(nb::init<std::shared_ptr<BlockData>, double, std::size_t>(), "data"_a, "lam"_a, "n_all"_a)
-        .def("run", &PyEpochs::run, "weights"_a.noconvert(), "n_epochs"_a, "steps"_a, "curvature"_a, "seed"_a)
-        .def("look", &PyEpochs::look, "weights"_a.noconvert())
-        .def("keep", [](PyEpochs& e, double part) { e.epochs->keep(part); }, "part"_a)
-        .def("part", &PyEpochs::part)
-        .def_prop_ro("worse_than_truth", [](const PyEpochs& e) { return e.epochs->blocks().worse_than_truth(); })
-        .def_prop_ro("n_bytes", [](const PyEpochs& e) { return e.epochs->blocks().n_bytes(); });
 }

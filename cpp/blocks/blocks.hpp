@@ -97,7 +97,9 @@ class Blocks {
 
     // Begin to work at lambda and within bounds (in the user's order; null for none), with the present distributions.
     void start(double lambda, const double* lower, const double* upper) {
-        set_scale(lambda, n_);
+        lambda_ = lambda;
+        divisor_ = static_cast<double>(n_);
+        per_block_ = 1 / (lambda_ * divisor_);
         std::vector<double> low, high;
         if (lower) {
             low.resize(weights_.v.size()), high.resize(weights_.v.size());
@@ -107,22 +109,6 @@ class Blocks {
         weights_.set_bounds(std::move(low), std::move(high));
         refresh();
     }
-
-    // The same as some of `n_all` blocks, the others of which lie elsewhere: at the weights of all of them (in the user's order). Own
-    // points then are not all that the weights are made of; `restore` leaves the own part of the weights.
-    void join(double lambda, std::size_t n_all, const double* weights) {
-        set_scale(lambda, n_all);
-        weights_.set_bounds({}, {});
-        import(weights, weights_.v.data());
-        weights_replaced();
-    }
-    void restore(double lambda, std::size_t n_all) {
-        set_scale(lambda, n_all);
-        refresh();
-    }
-    // Remember the present points, which steps toward outputs of the oracle may leave; then go back, and keep a part of the way.
-    virtual void mark() = 0;
-    virtual void keep(double part) = 0;
 
     virtual std::size_t n_weights() const = 0;
     virtual void export_weights(double* out) const = 0;
@@ -174,23 +160,13 @@ class Blocks {
     double per_block() const { return per_block_; }
 
     virtual void import(const double* user, double* own) const = 0;
-    // All weights are others than before.
-    virtual void weights_replaced() {}
 
     std::size_t n_ = 0;
-    // Of all blocks, which hinges are averaged over.
-    double n_all_ = 0;
+    double divisor_ = 0;  // of averages over blocks: their number
     double lambda_ = 1, per_block_ = 1;
     Weights weights_;
     std::size_t worse_than_truth_ = 0;
     Direction direction_;
-
-  private:
-    void set_scale(double lambda, std::size_t n_all) {
-        lambda_ = lambda;
-        n_all_ = static_cast<double>(n_all);
-        per_block_ = 1 / (lambda_ * n_all_);
-    }
 };
 
 // The steps, for blocks of a class `Own` that says what a change of a block is. Nothing of it is looked up at run time: visits
@@ -275,7 +251,7 @@ class SteppingBlocks : public Blocks {
             plan = plan_change(i, rise, kAlmostOne);
             if (rule == Rule::line_search) break;
             const double squared = own().explicitly(i) ? direction_.squared() : own().squared_change(i);
-            plan = plan_full(rise / n_all_, squared, lambda_);
+            plan = plan_full(rise / divisor_, squared, lambda_);
             if (rule == Rule::full || !loses(plan.gain, dual)) break;
         }
         if (plan.step == 0) return 0;
@@ -295,7 +271,7 @@ class SteppingBlocks : public Blocks {
                 own().describe(i);
             }
             calls += n_;
-            slope /= n_all_;
+            slope /= divisor_;
             plan = weights_.plan(direction_, slope, lambda_, kAlmostOne);
             if (rule == Rule::line_search) break;
             plan = plan_full(slope, direction_.squared(), lambda_);
@@ -323,7 +299,7 @@ class SteppingBlocks : public Blocks {
 
     // `rise` is what the whole change adds to the average hinge.
     Plan plan_change(std::size_t i, double rise, double largest) {
-        const double slope = rise / n_all_;
+        const double slope = rise / divisor_;
         if (!own().explicitly(i)) return slope > 0 ? plan_quadratic(slope, own().squared_change(i), lambda_, largest) : Plan{};
         describe_alone(i);
         return weights_.plan(direction_, slope, lambda_, largest);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "blocks/blocks.hpp"
-#include "blocks/marks.hpp"
 #include "blocks/rows.hpp"
 #include "numeric/scaled_simplex.hpp"
 
@@ -86,7 +85,7 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         known_[i * data_.n_labels + target_] = 1;
     }
     void forget(std::size_t, std::size_t) override {}
-    std::size_t n_bytes() const override { return sizeof(double) * (mu_.size() + marked_.size() + squared_.size()) + known_.size(); }
+    std::size_t n_bytes() const override { return sizeof(double) * (mu_.size() + squared_.size()) + known_.size(); }
 
     void refresh() override {
         std::fill(weights_.v.begin(), weights_.v.end(), 0.0);
@@ -101,8 +100,6 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
         weights_.project();
     }
 
-    void mark() override { marked_ = mu_; }
-    void keep(double part) override { keep_part(marked_, mu_, part); }
     void shrink(double part) override {
         for (std::size_t i = 0; i < n_; ++i) {
             for (std::size_t k = 0; k < data_.n_labels; ++k) point_of(i)[k] *= part;
@@ -306,7 +303,6 @@ class ClassBlocks final : public SteppingBlocks<ClassBlocks> {
     ClassData data_;
     std::size_t stride_;
     std::vector<double> mu_;       // n x K
-    std::vector<double> marked_;   // the same as it was
     std::vector<double> squared_;  // |x|^2, as often as the sample counts
     std::vector<char> known_;      // n x K, labels that were targets of a gap pass; empty if none is remembered
     bool interior_ = false;

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "blocks/blocks.hpp"
-#include "blocks/marks.hpp"
 #include "blocks/rows.hpp"
 
 namespace maxmargin::blocks {
@@ -88,7 +87,7 @@ class HierarchyBlocks final : public SteppingBlocks<HierarchyBlocks> {
     std::size_t n_bytes() const override {
         std::size_t count = 0;
         for (const auto& point : points_) count += point.capacity();
-        return count * sizeof(Share) + marks_.n_bytes() + n_ * (sizeof(double) + sizeof(points_[0]));
+        return count * sizeof(Share) + n_ * (sizeof(double) + sizeof(points_[0]));
     }
 
     void refresh() override {
@@ -101,14 +100,6 @@ class HierarchyBlocks final : public SteppingBlocks<HierarchyBlocks> {
             add_change(i, 1);
         }
         weights_.project();
-    }
-    void mark() override {
-        marks_.mark(n_, [&](std::size_t i) { return points_[i].size(); }, [&](std::size_t i, std::size_t c) { return points_[i][c].mass; });
-    }
-    void keep(double part) override {
-        marks_.keep(part, [&](std::size_t i) { return points_[i].size(); },
-                    [&](std::size_t i, std::size_t c) -> double& { return points_[i][c].mass; });
-        for (std::size_t i = 0; i < n_; ++i) drop_idle(i);
     }
     void shrink(double part) override {
         for (std::size_t i = 0; i < n_; ++i) {
@@ -278,7 +269,7 @@ class HierarchyBlocks final : public SteppingBlocks<HierarchyBlocks> {
             if (own.mass < 1e-15 && s.mass < 0) own.mass = 0;
         }
         if (plan.full && (kind == Steps::away || kind == Steps::pairwise)) share_of(i, worst_).mass = 0;
-        if (!marks_.set()) drop_idle(i);
+        drop_idle(i);
     }
 
   private:
@@ -379,7 +370,6 @@ class HierarchyBlocks final : public SteppingBlocks<HierarchyBlocks> {
     HierarchyData data_;
     std::size_t stride_;
     std::vector<std::vector<Share>> points_;  // the truth first, then the labels in use
-    Marks marks_;
     std::vector<double> squared_, sizes_;     // |x|^2, as often as the sample counts; losses of labels against nothing
     bool remembers_ = false;
     std::size_t target_ = 0, worst_ = 0;

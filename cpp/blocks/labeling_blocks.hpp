@@ -59,8 +59,6 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
         weights_.project();
         weights_replaced();
     }
-    void mark() override { point_.mark(); }
-    void keep(double part) override { point_.keep(part); }
 
     void shrink(double part) override {
         for (Active& active : active_) {
@@ -141,7 +139,7 @@ class LabelingBlocks final : public SteppingBlocks<LabelingBlocks> {
   protected:
     friend SteppingBlocks<LabelingBlocks>;
     void import(const double* user, double* own) const override { at_.exchange(user, own, false); }
-    void weights_replaced() override {
+    void weights_replaced() {
         for (std::size_t p = 0; p < data_.n_labels * data_.n_labels; ++p) decoder_.table_moved(table(), p);
     }
     void take_noted_target(std::size_t i) {

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "blocks/blocks.hpp"
-#include "blocks/marks.hpp"
 #include "blocks/outputs.hpp"
 #include "blocks/parts.hpp"
 
@@ -149,20 +148,6 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
         weights_.project();
     }
 
-    void mark() override {
-        marks_.mark(n_, [&](std::size_t i) { return outputs_[i].size(); },
-                    [&](std::size_t i, std::size_t c) { return outputs_[i].only_truth() ? 1 : outputs_[i][c].alpha; });
-    }
-    void keep(double part) override {
-        marks_.keep(part, [&](std::size_t i) { return outputs_[i].only_truth() ? 0 : outputs_[i].size(); },
-                    [&](std::size_t i, std::size_t c) -> double& { return outputs_[i][c].alpha; });
-        for (Outputs& known : outputs_) {
-            if (known.only_truth()) continue;
-            hinges_.assign(known.size(), 0.0);
-            make_room(known);
-        }
-    }
-
     void shrink(double part) override {
         if (interior_) return oracle_->shrink(part);
         for (Outputs& known : outputs_) {
@@ -246,7 +231,7 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     }
 
     std::size_t n_bytes() const override {
-        std::size_t bytes = marks_.n_bytes();
+        std::size_t bytes = 0;
         for (const Outputs& known : outputs_) bytes += known.n_bytes();
         return bytes;
     }
@@ -364,7 +349,7 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     void add_target(std::size_t i) {
         Outputs& known = outputs_[i];
         if (target_ < known.size()) return;
-        if (!marks_.set()) make_room(known);
+        make_room(known);
         target_ = known.add(0, answer_.loss, answer_.psi(), false, scratch_.data());
         hinges_.push_back(target_hinge_);
     }
@@ -438,7 +423,6 @@ class OracleBlocks final : public SteppingBlocks<OracleBlocks> {
     bool active_sets_ = false, folded_ = false, interior_ = false;
     bool keep_idle_ = false;  // a memory is in use: only it decides what is forgotten
     std::vector<Outputs> outputs_;
-    Marks marks_;
     // The present target: a known output, or the number of known outputs if the answer is new; and what was computed for it.
     std::size_t target_ = 0, worst_ = 0;
     double target_hinge_ = 0, mean_ = 0;

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "blocks/labelings.hpp"
-#include "blocks/marks.hpp"
 #include "blocks/weights.hpp"
 
 namespace maxmargin::blocks {
@@ -46,8 +45,7 @@ class PartMarginals {
     const std::vector<std::uint32_t>& touched_pairs() const { return pair_touched_; }
 
     std::size_t n_bytes() const {
-        std::size_t bytes = sizeof(double) * (mu_.size() + marked_.size() + gram_.size()) + sizeof(std::uint32_t) * counts_.size();
-        bytes += marked_pairs_.n_bytes();
+        std::size_t bytes = sizeof(double) * (mu_.size() + gram_.size()) + sizeof(std::uint32_t) * counts_.size();
         for (const auto& pairs : pairs_) bytes += sizeof pairs + pairs.capacity() * sizeof(PairMass);
         return bytes;
     }
@@ -70,17 +68,6 @@ class PartMarginals {
             add_labeling(i, data_.truth(i), 1 - part);
             end(i);
         }
-    }
-
-    void mark() {
-        marked_ = mu_;
-        marked_pairs_.mark(pairs_.size(), [&](std::size_t i) { return pairs_[i].size(); },
-                           [&](std::size_t i, std::size_t e) { return pairs_[i][e].mass; });
-    }
-    void keep(double part) {
-        keep_part(marked_, mu_, part);
-        marked_pairs_.keep(part, [&](std::size_t i) { return pairs_[i].size(); },
-                           [&](std::size_t i, std::size_t e) -> double& { return pairs_[i][e].mass; });
     }
 
     // The loss of block i, weighted by its point.
@@ -435,8 +422,6 @@ class PartMarginals {
     std::vector<std::uint32_t> counts_;         // the same of rows of ones
     std::vector<std::size_t> gram_at_;          // of each block
     std::vector<std::vector<PairMass>> pairs_;  // of each block
-    std::vector<double> marked_;                // nodes and pairs as they were
-    Marks marked_pairs_;
     std::vector<char> leaf_;                    // of each node, unless all are chains
     // The present change, and scratch.
     std::vector<Row> rows_;

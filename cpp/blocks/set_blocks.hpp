@@ -17,7 +17,6 @@
 
 #include "blocks/blocks.hpp"
 #include "blocks/closed_set_search.hpp"
-#include "blocks/marks.hpp"
 #include "blocks/rows.hpp"
 #include "blocks/set_search.hpp"
 
@@ -125,14 +124,6 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         }
         weights_.project();
     }
-    void mark() override {
-        marks_.mark(n_, [&](std::size_t i) { return points_[i].size(); }, [&](std::size_t i, std::size_t c) { return points_[i][c].alpha; });
-    }
-    void keep(double part) override {
-        marks_.keep(part, [&](std::size_t i) { return points_[i].size(); },
-                    [&](std::size_t i, std::size_t c) -> double& { return points_[i][c].alpha; });
-        for (std::size_t i = 0; i < n_; ++i) drop_idle(i);
-    }
     void shrink(double part) override {
         for (auto& point : points_) {
             for (Known& c : point) c.alpha *= part;
@@ -146,7 +137,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
         return total;
     }
     std::size_t n_bytes() const override {
-        std::size_t bytes = marks_.n_bytes();
+        std::size_t bytes = 0;
         for (const auto& point : points_) {
             bytes += sizeof point + point.capacity() * sizeof(Known);
             for (const Known& c : point) bytes += (c.labels.capacity() + c.pairs.capacity()) * sizeof(Part) + c.products.capacity() * sizeof(double);
@@ -292,7 +283,7 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
             if (alpha < 1e-15 && change_[c] < 0) alpha = 0;
         }
         if (plan.full && (kind == Steps::away || kind == Steps::pairwise)) point[worst_].alpha = 0;
-        if (!marks_.set()) drop_idle(i);
+        drop_idle(i);
     }
 
   private:
@@ -562,7 +553,6 @@ class SetBlocks final : public SteppingBlocks<SetBlocks<Data>> {
     bool affine_, proving_ = false, remembers_ = false;
     Search search_;
     std::vector<std::vector<Known>> points_;  // the truth first, then the cuts known
-    Marks marks_;
     std::vector<double> squared_;             // |x|^2
     Known target_;
     std::vector<Known> targets_;
@@ -606,7 +596,7 @@ class SeparateSets final : public SteppingBlocks<SeparateSets> {
     Hinges recall(std::size_t i) override { return ask(i); }
     void remember(std::size_t) override {}
     void forget(std::size_t, std::size_t) override {}
-    std::size_t n_bytes() const override { return (turned_.size() + marked_.size()) * sizeof(double); }
+    std::size_t n_bytes() const override { return turned_.size() * sizeof(double); }
 
     void refresh() override {
         std::fill(weights_.v.begin(), weights_.v.end(), 0.0);
@@ -616,8 +606,6 @@ class SeparateSets final : public SteppingBlocks<SeparateSets> {
         }
         weights_.project();
     }
-    void mark() override { marked_ = turned_; }
-    void keep(double part) override { keep_part(marked_, turned_, part); }
     void shrink(double part) override {
         for (double& turned : turned_) turned *= part;
     }
@@ -732,7 +720,7 @@ class SeparateSets final : public SteppingBlocks<SeparateSets> {
 
     LabelSetData data_;
     std::size_t stride_, queries_ = 0;
-    std::vector<double> turned_, marked_, squared_;
+    std::vector<double> turned_, squared_;
     std::vector<char> target_, targets_, worst_;
     std::vector<double> score_, hinge_, change_, coefficient_;
     std::vector<std::size_t> touched_;

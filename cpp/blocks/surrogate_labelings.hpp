@@ -65,14 +65,6 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
         weights_.project();
         weights_replaced();
     }
-    void mark() override {
-        point_.mark();
-        marked_loss_ = loss_;
-    }
-    void keep(double part) override {
-        point_.keep(part);
-        keep_part(marked_loss_, loss_, part);
-    }
 
     void shrink(double part) override {
         for (Active& active : active_) {
@@ -90,7 +82,7 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
     }
 
     std::size_t n_bytes() const override {
-        std::size_t bytes = point_.n_bytes() + search_.n_bytes() + (loss_.size() + marked_loss_.size()) * sizeof(double);
+        std::size_t bytes = point_.n_bytes() + search_.n_bytes() + loss_.size() * sizeof(double);
         for (const Active& active : active_)
             bytes += sizeof active + active.alpha.capacity() * sizeof(double) + active.cuts.capacity() * sizeof(LabelCut) +
                      active.labels.capacity() * sizeof(Label);
@@ -162,7 +154,7 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
   protected:
     friend SteppingBlocks<SurrogateLabelings>;
     void import(const double* user, double* own) const override { at_.exchange(user, own, false); }
-    void weights_replaced() override {
+    void weights_replaced() {
         for (std::size_t p = 0; p < data_.n_labels * data_.n_labels; ++p) search_.table_moved(table(), p);
     }
     void take_noted_target(std::size_t i) {
@@ -279,7 +271,6 @@ class SurrogateLabelings final : public SteppingBlocks<SurrogateLabelings> {
     PartMarginals point_;
     LabelSearch search_;
     std::vector<double> loss_;    // of each block, weighted by its point
-    std::vector<double> marked_loss_;
     std::vector<Active> active_;  // of each block, or none at all
     bool proving_ = false;
     // Scratch of one block.
