@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "structures/maxflow.hpp"
+#include "labeling/maxflow.hpp"
 
 namespace maxmargin::labeling {
 

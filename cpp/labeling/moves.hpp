@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "labeling/flow_network.hpp"
 #include "labeling/tables.hpp"
 #include "numeric/compensated_sum.hpp"
-#include "structures/flow_network.hpp"
 
 namespace maxmargin::labeling {
 

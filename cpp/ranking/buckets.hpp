@@ -14,12 +14,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "bucket_map.hpp"
-#include "merge.hpp"
-#include "placement.hpp"
-#include "search.hpp"
-#include "settle.hpp"
-#include "shard.hpp"
+#include "ranking/bucket_map.hpp"
+#include "ranking/merge.hpp"
+#include "ranking/placement.hpp"
+#include "ranking/search.hpp"
+#include "ranking/settle.hpp"
+#include "ranking/shard.hpp"
 
 namespace maxmargin::ranking {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "cutoff.hpp"
-#include "search.hpp"
+#include "ranking/cutoff.hpp"
+#include "ranking/search.hpp"
 
 namespace maxmargin::ranking {
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "placement.hpp"
-#include "search.hpp"
+#include "ranking/placement.hpp"
+#include "ranking/search.hpp"
 
 namespace maxmargin::ranking {
 

@@ -9,8 +9,8 @@
 
 #include "numeric/compensated_sum.hpp"
 #include "numeric/threads.hpp"
-#include "placement.hpp"
-#include "score_blocks.hpp"
+#include "ranking/placement.hpp"
+#include "ranking/score_blocks.hpp"
 
 namespace maxmargin::ranking {
 

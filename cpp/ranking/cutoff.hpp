@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "bucket_map.hpp"
-#include "search.hpp"
+#include "ranking/bucket_map.hpp"
+#include "ranking/search.hpp"
 
 namespace maxmargin::ranking {
 

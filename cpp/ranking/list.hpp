@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "buckets.hpp"
-#include "built_in.hpp"
-#include "classic.hpp"
-#include "cutoff.hpp"
 #include "numeric/threads.hpp"
-#include "placement.hpp"
-#include "search.hpp"
-#include "table.hpp"
+#include "ranking/buckets.hpp"
+#include "ranking/built_in.hpp"
+#include "ranking/classic.hpp"
+#include "ranking/cutoff.hpp"
+#include "ranking/placement.hpp"
+#include "ranking/search.hpp"
+#include "ranking/table.hpp"
 
 namespace maxmargin::ranking {
 

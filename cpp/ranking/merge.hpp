@@ -12,8 +12,8 @@
 #include <limits>
 #include <vector>
 
-#include "bucket_map.hpp"
-#include "search.hpp"
+#include "ranking/bucket_map.hpp"
+#include "ranking/search.hpp"
 
 namespace maxmargin::ranking {
 

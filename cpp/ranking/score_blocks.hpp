@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "bucket_map.hpp"
+#include "ranking/bucket_map.hpp"
 
 namespace maxmargin::ranking {
 

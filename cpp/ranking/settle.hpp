@@ -8,11 +8,11 @@
 #include <limits>
 #include <vector>
 
-#include "bucket_map.hpp"
-#include "classic.hpp"
-#include "merge.hpp"
-#include "placement.hpp"
-#include "search.hpp"
+#include "ranking/bucket_map.hpp"
+#include "ranking/classic.hpp"
+#include "ranking/merge.hpp"
+#include "ranking/placement.hpp"
+#include "ranking/search.hpp"
 
 namespace maxmargin::ranking {
 

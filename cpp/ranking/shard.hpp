@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "bucket_map.hpp"
-#include "merge.hpp"
 #include "numeric/compensated_sum.hpp"
 #include "numeric/threads.hpp"
-#include "score_blocks.hpp"
+#include "ranking/bucket_map.hpp"
+#include "ranking/merge.hpp"
+#include "ranking/score_blocks.hpp"
 
 namespace maxmargin::ranking {
 

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "classic.hpp"
 #include "numeric/compensated_sum.hpp"
 #include "numeric/threads.hpp"
-#include "placement.hpp"
-#include "search.hpp"
+#include "ranking/classic.hpp"
+#include "ranking/placement.hpp"
+#include "ranking/search.hpp"
 
 namespace maxmargin::ranking {
 
