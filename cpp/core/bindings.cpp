@@ -1,4 +1,5 @@
-// Python face of the block-coordinate solvers. Data are checked in Python; what would read foreign memory is checked here too.
+// Python bindings of the block-coordinate solvers and of the oracles of a user. Data are checked in Python; what would read foreign
+// memory is checked here too.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -11,10 +12,7 @@
 #include "core/block_data.hpp"
 #include "core/engine.hpp"
 #include "core/oracle_blocks.hpp"
-#include "hierarchy/hierarchy_blocks.hpp"
-#include "multiclass/class_blocks.hpp"
 #include "python/arrays.hpp"
-#include "sequences/labeling_blocks.hpp"
 
 using namespace maxmargin::blocks;
 
@@ -55,60 +53,6 @@ nb::tuple compress_rows(const Input<double, nb::ndim<2>>& X) {
     }
     return nb::make_tuple(array_of(std::move(values)), array_of(std::move(where)), array_of(std::move(begin)));
 }
-
-struct PyClassData final : BlockData {
-    Features features;
-    Int32s y;
-    std::optional<Reals> costs, weights;
-    ClassData data;
-    PyClassData(Features features_, Int32s y_, std::optional<Reals> costs_, std::size_t n_labels, std::optional<Reals> weights_)
-        : features(std::move(features_)), y(std::move(y_)), costs(std::move(costs_)), weights(std::move(weights_)) {
-        require(n_labels >= 1 && (costs || n_labels == 2), "two labels if there are no costs");
-        if (costs) require(costs->size() == n_labels * n_labels, "costs must be a square matrix");
-        check_labels(y, features.rows.n_rows, n_labels);
-        if (weights) require(weights->size() == features.rows.n_rows, "weights must have one entry per row");
-        data = {features.rows, y.data(), costs ? costs->data() : nullptr, weights ? weights->data() : nullptr, n_labels};
-    }
-    // Under a surrogate that is affine in the margin.
-    void set_factors(Reals factors_) {
-        require(costs && factors_.size() == data.n_labels * data.n_labels, "factors must be a square matrix, and there must be costs");
-        factors.emplace(std::move(factors_));
-        data.factors = factors->data();
-    }
-    std::optional<Reals> factors;
-    std::unique_ptr<Blocks> make() const override { return std::make_unique<ClassBlocks>(data); }
-    std::size_t n_bytes(bool) const override { return data.x.n_rows * (data.n_labels + 1) * sizeof(double); }
-};
-
-struct PyHierarchyData final : BlockData {
-    Features features;
-    Int32s y, node;
-    Int64s begin;
-    Reals attribute;
-    std::optional<Reals> node_loss, costs, weights;
-    HierarchyData data;
-    PyHierarchyData(Features features_, Int32s y_, Int64s begin_, Int32s node_, Reals attribute_, std::size_t n_nodes,
-                    std::optional<Reals> node_loss_, bool root, std::optional<Reals> costs_, double loss_power, double scale_power,
-                    std::optional<Reals> weights_)
-        : features(std::move(features_)), y(std::move(y_)), node(std::move(node_)), begin(std::move(begin_)), attribute(std::move(attribute_)),
-          node_loss(std::move(node_loss_)), costs(std::move(costs_)), weights(std::move(weights_)) {
-        require(begin.size() >= 2 && n_nodes >= 1 && node.size() == attribute.size(), "labels have nodes, and these have attributes");
-        const std::size_t K = begin.size() - 1;
-        bool fine = begin.data()[0] == 0 && begin.data()[K] == static_cast<std::int64_t>(node.size());
-        for (std::size_t k = 0; k < K && fine; ++k) fine = begin.data()[k] <= begin.data()[k + 1];
-        require(fine, "begin must rise from 0 to the number of nodes of all labels");
-        for (std::size_t e = 0; e < node.size(); ++e)
-            require(node.data()[e] >= 0 && static_cast<std::size_t>(node.data()[e]) < n_nodes, "nodes out of range");
-        if (node_loss) require(node_loss->size() == n_nodes, "node_loss must have one entry per node");
-        if (costs) require(costs->size() == K * K, "costs must be a square matrix");
-        if (weights) require(weights->size() == features.rows.n_rows, "weights must have one entry per row");
-        check_labels(y, features.rows.n_rows, K);
-        data = {features.rows, y.data(), weights ? weights->data() : nullptr, K, n_nodes, begin.data(), node.data(), attribute.data(),
-                node_loss ? node_loss->data() : nullptr, root, costs ? costs->data() : nullptr, loss_power, scale_power};
-    }
-    std::unique_ptr<Blocks> make() const override { return std::make_unique<HierarchyBlocks>(data); }
-    std::size_t n_bytes(bool) const override { return data.x.n_rows * 64; }
-};
 
 // A user's compiled function, with the arrays it reads.
 struct PyCompiledOracle final : BlockData {
@@ -260,19 +204,6 @@ struct PyPythonOracle final : BlockData {
     std::unique_ptr<Blocks> make() const override { return std::make_unique<OracleBlocks>(oracle->clone()); }
 };
 
-// The labeling that a user's decoder finds for one block.
-nb::ndarray<nb::numpy, std::int32_t> ask_decoder(const PyLabelingData& data, std::size_t block, const Reals& scores, const Reals& table) {
-    require(data.data.decoder && block < data.data.n_blocks, "no decoder, or block out of range");
-    const auto n = static_cast<std::size_t>(data.data.offsets[block + 1] - data.data.offsets[block]);
-    require(scores.size() == n * data.data.n_labels && table.size() == data.data.n_labels * data.data.n_labels, "scores or table of wrong size");
-    const auto labels = zeros<std::int32_t>({n});
-    {
-        ScopedGilRelease unlocked;
-        decode(data.data, block, n, scores.data(), table.data(), labels.data);
-    }
-    return labels.array;
-}
-
 Settings frank_wolfe(const std::string& sampling, const std::string& steps, std::size_t cache, std::uint64_t seed) {
     return {chosen<Sampling>(sampling, "sampling", {{"uniform", Sampling::uniform}, {"permutation", Sampling::permutation}, {"gap", Sampling::gap}}),
             chosen<Steps>(steps, "steps", {{"fw", Steps::fw}, {"pairwise", Steps::pairwise}, {"away", Steps::away}, {"all", Steps::all},
@@ -329,28 +260,12 @@ struct PyEngine {
 
 }  // namespace
 
-void bind_blocks(nb::module_& m) {
+void bind_core(nb::module_& m) {
     m.def("compress_rows", &compress_rows, "X"_a.noconvert());
     nb::class_<BlockData>(m, "BlockData").def("n_bytes", &BlockData::n_bytes, "interior"_a);
     nb::class_<Features>(m, "Features")
         .def(nb::init<std::optional<Reals>, std::optional<Int32s>, std::optional<Int64s>, std::size_t>(), "values"_a.noconvert().none(),
              "columns"_a.noconvert().none(), "begin"_a.noconvert().none(), "n_columns"_a);
-    nb::class_<PyClassData, BlockData>(m, "ClassData")
-        .def(nb::init<Features, Int32s, std::optional<Reals>, std::size_t, std::optional<Reals>>(), "features"_a, "y"_a.noconvert(),
-             "costs"_a.noconvert().none(), "n_labels"_a, "weights"_a.noconvert().none() = nb::none())
-        .def("set_factors", &PyClassData::set_factors, "factors"_a.noconvert());
-    nb::class_<PyHierarchyData, BlockData>(m, "HierarchyData")
-        .def(nb::init<Features, Int32s, Int64s, Int32s, Reals, std::size_t, std::optional<Reals>, bool, std::optional<Reals>, double, double,
-                      std::optional<Reals>>(),
-             "features"_a, "y"_a.noconvert(), "begin"_a.noconvert(), "node"_a.noconvert(), "attribute"_a.noconvert(), "n_nodes"_a,
-             "node_loss"_a.noconvert().none(), "root"_a, "costs"_a.noconvert().none(), "loss_power"_a, "scale_power"_a,
-             "weights"_a.noconvert().none() = nb::none());
-    nb::class_<PyLabelingData, BlockData>(m, "LabelingData")
-        .def(nb::init<Features, Int32s, Reals, Int64s, std::optional<Int32s>, std::size_t>(), "features"_a, "y"_a.noconvert(),
-             "cost"_a.noconvert(), "offsets"_a.noconvert(), "parent"_a.noconvert().none(), "n_labels"_a)
-        .def("set_decoder", &PyLabelingData::set_decoder, "address"_a, "reals"_a.noconvert(), "integers"_a.noconvert())
-        .def("set_surrogate", &PyLabelingData::set_surrogate, "kind"_a, "alpha"_a, "beta"_a, "outside"_a, "recover"_a)
-        .def("decode", &ask_decoder, "block"_a, "scores"_a.noconvert(), "table"_a.noconvert());
     nb::class_<PyPythonOracle, BlockData>(m, "PythonOracle")
         .def(nb::init<nb::object, std::size_t, std::size_t>(), "problem"_a, "n_blocks"_a, "n_weights"_a);
     nb::class_<PyCompiledOracle, BlockData>(m, "CompiledOracle")

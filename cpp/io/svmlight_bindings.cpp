@@ -85,7 +85,7 @@ std::size_t next_query_of(const InputVector<std::uint8_t>& lines, std::optional<
 
 }  // namespace
 
-void bind_data(nb::module_& m) {
+void bind_svmlight(nb::module_& m) {
     const nb::object text_error = nb::exception<TextError>(m, "TextError", PyExc_ValueError);
     nb::exception<ZeroIndexError>(m, "ZeroIndexError", text_error);
     nb::exception<SplitQueryError>(m, "SplitQueryError", text_error);

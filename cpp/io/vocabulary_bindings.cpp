@@ -287,7 +287,7 @@ nb::object text_of(std::string_view name) {
 
 }  // namespace
 
-void bind_encoding(nb::module_& m) {
+void bind_vocabulary(nb::module_& m) {
     nb::class_<Vocabulary>(m, "Vocabulary")
         .def(nb::init<>())
         .def("__len__", &Vocabulary::size)

@@ -145,7 +145,7 @@ class GraphCut {
 
 }  // namespace
 
-void bind_graphcut(nb::module_& m) {
+void bind_cuts(nb::module_& m) {
     bind_flow<double>(m, "RealFlow");
     bind_flow<std::int64_t>(m, "IntegerFlow");
     nb::class_<GraphCut>(m, "GraphCut")

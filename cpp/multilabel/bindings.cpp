@@ -8,19 +8,17 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <vector>
 
 #include "core/block_data.hpp"
+#include "multilabel/label_set_blocks.hpp"
 #include "multilabel/product_set_search.hpp"
 #include "multilabel/set_plane.hpp"
-#include "numeric/threads.hpp"
 #include "python/arrays.hpp"
+#include "surrogates/many_searches.hpp"
 #include "surrogates/set_blocks.hpp"
 
-using maxmargin::share_out;
 using maxmargin::structures::LabelGraph;
-using maxmargin::structures::LabelTree;
 using maxmargin::structures::SetDecoder;
 using maxmargin::structures::SetPlane;
 using maxmargin::surrogates::BisectFound;
@@ -31,25 +29,7 @@ using maxmargin::surrogates::ProductSetSearch;
 
 namespace {
 
-using Matrix = Input<double, nb::ndim<2>>;
-using Values = InputVector<double>;
-using Truths = Input<std::uint8_t, nb::ndim<2>>;
 using Pairs = Input<std::int32_t, nb::shape<-1, 2>>;
-
-// Samples that a thread takes at once.
-constexpr std::size_t kPiece = 64;
-
-// Piece after piece of n samples, each thread with a worker of its own: work(worker, first, last).
-template <class Worker, class Make, class Work>
-void in_pieces(std::vector<std::unique_ptr<Worker>>& workers, std::size_t n, int n_threads, const Make& make, const Work& work) {
-    const std::size_t pieces = (n + kPiece - 1) / kPiece;
-    const std::size_t threads = std::max<std::size_t>(1, std::min(pieces, static_cast<std::size_t>(std::max(1, n_threads))));
-    while (workers.size() < threads) workers.push_back(make());
-    // Worker t takes the pieces t, t + threads, ...: which one does what does not depend on their speed.
-    share_out(static_cast<int>(threads), threads, [&](std::size_t t) {
-        for (std::size_t piece = t; piece < pieces; piece += threads) work(*workers[t], piece * kPiece, std::min(n, (piece + 1) * kPiece));
-    });
-}
 
 class PyLabelGraph {
   public:
@@ -223,54 +203,6 @@ class PyProductSetSearch {
     std::mutex busy_;
 };
 
-SetSurrogate surrogate_of(const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only) {
-    return {{chosen<Kind>(kind, "surrogate", {{"generalized", Kind::generalized}, {"logistic", Kind::logistic},
-                                              {"probability", Kind::probability}, {"micro_f1", Kind::micro_f1}}),
-             alpha, beta}, relaxed, hull_only};
-}
-
-// Of every sample the set, its margin error, a and b of its cut, and an upper bound of the hinge; and the number of questions. Without
-// `prove` as steps search, above `floor`, and without bounds.
-template <class Search>
-class ManySearches {
-  public:
-    template <class Make>
-    nb::tuple search(const Matrix& scores, const double* pairs, const Truths& truth, int n_threads, bool prove, double floor, const Make& make) {
-        const std::size_t n = scores.shape(0), L = scores.shape(1);
-        require(truth.shape(0) == n && truth.shape(1) == L, "truth needs a row per sample and a column per label");
-        const auto labels = zeros<double>({n, L}), error = zeros<double>({n}), a = zeros<double>({n}), b = zeros<double>({n}), bound = zeros<double>({n});
-        std::size_t queries = 0;
-        {
-            ScopedGilRelease unlocked;
-            const std::lock_guard<std::mutex> alone(busy_);
-            const auto asked = [&] {
-                return std::accumulate(searches_.begin(), searches_.end(), std::size_t{0}, [](std::size_t sum, const auto& own) { return sum + own->queries(); });
-            };
-            const std::size_t before = asked();
-            in_pieces(searches_, n, n_threads, make, [&](Search& search, std::size_t first, std::size_t last) {
-                for (std::size_t i = first; i < last; ++i) {
-                    const std::uint8_t* own = truth.data() + i * L;
-                    double* y = labels.data + i * L;
-                    search.begin(scores.data() + i * L, pairs, own);
-                    typename Search::Violator found;
-                    if (search.finite()) found = search.find(prove, floor);
-                    else found.h = NAN, found.bound = NAN;
-                    if (found.id == Search::kNew) std::copy_n(search.set(), L, y);
-                    else std::copy_n(own, L, y);
-                    const SetCut cut = search.cut(found.h, found.g, found.size);
-                    error.data[i] = found.h, a.data[i] = cut.a, b.data[i] = cut.b, bound.data[i] = found.bound;
-                }
-            });
-            queries = asked() - before;
-        }
-        return nb::make_tuple(labels.array, error.array, a.array, b.array, bound.array, queries);
-    }
-
-  private:
-    std::vector<std::unique_ptr<Search>> searches_;
-    std::mutex busy_;
-};
-
 class PySetSearch {
   public:
     PySetSearch(std::shared_ptr<PyLabelGraph> graph, const std::string& kind, double alpha, double beta, bool relaxed, bool hull_only)
@@ -286,34 +218,6 @@ class PySetSearch {
     std::shared_ptr<PyLabelGraph> graph_;
     SetSurrogate surrogate_;
     ManySearches<SetSearch> searches_;
-};
-
-struct PyLabelTree {
-    PyLabelTree(const Int32s& parents, const InputVector<std::uint8_t>& ends, const Values& losses) {
-        const std::size_t n = parents.size();
-        require(n >= 1 && ends.size() == n && losses.size() == n, "parents, ends and losses must have one entry per node");
-        for (std::size_t k = 1; k < n; ++k)
-            require(parents.data()[k] >= 0 && static_cast<std::size_t>(parents.data()[k]) < k, "every parent must come before its children");
-        for (std::size_t k = 0; k < n; ++k) require(losses.data()[k] >= 0, "losses must not be negative");
-        tree = std::make_shared<LabelTree>(parents.data(), ends.data(), losses.data(), n);
-    }
-    std::shared_ptr<const LabelTree> tree;
-};
-
-class PyClosedSetSearch {
-  public:
-    PyClosedSetSearch(const PyLabelTree& tree, const std::string& kind, double alpha, double beta, bool hull_only)
-        : tree_(tree.tree), surrogate_(surrogate_of(kind, alpha, beta, false, hull_only)) {}
-
-    nb::tuple search(const Matrix& scores, const Truths& truth, int n_threads, bool prove, double floor) {
-        require(scores.shape(1) == tree_->size(), "scores need a column per node");
-        return searches_.search(scores, nullptr, truth, n_threads, prove, floor, [&] { return std::make_unique<ClosedSetSearch>(tree_, surrogate_); });
-    }
-
-  private:
-    std::shared_ptr<const LabelTree> tree_;
-    SetSurrogate surrogate_;
-    ManySearches<ClosedSetSearch> searches_;
 };
 
 struct PyLabelSetData final : BlockData {
@@ -342,31 +246,9 @@ struct PyLabelSetData final : BlockData {
     }
 };
 
-struct PyClosedSetData final : BlockData {
-    Features features;
-    Truths truth;
-    std::optional<Reals> weights;
-    Values roots;
-    ClosedSetData data;
-
-    PyClosedSetData(Features features_, Truths truth_, std::optional<Reals> weights_, const PyLabelTree& tree, Values roots_, const std::string& kind,
-                    double alpha, double beta, bool hull_only)
-        : features(std::move(features_)), truth(std::move(truth_)), weights(std::move(weights_)), roots(std::move(roots_)) {
-        const std::size_t n = features.rows.n_rows, M = tree.tree->size();
-        require(n >= 1 && truth.shape(0) == n && truth.shape(1) == M, "truth needs a row per sample and a column per node");
-        require(!weights || weights->size() == n, "weights must have one entry per sample");
-        require(roots.size() == M, "roots must have one entry per node");
-        for (std::size_t e = 0; e < truth.size(); ++e) require(truth.data()[e] <= 1, "truth must be zeros and ones");
-        data = {features.rows, truth.data(), weights ? weights->data() : nullptr, tree.tree, roots.data(), surrogate_of(kind, alpha, beta, false, hull_only)};
-    }
-    std::unique_ptr<Blocks> make() const override { return std::make_unique<SetBlocks<ClosedSetData>>(data); }
-    // About four sets of a few nodes each.
-    std::size_t n_bytes(bool) const override { return data.x.n_rows * 1024; }
-};
-
 }  // namespace
 
-void bind_label_sets(nb::module_& m) {
+void bind_multilabel(nb::module_& m) {
     nb::class_<PyLabelGraph>(m, "LabelGraph")
         .def(nb::init<std::size_t, const Pairs&>(), "n_labels"_a, "pairs"_a.noconvert())
         .def_prop_ro("is_forest", [](const PyLabelGraph& own) { return own.graph->is_forest(); })
@@ -388,12 +270,4 @@ void bind_label_sets(nb::module_& m) {
     nb::class_<PyLabelSetData, BlockData>(m, "LabelSetData")
         .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelGraph&, const std::string&, double, double, bool, bool>(), "features"_a,
              "truth"_a.noconvert(), "weights"_a.noconvert().none(), "graph"_a, "kind"_a, "alpha"_a, "beta"_a, "relaxed"_a, "hull_only"_a);
-    nb::class_<PyLabelTree>(m, "LabelTree")
-        .def(nb::init<const Int32s&, const InputVector<std::uint8_t>&, const Values&>(), "parents"_a.noconvert(), "ends"_a.noconvert(), "losses"_a.noconvert());
-    nb::class_<PyClosedSetSearch>(m, "ClosedSetSearch")
-        .def(nb::init<const PyLabelTree&, const std::string&, double, double, bool>(), "tree"_a, "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a)
-        .def("search", &PyClosedSetSearch::search, "scores"_a.noconvert(), "truth"_a.noconvert(), "n_threads"_a, "prove"_a = true, "floor"_a = 0.0);
-    nb::class_<PyClosedSetData, BlockData>(m, "ClosedSetData")
-        .def(nb::init<Features, Truths, std::optional<Reals>, const PyLabelTree&, Values, const std::string&, double, double, bool>(), "features"_a,
-             "truth"_a.noconvert(), "weights"_a.noconvert().none(), "tree"_a, "roots"_a.noconvert(), "kind"_a, "alpha"_a, "beta"_a, "hull_only"_a);
 }

@@ -19,14 +19,9 @@
 #include <vector>
 
 #include "labeling/binary_energy.hpp"
+#include "surrogates/pair_value.hpp"
 
 namespace maxmargin::structures {
-
-// What a pair has of two labels: both or neither of sets, and of halves as much of a good pair as its labels allow, and as little of
-// a bad one.
-inline double pair_value(double first, double second, double score) {
-    return score > 0 ? std::min(first, second) : std::max(first + second - 1, 0.0);
-}
 
 // Labels and the pairs of them that have scores.
 class LabelGraph {

@@ -56,7 +56,7 @@ nb::tuple solve_many(InputVector<T> scores, InputVector<std::uint8_t> relevant, 
 
 }  // namespace
 
-void bind_ranking(nb::module_& m) {
+void bind_ranking_lists(nb::module_& m) {
     m.def("solve_list", &solve_list<double>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "loss"_a, "method"_a, "loss_scale"_a, "n_threads"_a = 1);
     m.def("solve_list", &solve_list<float>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "loss"_a, "method"_a, "loss_scale"_a, "n_threads"_a = 1);
     m.def("solve_lists", &solve_many<double>, "scores"_a.noconvert(), "relevant"_a.noconvert(), "offsets"_a.noconvert(), "loss"_a, "loss_scale"_a, "n_threads"_a);

@@ -310,7 +310,7 @@ nb::ndarray<nb::numpy, double> compensated_dots(const InputVector<double>& a, co
 
 }  // namespace
 
-void bind_scattered(nb::module_& m) {
+void bind_ranking_shards(nb::module_& m) {
     nb::class_<BoundShard>(m, "ListShard")
         .def(nb::init<InputVector<double>, OutputVector, int>(), "scores"_a.noconvert(), "below"_a.noconvert(), "n_threads"_a = 1)
         .def(nb::init<const InputVector<double>&, const nb::list&, OutputVector, OutputVector, int>(), "coefficients"_a.noconvert(), "arrays"_a, "scores"_a.noconvert(),

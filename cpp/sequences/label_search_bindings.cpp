@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/block_data.hpp"
 #include "python/arrays.hpp"
 #include "sequences/label_search.hpp"
+#include "sequences/tree_data.hpp"
 
 namespace {
 
@@ -66,7 +66,7 @@ class PyLabelSearch {
 
 }  // namespace
 
-void bind_surrogates(nb::module_& m) {
+void bind_label_search(nb::module_& m) {
     nb::class_<PyLabelSearch>(m, "LabelSearch")
         .def(nb::init<std::shared_ptr<PyLabelingData>>(), "data"_a)
         .def("search", &PyLabelSearch::search, "weights"_a.noconvert(), "blocks"_a.noconvert())

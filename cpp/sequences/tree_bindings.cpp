@@ -156,7 +156,7 @@ nb::tuple forest_best_by_count(const Reals& unary, const Reals& pairwise, const 
 
 }  // namespace
 
-void bind_structures(nb::module_& m) {
+void bind_sequence_trees(nb::module_& m) {
     m.def("tree_marginals", &tree_marginals, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "parent"_a.noconvert(), "temperature"_a);
     m.def("forest_best_many", &forest_best_many, "unary"_a.noconvert(), "pairwise"_a.noconvert(), "offsets"_a.noconvert(),
           "parent"_a.noconvert().none(), "n_threads"_a = 1);

@@ -100,7 +100,7 @@ nb::tuple bisect(nb::object ask, nb::object truth, const nb::sequence& known, st
 
 }  // namespace
 
-void bind_product_search(nb::module_& m) {
+void bind_surrogates(nb::module_& m) {
     m.def("product_hull_search", &hull, "ask"_a, "truth"_a, "known"_a, "with_truth"_a, "losses"_a.noconvert().none(), "first"_a.none(), "enough"_a,
           "max_calls"_a, "tolerance"_a);
     m.def("product_bisecting", &bisect, "ask"_a, "truth"_a, "known"_a, "start"_a.none(), "tolerance"_a, "max_calls"_a);

@@ -20,6 +20,6 @@ nb::ndarray<nb::numpy, double> modes(Input<double, nb::shape<-1, -1, 3>> colours
 
 }  // namespace
 
-void bind_pictures(nb::module_& m) {
+void bind_vision(nb::module_& m) {
     m.def("mean_shift", &modes, "colours"_a.noconvert(), "first_row"_a, "end_row"_a, "radius"_a, "colour_radius"_a);
 }
