@@ -25,11 +25,11 @@ install = $(PIP_INSTALL) --no-build-isolation --editable $(1) && \
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
 
-# `make test ROOM=tests/solvers` runs the tests of one room. There is a process for every core, so BLAS and OpenMP get one thread each:
+# `make test TESTS=tests/core` runs the tests of one directory. There is a process for every core, so BLAS and OpenMP get one thread each:
 # more are in each other's way, and double the processor time. Without -n, and in `make minimum`, they take what they find.
-ROOM := tests README.md docs src/maxmargin
+TESTS := tests README.md docs src/maxmargin
 test: $(VENV)/.test lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(ROOM)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto $(TESTS)
 
 # What takes too long for every day: clusters; the tests once more with the lowest and the newest versions of all dependencies, with
 # every version of Python that is at hand, and as on other processors; processes that end while their threads work.

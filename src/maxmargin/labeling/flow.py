@@ -1,7 +1,7 @@
 """Maximum flows and minimum cuts: one call for one cut, and graphs whose capacities change between cuts.
 
 Cuts are found by the augmenting trees of Boykov and Kolmogorov (PAMI 2004), and found again from the last flow and trees (Kohli
-and Torr, PAMI 2007); see ``cpp/structures/maxflow.hpp``.
+and Torr, PAMI 2007); see ``cpp/labeling/maxflow.hpp``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A labeling ``y`` scores ``sum_t unary[t, y_t] + sum over edges (q, r) of pairwise[y_q, y_r]``. Its maximum (Viterbi) and the
 marginals of ``P(y) ~ exp(score(y) / temperature)`` come from one recursion, belief propagation from the leaves to the roots
-and back, in which the temperature decides between maxima and sums; see ``cpp/structures/tree_dp.hpp`` for how it stays
+and back, in which the temperature decides between maxima and sums; see ``cpp/labeling/tree_dp.hpp`` for how it stays
 accurate for scores of any size. Both take O(L K^2) time for L nodes and K labels.
 """
 

@@ -24,7 +24,7 @@ from maxmargin.labeling import check_edges
 
 Sets = NDArray[np.int8]
 
-# So many labels that are left open are searched; see cpp/structures/label_sets.hpp.
+# So many labels that are left open are searched; see cpp/multilabel/label_sets.hpp.
 _OPEN = 14
 
 

@@ -3,7 +3,7 @@
 A sentence of n words has the nodes 0 to n; node 0 is the root, above all words. In a tree every word has one head, another word
 or the root, and following heads leads to the root. The score of a tree is the sum of the scores of its arcs. Projective trees, in
 which no arcs cross, are found by Eisner's dynamic program in O(n^3), trees of any kind by Edmonds' algorithm in O(n^2); see
-``cpp/structures/eisner.hpp`` and ``cpp/structures/arborescence.hpp``, also for the k best.
+``cpp/parsing/eisner.hpp`` and ``cpp/parsing/arborescence.hpp``, also for the k best.
 """
 
 from __future__ import annotations

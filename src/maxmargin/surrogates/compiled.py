@@ -14,7 +14,7 @@ from maxmargin.surrogates.smooth import LogLoss, ProbLoss
 
 
 class CompiledSurrogate(NamedTuple):
-    """A surrogate as ``cpp/surrogates/bicriteria.hpp`` takes it."""
+    """A surrogate as ``cpp/surrogates/psi.hpp`` takes it."""
 
     kind: Literal["generalized", "logistic", "probability", "raw_probability", "micro_f1"]
     alpha: float

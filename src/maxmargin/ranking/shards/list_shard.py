@@ -1,7 +1,7 @@
 """A shard's part of one list: its negatives, and how many positives each of them has below it.
 
 What the operations mean together is in :mod:`maxmargin.ranking.shards.list_inference`; the work is done in
-``cpp/ranking/scattered.hpp``.
+``cpp/ranking/split_list.hpp``.
 """
 
 from __future__ import annotations
