@@ -118,14 +118,14 @@ MUTANTS = (
     Mutant("src/maxmargin/io/queries.py", "starts[again[0] + 1]", "starts[again[0]]", "test_queries.py"),
     Mutant(
         "src/maxmargin/core/problem.py",
-        "any(not hooks.isdisjoint(vars(cls)) for cls in below) or",
-        "False or",
+        "for cls, names in found:",
+        "for cls, names in ():",
         "test_problems.py -k replaced_decoder",
     ),
     Mutant(
         "src/maxmargin/core/problem.py",
-        "any(callable(own.get(name)) for name in hooks)",
-        "False",
+        "if callable(value)} & relied",
+        "if False} & relied",
         "test_problems.py -k replaced_on_an_object",
     ),
     Mutant("src/maxmargin/core/problem.py", "self.worse_than_truth += 1", "pass", "test_solvers.py -k wrong_oracle"),

@@ -13,7 +13,7 @@ from benchmarks.datasets import ROOT, find, ocr_words
 from benchmarks.timing import markdown, write_report
 from scipy import sparse
 
-from maxmargin.core import Structure
+from maxmargin.core import Structure, supports
 from maxmargin.core.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.multiclass import MulticlassProblem, SurrogateMulticlassProblem
 from maxmargin.sequences import SurrogateTreeProblem, TreeProblem, read_conll
@@ -188,7 +188,7 @@ def main() -> None:
     }
     for title, (lam, margin, others) in cases.items():
         for kind, solver in solvers.items():
-            if not solver.needs <= margin.capabilities:
+            if not all(supports(margin, protocol) for protocol in solver.needs):
                 continue
             for name, problem in others.items():
                 base, own = in_turns(solver, margin, problem, lam)

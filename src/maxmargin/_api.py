@@ -71,7 +71,10 @@ NAMES: dict[str, dict[str, str]] = {
         "path_estimators": "regularization_path RegularizationPath Selection",
         "path_result": "Segment TracedPath",
         "path_search": "PathSearchCV",
-        "problem": "Audit Problem Tangent | Capability CheckedProblem compiled_blocks ExpectationProblem vouches",
+        "problem": (
+            "Audit Problem supports SupportsCheckpoint SupportsCompiledExpectations SupportsExactSteps SupportsExpectations "
+            "SupportsLinearScores SupportsMeanCut Tangent | CheckedProblem compiled_blocks overridden warn_of_override why_not"
+        ),
         "rows": (
             "| as_rows bad_row check_costs check_rows column_peaks huge_column is_sparse LARGEST_FEATURE row_norms row_of "
             "stack sum_of_rows times"
@@ -79,7 +82,10 @@ NAMES: dict[str, dict[str, str]] = {
         "scaling": "| folded Scale SCALES standardized standardized_within",
         "standardizing": "| center_and_scale divided feature_scale",
         "streaming": "| is_streamed row_pieces rows_between",
-        "structure": "Decoded predict Structure | encoded",
+        "structure": (
+            "Decoded predict Structure SupportsBestByLoss SupportsCone SupportsEnumeration SupportsFastProblem SupportsKBest "
+            "SupportsListing SupportsLossValues SupportsSetSize | encoded"
+        ),
         "vectors": "| as_vector difference in_order",
         "weighted_problem": "WeightedProblem | check_weights weighted",
     },

@@ -31,7 +31,7 @@ from maxmargin import (
     TreeSVM,
     regularization_path,
 )
-from maxmargin.core import Problem, Structure, trace_path
+from maxmargin.core import Problem, Structure, supports, trace_path
 from maxmargin.core.solvers import (
     BCFW,
     ExponentiatedGradient,
@@ -295,7 +295,7 @@ def _solved():
     for problem_name, problem in problems().items():
         for solver_name, solver in solvers().items():
             for within, bounds in (("", None), (", within bounds", (-0.5, 0.5))):
-                if not solver.needs <= problem.capabilities or (bounds and not _takes_bounds(solver)):
+                if not all(supports(problem, one) for one in solver.needs) or (bounds and not _takes_bounds(solver)):
                     continue
                 CASES[f"{solver_name}, {problem_name}{within}"] = partial(_solve, solver, problem, bounds)
 

@@ -71,8 +71,6 @@ class Averaging(Hidden):
         Begin at random distributions instead of those close to the truth.
     """
 
-    offers = frozenset({"expectations"})
-
     def __init__(self, model, seed=None):
         super().__init__(model)
         self.rng = None if seed is None else np.random.default_rng(seed)

@@ -150,7 +150,7 @@ def test_training_keeps_scores_of_mapped_rows(tmp_path, monkeypatch):
         problem = RankingProblem(rows, relevant, ranking_loss("ap"))
         monkeypatch.setattr("maxmargin.ranking.problem.times", lambda *args, to=looks[name]: to.append(1) or times(*args))
         found[name] = OneSlackCuttingPlane(tol=1e-6).solve(problem, 1e-4)
-        assert ("quick features" in problem.capabilities) == (name == "memory")
+        assert problem.cheap_scores == (name == "memory")
     assert len(looks["file"]) < len(looks["memory"])
     assert found["file"].primal == pytest.approx(found["memory"].primal, rel=1e-5)
 

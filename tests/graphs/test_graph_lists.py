@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from maxmargin.core import Decoded, dot
+from maxmargin.core import Decoded, SupportsCone, SupportsKBest, SupportsListing, SupportsLossValues, dot, supports
 from maxmargin.core.solvers import OneSlackCuttingPlane
 from maxmargin.graphs import GraphProblem, GraphSetStructure, GraphStructure
 from maxmargin.graphs import structure as graph_module
@@ -196,7 +196,8 @@ def test_who_replaces_a_loss_of_graphs_loses_their_lists():
         def loss(self, truth, y):
             return 2 * super().loss(truth, y)
 
-    assert Twice.k_best is None and Twice.decode_within is None and Twice.can_list is None and Twice.loss_values is None
+    protocols = SupportsKBest, SupportsCone, SupportsListing, SupportsLossValues
+    assert not supports(Twice(2, 3), protocols) and all(supports(GraphStructure(2, 3), one) for one in protocols)
 
 
 def test_bounds_of_a_list_hold_for_a_search_that_finds_little():

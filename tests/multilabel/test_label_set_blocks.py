@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from tests.cases.solver_cases import SET_SOLVERS
 
+from maxmargin.core import SupportsExactSteps, supports
 from maxmargin.core.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.multilabel import MultilabelProblem
 from maxmargin.surrogates import BetaScaling, LogLoss, Margin, MicroF1, Slack
@@ -46,7 +47,7 @@ KINDS = ("none", "tree", "full", "attractive")
 )
 def test_exact_steps_find_the_optimum_of_cutting_planes(kind, surrogate):
     problem = problem_of(kind, surrogate, sample_weight=np.linspace(0.0, 2.0, 25))
-    assert "exact steps" in problem.capabilities
+    assert supports(problem, SupportsExactSteps)
     # Of a curve that is no line there are as many cuts as anybody wants.
     tol = 1e-3 if isinstance(surrogate, LogLoss) else 1e-4
     reference = OneSlackCuttingPlane(tol=tol, max_passes=3000).solve(problem, LAM, bounds=problem.bounds)
@@ -142,4 +143,4 @@ def test_many_pairs_and_own_surrogates_are_left_to_whole_passes():
     assert MultilabelProblem(X, Y, surrogate=Own()).block_data is None
     wide = np.zeros((25, 95), dtype=int)
     problem = MultilabelProblem(X, wide, pairs_of("full", 95))
-    assert problem.block_data is None and "exact steps" not in problem.capabilities
+    assert problem.block_data is None and not supports(problem, SupportsExactSteps)

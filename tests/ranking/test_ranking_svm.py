@@ -217,8 +217,6 @@ def test_a_dual_above_the_primal_is_no_certificate(queries):
     X, y, qid = queries
 
     class Trusted(RankingProblem):
-        offers = RankingProblem.offers
-
         def tangent(self, scores):
             # Every negative finds its place alone, which is not enough for this loss.
             lists = [(scores[rows], self.relevant[0, rows]) for rows in map(slice, self.offsets, self.offsets[1:])]
@@ -272,7 +270,9 @@ def test_queries_in_a_search(queries):
 @pytest.mark.parametrize("solver", ["eg", "pl"])
 def test_solvers_that_average_over_outputs(queries, solver):
     X, y, qid = queries
-    with pytest.raises(TypeError, match=r"has no expectations, .*use BCFW"):
+    with pytest.raises(
+        TypeError, match=r"RankingProblem does not support what .* needs \(SupportsExpectations\): it has no .*use BCFW"
+    ):
         RankingSVM(solver=solver).fit(X, y, qid)
 
 

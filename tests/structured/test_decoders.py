@@ -140,7 +140,9 @@ def test_a_decoder_worse_than_the_truth_certifies_nothing():
 
 
 def test_averages_are_refused():
-    with pytest.raises(TypeError, match=r"^DecodedProblem has no expectations, .*; use BCFW, or give"):
+    with pytest.raises(
+        TypeError, match=r"^DecodedProblem does not support what .* \(SupportsExpectations\).* use BCFW, or write"
+    ):
         PartialLinearization().solve(model(), LAM)
 
 

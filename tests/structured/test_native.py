@@ -275,7 +275,9 @@ def test_address_object_and_subclass(library):
     counted = Counted(address, *arguments)
     assert counted.block_data is None
     assert BCFW(tol=1e-2).solve(counted, LAM).oracle_calls == counted.calls > 0
-    with pytest.raises(TypeError, match=r"^NativeProblem has no exact steps, which only multi-class and binary problems"):
+    with pytest.raises(
+        TypeError, match=r"^NativeProblem does not support what BCFW needs \(SupportsExactSteps\): it has no exact_steps"
+    ):
         BCFW(steps="exact").solve(problem, LAM)
 
 

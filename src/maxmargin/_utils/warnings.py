@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
-_PACKAGE = __name__.partition(".")[0]
+# Cached properties are called by functools.
+_INTERNAL = __name__.partition(".")[0], "functools"
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
@@ -20,6 +21,6 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     ('scale the features', 'UserWarning')
     """
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INTERNAL:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)

@@ -41,13 +41,20 @@ if TYPE_CHECKING:
     from maxmargin.core.path_search import PathSearchCV
     from maxmargin.core.problem import (
         Audit,
-        Capability,
         CheckedProblem,
-        ExpectationProblem,
         Problem,
+        SupportsCheckpoint,
+        SupportsCompiledExpectations,
+        SupportsExactSteps,
+        SupportsExpectations,
+        SupportsLinearScores,
+        SupportsMeanCut,
         Tangent,
         compiled_blocks,
-        vouches,
+        overridden,
+        supports,
+        warn_of_override,
+        why_not,
     )
     from maxmargin.core.rows import (
         LARGEST_FEATURE,
@@ -67,7 +74,20 @@ if TYPE_CHECKING:
     from maxmargin.core.scaling import SCALES, Scale, folded, standardized, standardized_within
     from maxmargin.core.standardizing import center_and_scale, divided, feature_scale
     from maxmargin.core.streaming import is_streamed, row_pieces, rows_between
-    from maxmargin.core.structure import Decoded, Structure, encoded, predict
+    from maxmargin.core.structure import (
+        Decoded,
+        Structure,
+        SupportsBestByLoss,
+        SupportsCone,
+        SupportsEnumeration,
+        SupportsFastProblem,
+        SupportsKBest,
+        SupportsListing,
+        SupportsLossValues,
+        SupportsSetSize,
+        encoded,
+        predict,
+    )
     from maxmargin.core.vectors import as_vector, difference, in_order
     from maxmargin.core.weighted_problem import WeightedProblem, check_weights, weighted
 else:

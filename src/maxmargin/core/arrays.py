@@ -12,8 +12,8 @@ from maxmargin import _core
 from maxmargin._utils import Floats
 from maxmargin.core.cuts import Cut
 from maxmargin.core.digest import fingerprint
-from maxmargin.core.problem import Problem, vouches
-from maxmargin.core.structure import built_in
+from maxmargin.core.problem import Override, Problem, overridden, warn_of_override
+from maxmargin.core.structure import user_override
 
 # Rows with fewer entries than this are worth storing without their zeros.
 _SPARSE = 0.4
@@ -29,26 +29,32 @@ class ArrayProblem(Problem):
         """The tangent cut of one block."""
         return self.cuts([block], weights)[0]
 
-    def _compiled(self) -> Any:
-        """The problem in the form of the compiled block engine, if it has one."""
+    def make_block_data(self) -> _core.BlockData | None:
+        """Return the problem in the form of the compiled block engine; None if it has none."""
         return None
 
     def _contents(self) -> tuple[Any, ...] | None:
         """All arrays and settings the hinges depend on; None if there is more to it."""
         return None
 
-    def _vouched(self, name: str) -> bool:
+    def _override(self, method: str) -> Override | None:
+        """Find an override, in the problem or in its structure, that the result of a method would ignore."""
         structure = getattr(self, "structure", None)
-        return vouches(self, name) and (structure is None or built_in(structure) is not None)
+        return overridden(self, method) or (None if structure is None else user_override(structure))
 
     @cached_property
-    def block_data(self) -> Any:
+    def block_data(self) -> _core.BlockData | None:
         """For the compiled block solvers; None if a subclass has an oracle of its own."""
-        return self._compiled() if self._vouched("_compiled") else None
+        override = self._override("make_block_data")
+        if override is None:
+            return self.make_block_data()
+        if type(self).make_block_data is not ArrayProblem.make_block_data:
+            warn_of_override(override, self if isinstance(self, override.cls) else self.structure)  # type: ignore[attr-defined]
+        return None
 
     @cached_property
     def _fingerprint(self) -> bytes | None:
-        contents = self._contents() if self._vouched("_contents") else None
+        contents = None if self._override("_contents") else self._contents()
         writer = next(cls for cls in type(self).__mro__ if "_contents" in vars(cls))
         return None if contents is None else fingerprint(writer.__qualname__, *contents)
 

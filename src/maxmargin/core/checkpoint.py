@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin._utils import Floats, Path, check_writable
 from maxmargin.core.cuts import Bounds
-from maxmargin.core.problem import Problem
+from maxmargin.core.problem import Problem, SupportsCheckpoint, supports
 from maxmargin.io import SavedFileError, read_archive, write_archive
 
 KIND = "training checkpoint"
@@ -186,5 +186,5 @@ def _check(numbers: Any, arrays: dict[str, NDArray[Any]], problem: Problem) -> N
     for name, letter in (("cuts.free", "b"), ("cuts.fixed", "f")):
         if name in arrays and (arrays[name].shape != (n_features,) or arrays[name].dtype.kind != letter):
             raise ValueError(f"its array {name!r} is not {n_features} entries")
-    if hasattr(problem, "check_packed_scores"):
-        problem.check_packed_scores(arrays)
+    if supports(problem, SupportsCheckpoint):
+        cast(SupportsCheckpoint, problem).check_packed_scores(arrays)

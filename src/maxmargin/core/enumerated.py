@@ -25,8 +25,6 @@ class EnumeratedProblem(ArrayProblem):
         Losses, not negative; one output, the truth, has zero loss and zero ``psi``.
     """
 
-    offers = frozenset({"expectations"})
-
     def __init__(self, psi: Sequence[Floats], loss: Sequence[Floats]) -> None:
         if len(psi) != len(loss) or len(psi) == 0:
             raise ValueError(f"psi has {len(psi)} blocks and loss has {len(loss)}; they must be equal and not zero")

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from maxmargin._utils import ArgumentError, Floats, StatusLine, check_labels, check_matrix, warn
 from maxmargin.core.certificate import Certificate
 from maxmargin.core.cuts import Bounds
-from maxmargin.core.problem import Problem
+from maxmargin.core.problem import Problem, SupportsExactSteps, SupportsLinearScores, SupportsMeanCut, supports
 from maxmargin.core.rows import LARGEST_FEATURE, huge_column
 from maxmargin.core.solvers import (
     BCFW,
@@ -83,12 +83,13 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     if solver == "auto" and not problem.convex:
         return Subgradient(average="last_half")
     if solver == "auto":
-        compiled, whole_passes = problem.block_data is not None, "whole passes" in problem.capabilities
+        compiled = problem.block_data is not None
+        whole_passes = supports(problem, (SupportsMeanCut, SupportsLinearScores))
         # Few weights need few cuts, unless a pass means asking every block in Python where a compiled loop would do.
         few = problem.n_features <= 100 and (not compiled or whole_passes)
         if problem.n_blocks == 1 or few or (not compiled and whole_passes):
             return OneSlackCuttingPlane()
-        return BCFW(steps="exact") if "exact steps" in problem.capabilities else BCFW(steps="pairwise", cache=20)
+        return BCFW(steps="exact") if supports(problem, SupportsExactSteps) else BCFW(steps="pairwise", cache=20)
     try:
         return SOLVERS[solver]()
     except (KeyError, TypeError):

@@ -1,25 +1,23 @@
-"""What solvers minimise: means of convex hinges, known through their cuts; and what else a problem may offer."""
+"""What solvers minimise: means of convex hinges, known through their cuts; and the optional methods of a problem.
+
+Optional methods are the ``Supports...`` protocols. :func:`supports` tells whether an object has them, and whether a subclass has
+overridden a method that they rely on; then they are not used.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, warn
 from maxmargin.core.cuts import Bounds, Cut, size
-
-# What a problem may offer besides cuts, and a solver may need.
-# "whole passes": `mean_cut` costs less than the cuts of all blocks one by one.
-# "scores": hinges depend on the weights through few linear scores, see `ScoredProblem`.
-# "quick features": besides, `scores` and `features` take hardly longer than adding up scores, and need not be saved.
-# "expectations": averages over outputs, see `ExpectationProblem`.
-# "exact steps": compiled blocks know their own best point.
-Capability = Literal["whole passes", "scores", "quick features", "expectations", "exact steps"]
 
 
 class Audit(NamedTuple):
@@ -46,8 +44,8 @@ class Problem(ABC):
         Whether hinges are convex in the weights; cuts of one that is not are gradients, and no lower bounds.
     worse_than_truth : int
         Outputs of the oracle that are worse than the truth, where the problem itself has noticed any in its whole passes.
-    offers : frozenset of Capability
-        Declared by the class, which vouches for its own methods: a subclass that replaces one of them declares anew.
+    unavailable : dict
+        Protocols whose methods exist but cannot be used on this object, each with the reason.
     """
 
     n_blocks: int
@@ -56,7 +54,7 @@ class Problem(ABC):
     relaxed: bool = False
     convex: bool = True
     worse_than_truth: int = 0
-    offers: ClassVar[frozenset[Capability]] = frozenset()
+    unavailable: Mapping[type, str] = MappingProxyType({})
 
     def __init_subclass__(cls, **settings: Any) -> None:
         # Whoever replaces one of the three methods is asked by the others too, however fast those were before.
@@ -93,11 +91,6 @@ class Problem(ABC):
         """The problem in the form of the compiled block engine; None if it is to ask :meth:`cut` and :meth:`cuts`."""
         return None
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What is offered, unless a subclass has methods of its own that the fast ways do not know."""
-        return self.offers if vouches(self, "offers") else frozenset()
-
     def audit(self, weights: Floats) -> Audit | None:
         """Look for outputs at ``weights`` that the oracle should have found, at the cost of about a pass; None if it cannot."""
         return None
@@ -121,7 +114,21 @@ class Problem(ABC):
 def compiled_blocks(problem: Problem) -> _core.BlockData:
     """What the compiled block engine works on: the problem in its form or, without one, the questions that it will ask."""
     data: _core.BlockData | None = problem.block_data
-    return _core.PythonOracle(problem, problem.n_blocks, problem.n_features) if data is None else data
+    if data is None:
+        check_cuts(problem)
+        return _core.PythonOracle(problem, problem.n_blocks, problem.n_features)
+    return data
+
+
+def check_cuts(problem: Problem) -> None:
+    """Complain about a subclass that overrides other forms of its hinges, but not the cuts of single blocks."""
+    cls = type(problem)
+    found = overridden(problem, "cuts", frozenset({"mean_cut", "tangent"}))
+    if found is not None:
+        raise TypeError(
+            f"{found.cls.__name__} overrides {found.method}, but not the cuts of single blocks, which are still those of "
+            f"{_writer(cls, 'cuts').__name__}; override cut or cuts too, or use OneSlackCuttingPlane"
+        )
 
 
 def average_of(problem: Problem | CheckedProblem, weights: Floats) -> Cut:
@@ -137,31 +144,6 @@ def average_of(problem: Problem | CheckedProblem, weights: Floats) -> Cut:
     return Cut(psi / n, loss / n, None if exact else bound / n)
 
 
-# Methods that no hinge depends on.
-_ASIDE = frozenset({"fingerprint", "same_as", "audit"})
-
-
-def overrides(instance: object, base: type) -> bool:
-    """Whether a subclass of ``base``, or the object itself, has a method of its own in place of one that ``base`` has.
-
-    Compiled forms know the methods of ``base`` only, so they must not stand in for such an object.
-    """
-    hooks = {
-        name
-        for cls in base.__mro__[:-1]
-        for name, value in vars(cls).items()
-        if not name.startswith("__") and name not in _ASIDE and (callable(value) or hasattr(value, "__get__"))
-    }
-    below = type(instance).__mro__[: type(instance).__mro__.index(base)]
-    own = getattr(instance, "__dict__", {})
-    return any(not hooks.isdisjoint(vars(cls)) for cls in below) or any(callable(own.get(name)) for name in hooks)
-
-
-def vouches(instance: object, name: str) -> bool:
-    """Whether the class that has written ``name`` knows all methods of the object: none was replaced since."""
-    return not overrides(instance, next(cls for cls in type(instance).__mro__ if name in vars(cls)))
-
-
 class Tangent(NamedTuple):
     """The mean hinge as a function of scores, at one point."""
 
@@ -174,12 +156,20 @@ class Tangent(NamedTuple):
     bound: float | None = None
 
 
-class ScoredProblem(Protocol):
-    """A problem whose hinges depend on the weights through few linear scores.
+class SupportsMeanCut(Protocol):
+    """The average of all cuts in one pass, which costs less than the cuts one by one."""
 
-    Along a line in the space of the weights the scores are then known without looking at the features again. Scores are opaque:
-    solvers add and subtract them, multiply them by numbers, and ask a gradient for its product with them. Arrays are such
-    scores; where data are spread over machines a handle is, and the numbers stay where the data are.
+    def mean_cut(self, weights: Floats) -> Cut:
+        """The average of all blocks' cuts."""
+
+
+class SupportsLinearScores(Protocol):
+    """Hinges that depend on the weights through few linear scores.
+
+    Along a line in the space of the weights the scores are then known without another pass over the features. Solvers treat
+    scores as opaque: they add and subtract them, multiply them by numbers, and multiply a gradient with them. They may be arrays
+    or handles of data on other machines. An attribute ``cheap_scores = True`` tells solvers that computing scores again costs
+    no more than storing them.
     """
 
     def scores(self, weights: Floats) -> Any:
@@ -192,17 +182,12 @@ class ScoredProblem(Protocol):
         """The transposed map: ``features(c) . w == sum(c * scores(w))`` for all w."""
 
 
-@runtime_checkable
-class ExpectationProblem(Protocol):
-    """A problem that can also *average* over outputs.
+class SupportsExpectations(Protocol):
+    """Averages over the outputs of a block.
 
-    A distribution over the outputs of a block is represented by whatever the problem likes (log-probabilities of classes,
-    log-marginals of a chain), as long as features and losses of the average can be had from it. One with a compiled form, which
-    keeps distributions of its own, is asked for its diameter only.
+    A distribution over outputs is represented by whatever the problem likes (log-probabilities of classes, log-marginals of a
+    chain), as long as features and losses of the average follow from it.
     """
-
-    n_blocks: int
-    n_features: int
 
     def interior(self, block: int, mass: float) -> Any:
         """A distribution with all but ``mass`` on the truth and no output at zero."""
@@ -220,6 +205,188 @@ class ExpectationProblem(Protocol):
         """An upper bound of ``||psi||`` over all outputs of all blocks."""
 
 
+class SupportsCompiledExpectations(Protocol):
+    """The same in compiled code, which stores the distributions itself."""
+
+    compiled_expectations: bool
+
+    def make_block_data(self) -> _core.BlockData | None:
+        """The problem in the form of the compiled block engine."""
+
+    def diameter(self) -> float:
+        """An upper bound of ``||psi||`` over all outputs of all blocks."""
+
+
+class SupportsExactSteps(Protocol):
+    """Compiled blocks that compute their own best point."""
+
+    exact_steps: bool
+
+    def make_block_data(self) -> _core.BlockData | None:
+        """The problem in the form of the compiled block engine."""
+
+
+class SupportsCheckpoint(Protocol):
+    """Scores that are not arrays, stored in checkpoints as arrays."""
+
+    def pack_scores(self, scores: Any) -> dict[str, NDArray[Any]]:
+        """Scores as arrays by name."""
+
+    def check_packed_scores(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Complain about arrays that ``pack_scores`` cannot have returned."""
+
+    def unpack_scores(self, psi: Floats, arrays: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
+        """Scores, and the gradient there, whose features are ``-psi``."""
+
+
+# Methods that no hinge depends on.
+_INDEPENDENT = frozenset({"fingerprint", "same_as", "audit", "make_block_data", "block_data", "_contents", "_fingerprint"})
+_RELIES_ON = "__relies_on__"
+
+
+@cache
+def _members(protocol: type) -> tuple[frozenset[str], frozenset[str]]:
+    """Methods and flags of a protocol."""
+    methods = frozenset(name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_"))
+    return methods, frozenset(vars(protocol).get("__annotations__", ()))
+
+
+def _writer(cls: type, method: str) -> type:
+    """The class that defines a method; the class itself if only its objects have it."""
+    return next((base for base in cls.__mro__ if method in vars(base)), cls)
+
+
+@cache
+def _relied_on(cls: type) -> frozenset[str]:
+    """Methods that a method of ``cls`` may call: all that it has, but for abstract ones."""
+    return frozenset(
+        name
+        for base in cls.__mro__[:-1]
+        for name, value in vars(base).items()
+        if not name.startswith("__")
+        and name not in _INDEPENDENT
+        and (callable(value) or hasattr(value, "__get__"))
+        and not getattr(getattr(cls, name), "__isabstractmethod__", False)
+    )
+
+
+Marked = TypeVar("Marked", bound=type)
+
+
+def relies_on(*methods: str) -> Callable[[Marked], Marked]:
+    """Declare that implementations of a protocol rely on these methods only, not on all of their class."""
+
+    def mark(protocol: Marked) -> Marked:
+        setattr(protocol, _RELIES_ON, frozenset(methods))
+        return protocol
+
+    return mark
+
+
+class Override(NamedTuple):
+    """A method that a class overrides."""
+
+    cls: type
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.cls.__name__}.{self.method}"
+
+
+def override_below(instance: object, base: type, among: frozenset[str] | None = None) -> Override | None:
+    """Find a method of ``base`` that a subclass overrides, or the object itself; ``among`` these methods or, by default, all."""
+    relied = _relied_on(base) if among is None else _relied_on(base) & among
+    own = {name for name, value in getattr(instance, "__dict__", {}).items() if callable(value)} & relied
+    if own:
+        return Override(type(instance), min(own))
+    mro = type(instance).__mro__
+    found = ((cls, relied & vars(cls).keys()) for cls in mro[: mro.index(base)])
+    for cls, names in found:
+        if names:
+            # A method that __init_subclass__ has made out of the override has another name of its own.
+            return Override(cls, min(names, key=lambda name: (getattr(vars(cls)[name], "__name__", name) != name, name)))
+    return None
+
+
+def overridden(instance: object, method: str, among: frozenset[str] | None = None) -> Override | None:
+    """Find an override of a method that ``method`` may rely on: the class that defines it knows the methods of its own only."""
+    return override_below(instance, _writer(type(instance), method), among)
+
+
+def warn_of_override(override: Override, instance: object) -> None:
+    """Warn that compiled code is not used because it would ignore an override."""
+    below = type(instance).__mro__[type(instance).__mro__.index(override.cls) + 1 :]
+    base = next((cls for cls in below if override.method in vars(cls)), override.cls)
+    warn(
+        f"{override} overrides {base.__name__}.{override.method}, which compiled code would ignore; training calls Python "
+        "instead, often more than ten times slower",
+        UserWarning,
+    )
+
+
+def supports(instance: object, protocol: type | tuple[type, ...]) -> bool:
+    """Return whether a problem or a structure has the methods of a protocol, and they can be used.
+
+    They cannot if a subclass overrides another method that one of them may rely on, if a flag of the protocol is not set, or if
+    ``instance.unavailable`` names the protocol. To declare that an inherited method still holds, assign it in the subclass:
+    ``mean_cut = Parent.mean_cut``.
+
+    Parameters
+    ----------
+    instance : Problem or Structure
+        What is asked.
+    protocol : type or tuple of types
+        One of the ``Supports...`` protocols, or several of which one is enough.
+
+    Examples
+    --------
+    >>> from maxmargin.multiclass import MulticlassProblem
+    >>> problem = MulticlassProblem(np.eye(3), np.arange(3), 3)
+    >>> supports(problem, SupportsMeanCut), supports(problem, SupportsLinearScores)
+    (True, False)
+    """
+    if isinstance(protocol, tuple):
+        return any(supports(instance, one) for one in protocol)
+    methods, flags = _members(protocol)
+    if _missing(instance, methods, flags) or protocol in getattr(instance, "unavailable", ()):
+        return False
+    if any(_overridden(instance, protocol, method) for method in methods):
+        return False
+    return "make_block_data" not in methods or getattr(instance, "block_data", None) is not None
+
+
+def _missing(instance: object, methods: frozenset[str], flags: frozenset[str]) -> list[str]:
+    """Methods that the object does not have, and flags that are not set."""
+    default = {"mean_cut"} if getattr(type(instance), "mean_cut", None) is Problem.mean_cut else set()
+    found = [name for name in methods if name in default or not callable(getattr(instance, name, None))]
+    return sorted(found) + sorted(flag for flag in flags if not getattr(instance, flag, False))
+
+
+def _overridden(instance: object, protocol: type, method: str) -> Override | None:
+    """An override, below the class that defines a method of the protocol, of another method that it may rely on."""
+    relied = getattr(protocol, _RELIES_ON, None)
+    relied = _relied_on(_writer(type(instance), method)) if relied is None else relied
+    return overridden(instance, method, relied - _members(protocol)[0])
+
+
+def why_not(instance: object, protocol: type | tuple[type, ...]) -> str:
+    """Return why :func:`supports` is false, as the end of a sentence."""
+    if isinstance(protocol, tuple):
+        reasons = [why_not(instance, one) for one in protocol]
+        return next((reason for reason in reasons if not reason.startswith("it has no")), reasons[0])
+    unavailable: Mapping[type, str] = getattr(instance, "unavailable", {})
+    if protocol in unavailable:
+        return unavailable[protocol]
+    methods, flags = _members(protocol)
+    missing = _missing(instance, methods, flags)
+    if missing:
+        return f"it has no {', '.join(missing)}"
+    found = next(filter(None, (_overridden(instance, protocol, method) for method in sorted(methods))), None)
+    if found is not None:
+        return f"{found} overrides a method that its inherited {min(methods)} may rely on"
+    return "it has no compiled form"
+
+
 class CheckedProblem:
     """Counts oracle calls and watches for an oracle that returns something worse than the truth.
 
@@ -235,7 +402,9 @@ class CheckedProblem:
         self.calls = 0
         self.worse_than_truth = 0
         self._noticed = problem.worse_than_truth
-        self._scored: Any = problem if "scores" in problem.capabilities else None
+        self._scored: Any = problem if supports(problem, SupportsLinearScores) else None
+        self._averages = supports(problem, SupportsMeanCut)
+        self._packs = self._scored is not None and supports(problem, SupportsCheckpoint)
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Checked cuts of several blocks."""
@@ -244,10 +413,15 @@ class CheckedProblem:
 
     def mean_cut(self, weights: Floats) -> Cut:
         """The average of all blocks' cuts, in one pass; every one is checked unless the problem averages by itself."""
-        if "whole passes" not in self.problem.capabilities:
+        if self._averages:
+            self.calls += self.n_blocks
+            cut = self.problem.mean_cut(weights)
+        elif self._scored is not None:
+            found = self.tangent(self.scores(weights))
+            cut = Cut(-self.features(found.gradient), found.loss, found.bound)
+        else:
+            check_cuts(self.problem)
             return average_of(self, weights)
-        self.calls += self.n_blocks
-        cut = self.problem.mean_cut(weights)
         self.notice()
         return self._check(cut, weights)
 
@@ -266,7 +440,7 @@ class CheckedProblem:
     @property
     def quick(self) -> bool:
         """Whether scores, and features from them, cost so little that neither need be kept."""
-        return "quick features" in self.problem.capabilities
+        return self.scored and bool(getattr(self.problem, "cheap_scores", False))
 
     def scores(self, weights: Floats) -> Any:
         """Those of the problem; if it has none, the weights themselves."""
@@ -284,8 +458,8 @@ class CheckedProblem:
 
     def packed_scores(self, scores: Any) -> dict[str, NDArray[Any]]:
         """Scores as arrays by name, where they are handles; where they are arrays, nothing: the weights make them anew."""
-        pack = getattr(self._scored, "pack_scores", None)
-        return {} if pack is None or scores is None else pack(scores)
+        packed: dict[str, NDArray[Any]] = self._scored.pack_scores(scores) if self._packs and scores is not None else {}
+        return packed
 
     def unpacked_scores(self, weights: Floats, psi: Floats, arrays: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
         """Scores, and the gradient that has the features ``-psi``, at weights; (None, None) where neither need be kept."""
@@ -293,9 +467,8 @@ class CheckedProblem:
             return None, None
         if self._scored is None:
             return weights, -psi
-        unpack = getattr(self._scored, "unpack_scores", None)
-        if unpack is not None:
-            found: tuple[Any, Any] = unpack(psi, arrays)
+        if self._packs:
+            found: tuple[Any, Any] = self._scored.unpack_scores(psi, arrays)
             return found
         scores = self._scored.scores(weights)
         return scores, self._scored.tangent(scores).gradient

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from maxmargin._utils import Floats
 from maxmargin.core.cuts import Bounds
-from maxmargin.core.problem import overrides
-
-# Methods that a structure may have, by which surrogates other than margin rescaling are searched:
-# ``k_best(x, weights, truth, a, b, k)``: the k best distinct outputs, best first; each as ``Decoded`` if the structure is not
-# exact, with an upper bound of it and of all that are not listed before it;
-# ``can_list(x)``: whether ``k_best`` is worth its cost in a search (it is if there is no such method);
-# ``decode_within(x, weights, truth, lam, low, high)``: that with the largest ``score + lam * loss`` among those with
-# ``low <= loss / (1 + score - score of the truth) < high``, loss and denominator positive; None if there is none. Outputs with
-# the loss of another one and a smaller score, which no surrogate ever prefers, may be left out;
-# ``best_by_loss(x, weights, truth)``: for every loss that there is, an output with the largest score;
-# ``all_outputs(x)``: every output;  ``loss_values(x, truth)``: every loss that an output can have, or None;
-# ``set_size(y)`` and ``decode_sized(x, weights, truth, a, b, c)``, the largest ``a * score + b * loss - c * size``: for micro-F1.
-OPTIONAL = frozenset(
-    {"k_best", "can_list", "decode_within", "best_by_loss", "all_outputs", "loss_values", "set_size", "decode_sized"}
-)
+from maxmargin.core.problem import Override, Problem, override_below, relies_on
 
 
 class Decoded(NamedTuple):
@@ -81,11 +67,6 @@ class Structure(ABC):
                 "a=1.0, b=0.0), the output with the largest a * score + b * loss: rename it, let a and b count, and leave out "
                 "predict, which is decode without truth"
             )
-        # What an earlier class knows of its outputs does not hold for other features, losses or searches.
-        if not {"joint_feature", "loss", "decode"}.isdisjoint(vars(cls)):
-            for name in OPTIONAL - vars(cls).keys():
-                if hasattr(cls, name):
-                    type.__setattr__(cls, name, None)
         # Whoever replaces the search is asked about batches too, however fast they were before.
         if "decode" in vars(cls) and "decode_batch" not in vars(cls):
             type.__setattr__(cls, "decode_batch", Structure.decode_batch)
@@ -123,6 +104,84 @@ class Structure(ABC):
         return None
 
 
+# What an earlier class tells of its outputs does not hold for other features, losses or searches.
+_OUTPUTS = "joint_feature", "loss", "decode"
+
+
+@relies_on(*_OUTPUTS)
+class SupportsKBest(Protocol):
+    """The best outputs, not only the best one."""
+
+    def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> Sequence[Any]:
+        """Return the k best distinct outputs, best first.
+
+        A structure that is not exact returns each as :class:`Decoded`, with an upper bound of it and of all that are not listed
+        before it.
+        """
+
+
+@relies_on(*_OUTPUTS)
+class SupportsListing(Protocol):
+    """Inputs for which ``k_best`` costs too much."""
+
+    def can_list(self, x: Any) -> bool:
+        """Return whether ``k_best`` is worth its cost in a search; it is if there is no such method."""
+
+
+@relies_on(*_OUTPUTS)
+class SupportsCone(Protocol):
+    """The best output within a cone of margin error and loss, for the angular search."""
+
+    def decode_within(self, x: Any, weights: Floats, truth: Any, lam: float, low: float, high: float) -> Any:
+        """Return the output with the largest ``score + lam * loss`` and ``low <= loss / (1 + score - score of truth) < high``.
+
+        Loss and denominator are positive; None if there is no such output. Outputs with the loss of another one and a smaller
+        score, which no surrogate ever prefers, may be left out.
+        """
+
+
+@relies_on(*_OUTPUTS)
+class SupportsBestByLoss(Protocol):
+    """The best output for every loss."""
+
+    def best_by_loss(self, x: Any, weights: Floats, truth: Any) -> Sequence[Any]:
+        """Return, for every loss that an output can have, one with the largest score."""
+
+
+@relies_on(*_OUTPUTS)
+class SupportsEnumeration(Protocol):
+    """All outputs."""
+
+    def all_outputs(self, x: Any) -> Iterable[Any]:
+        """Return every output."""
+
+
+@relies_on(*_OUTPUTS)
+class SupportsLossValues(Protocol):
+    """All losses."""
+
+    def loss_values(self, x: Any, truth: Any) -> Sequence[float] | None:
+        """Return every loss that an output can have; None if they are not known."""
+
+
+@relies_on(*_OUTPUTS)
+class SupportsSetSize(Protocol):
+    """Outputs that are sets, for the micro F1."""
+
+    def set_size(self, y: Any) -> int:
+        """Return the number of elements."""
+
+    def decode_sized(self, x: Any, weights: Floats, truth: Any, a: float, b: float, c: float) -> Any:
+        """Return the output with the largest ``a * score + b * loss - c * size``."""
+
+
+class SupportsFastProblem(Protocol):
+    """A compiled problem under margin rescaling."""
+
+    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+        """Return the problem of encoded inputs and outputs."""
+
+
 class _Encodes(Protocol):
     def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]: ...
 
@@ -141,7 +200,6 @@ def predict(structure: Structure, xs: Sequence[Any], weights: Floats) -> list[An
     return [answer.output if isinstance(answer, Decoded) else answer for answer in found]
 
 
-def built_in(structure: Structure) -> type[Structure] | None:
-    """Which structure of this package it is; None if somebody has replaced one of its methods."""
-    own = next(cls for cls in type(structure).__mro__ if cls.__module__.startswith("maxmargin."))
-    return None if overrides(structure, own) else own
+def user_override(structure: Structure) -> Override | None:
+    """Find a method of a structure of this package that a user's subclass overrides."""
+    return override_below(structure, next(cls for cls in type(structure).__mro__ if cls.__module__.startswith("maxmargin.")))

@@ -55,8 +55,6 @@ class ShardedMean(ShardedProblem):
     (True, 0.125)
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(self, engine: Engine, task: dict[str, Any] | None = None) -> None:
         shards = Conversation(engine, task)
         found = shards.ask("prepare")

@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin._utils import Floats, Ints, threads_for
-from maxmargin.core import ArrayProblem, Cut, SparseVector, Tangent, check_weights, compiled_features, row_norms, row_of
+from maxmargin.core import (
+    ArrayProblem,
+    Cut,
+    SparseVector,
+    SupportsLinearScores,
+    Tangent,
+    check_weights,
+    compiled_features,
+    row_norms,
+    row_of,
+)
 from maxmargin.hierarchy.structure import HierarchySetStructure, HierarchyStructure
 from maxmargin.surrogates import GeneralizedScaling, Margin, Slack, Surrogate, compiled_surrogate
 
@@ -49,7 +59,7 @@ class HierarchyProblem(ArrayProblem):
         Instead of a surrogate: ``1 + h / g`` for wrong labels, with the loss g the norm of the difference of attributes.
     """
 
-    offers = frozenset({"whole passes", "exact steps"})
+    exact_steps = True
 
     def __init__(
         self,
@@ -72,17 +82,13 @@ class HierarchyProblem(ArrayProblem):
         self.n_blocks = len(y)
         self.n_features = len(structure.hierarchy) * X.shape[1]
 
-    @property
-    def capabilities(self) -> Any:
-        """Exact steps only where there is a compiled form."""
-        return super().capabilities if self.powers is not None else super().capabilities - {"exact steps"}
-
     def _contents(self) -> tuple[Any, ...]:
         own, loss = self.structure, self.structure.loss_of
         names = repr(own.hierarchy.nodes), own.hierarchy.edges, own.labels, own.alpha, own.costs, loss.per_node, loss.root
         return (self.X, self.y, *names, repr(self.surrogate), repr(self.powers), self.sample_weight)
 
-    def _compiled(self) -> _core.BlockData | None:
+    def make_block_data(self) -> _core.BlockData | None:
+        """Return the compiled form of this problem."""
         if self.powers is None:
             return None
         own, rows, loss = self.structure, self.structure.attributes, self.structure.loss_of
@@ -171,8 +177,6 @@ class RecursiveProblem(ArrayProblem):
         The hinges of every sample are multiplied by its weight.
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(self, structure: HierarchyStructure, X: Any, y: Ints, sample_weight: ArrayLike | None = None) -> None:
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")
@@ -248,7 +252,7 @@ class HierarchySetProblem(ArrayProblem):
     3.0
     """
 
-    offers = frozenset({"whole passes", "scores", "exact steps"})
+    exact_steps = True
 
     def __init__(
         self,
@@ -272,6 +276,8 @@ class HierarchySetProblem(ArrayProblem):
         self._counts = np.ones(len(Y)) if self.sample_weight is None else self.sample_weight
         self.n_blocks = len(Y)
         self.n_features = len(structure.hierarchy) * X.shape[1]
+        if not structure.hierarchy.is_tree:
+            self.unavailable = {SupportsLinearScores: "only hierarchies that are trees have scores of nodes"}
         # Samples whose worst answer was no set, in the last pass.
         self.fractional = 0
         self.queries = 0
@@ -291,11 +297,6 @@ class HierarchySetProblem(ArrayProblem):
     def __getstate__(self) -> dict[str, Any]:
         # Compiled forms belong to the process.
         return {name: value for name, value in vars(self).items() if name not in ("_search", "_tree", "block_data")}
-
-    @property
-    def capabilities(self) -> Any:
-        """Block steps of their own and functions of scores are for trees."""
-        return super().capabilities if self.structure.hierarchy.is_tree else frozenset({"whole passes"})
 
     def _contents(self) -> tuple[Any, ...]:
         own = self.structure
@@ -321,7 +322,8 @@ class HierarchySetProblem(ArrayProblem):
     def _search(self) -> _core.ClosedSetSearch:
         return _core.ClosedSetSearch(self._tree, *self._form)
 
-    def _compiled(self) -> _core.BlockData | None:
+    def make_block_data(self) -> _core.BlockData | None:
+        """Return the compiled form of this problem."""
         if not self.structure.hierarchy.is_tree:
             return None
         truth, roots = self.Y.astype(np.uint8), np.sqrt(self.structure.alpha)

@@ -16,7 +16,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._utils import Floats, Ints, check_choice, warn, with_constant
-from maxmargin.core import CERTIFICATE, Certificate, Problem, SampleEstimator, check_weights, register_codec, weighted
+from maxmargin.core import (
+    CERTIFICATE,
+    Certificate,
+    Problem,
+    SampleEstimator,
+    SupportsExactSteps,
+    check_weights,
+    register_codec,
+    supports,
+    weighted,
+)
 from maxmargin.core.solvers import BCFW, History, InexactOracleWarning, Solution
 from maxmargin.hierarchy.closed_sets import LabelSets
 from maxmargin.hierarchy.hierarchy import Hierarchy, paths_of
@@ -299,7 +309,7 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         history, passes, proved = History(), 0.0, True
         for _ in range(self.rounds):
             # Block steps, also where few weights or sets would suggest cutting planes: they have the dual point that bounds need.
-            steps = BCFW(steps="exact" if "exact steps" in problem.capabilities else "pairwise")
+            steps = BCFW(steps="exact" if supports(problem, SupportsExactSteps) else "pairwise")
             solver = self._solver(problem, steps if isinstance(self.solver, str) and self.solver == "auto" else None)
             # Half the gap for the weights, half for alpha.
             solver = dataclasses.replace(solver, tol=0.3 * solver.tol)

@@ -31,7 +31,8 @@ class MulticlassProblem(ArrayProblem):
         The hinge of every sample is multiplied by its weight; by one if not given.
     """
 
-    offers = frozenset({"whole passes", "expectations", "exact steps"})
+    exact_steps = True
+    compiled_expectations = True
 
     def __init__(
         self, X: Any, y: Ints, n_classes: int, costs: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -51,7 +52,8 @@ class MulticlassProblem(ArrayProblem):
     def _contents(self) -> tuple[Any, ...] | None:
         return self.X, self.y, self.costs, self.sample_weight
 
-    def _compiled(self) -> _core.BlockData | None:
+    def make_block_data(self) -> _core.BlockData | None:
+        """Return the compiled form of this problem."""
         labels = self.y.astype(np.int32)
         return _core.ClassData(compiled_features(self.X), labels, self.costs, self.n_classes, self.sample_weight)
 

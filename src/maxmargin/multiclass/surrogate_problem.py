@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin import _core
 from maxmargin._utils import Floats, Ints
-from maxmargin.core import Capability, Cut, compiled_features, row_of
+from maxmargin.core import Cut, compiled_features, row_of
 from maxmargin.multiclass.problem import MulticlassProblem
 from maxmargin.surrogates import MicroF1, Surrogate, compiled_surrogate
 
@@ -33,7 +33,9 @@ class SurrogateMulticlassProblem(MulticlassProblem):
     Cut(psi=array([ 3.,  0., -3., -0.]), loss=3.0, bound=None)
     """
 
-    offers = frozenset({"whole passes", "exact steps"})
+    # The best point of a block is known where psi is affine in the margin error: its dual is quadratic then.
+    exact_steps = True
+    compiled_expectations = False
 
     def __init__(
         self,
@@ -55,16 +57,12 @@ class SurrogateMulticlassProblem(MulticlassProblem):
         # Tangents of a function that is not convex are no lower bounds.
         self.convex = self.exact = surrogate.convex
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The best point of a block is known where psi is affine in the margin error: its dual is quadratic then."""
-        return super().capabilities if self._affine is not None else super().capabilities - {"exact steps"}
-
     def _contents(self) -> tuple[Any, ...] | None:
         form = compiled_surrogate(self.surrogate)
         return None if form is None else (self.X, self.y, self.costs, self.sample_weight, *form)
 
-    def _compiled(self) -> _core.BlockData | None:
+    def make_block_data(self) -> _core.BlockData | None:
+        """Return the compiled form of this problem."""
         if self._affine is None:
             return None
         factors, costs = self._affine

@@ -54,7 +54,7 @@ class MultilabelProblem(ArrayProblem):
     (2.0, 2)
     """
 
-    offers = frozenset({"whole passes", "scores", "exact steps"})
+    exact_steps = True
 
     def __init__(
         self,
@@ -88,12 +88,8 @@ class MultilabelProblem(ArrayProblem):
         self._search = SetSearch(self.structure.pairs, self.surrogate, self.relaxed)
         self.queries = 0
 
-    @property
-    def capabilities(self) -> Any:
-        """Exact steps only where there is a compiled form."""
-        return super().capabilities if self.block_data is not None else super().capabilities - {"exact steps"}
-
-    def _compiled(self) -> _core.BlockData | None:
+    def make_block_data(self) -> _core.BlockData | None:
+        """Return the compiled form of this problem."""
         if self._search.form is None or len(self.structure.pairs.pairs) > _MOST_PAIRS:
             return None
         truth = np.ascontiguousarray(self.Y).view(np.uint8)
@@ -101,14 +97,13 @@ class MultilabelProblem(ArrayProblem):
             compiled_features(self.X), truth, self.sample_weight, self.structure.pairs.graph, *self._search.form
         )
 
-    def _contents(self) -> tuple[Any, ...]:
+    def _contents(self) -> tuple[Any, ...] | None:
+        # A surrogate of a user may have settings that it does not show.
+        if not type(self.surrogate).__module__.startswith("maxmargin."):
+            return None
         own = self.structure
         settings = own.attractive, self.relaxed, repr(self.surrogate)
         return self.X, self.Y, own.pairs.pairs, *settings, self.sample_weight
-
-    def _vouched(self, name: str) -> bool:
-        # A surrogate of somebody's own may have settings that it does not show.
-        return super()._vouched(name) and type(self.surrogate).__module__.startswith("maxmargin.")
 
     @property
     def bounds(self) -> Bounds | None:

@@ -81,8 +81,6 @@ class ParseProblem(ArrayProblem):
         As in :class:`maxmargin.parsing.DependencyStructure`.
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(
         self,
         treebank: Treebank,
@@ -100,7 +98,8 @@ class ParseProblem(ArrayProblem):
     def _data(self) -> _core.ParseData:
         return _core.ParseData(self.treebank.rows, self.heads, self.labels, self.projective, self.single_root)
 
-    def _compiled(self) -> _core.ParseData:
+    def make_block_data(self) -> _core.ParseData:
+        """Return the compiled form of this problem."""
         return self._data
 
     def _contents(self) -> tuple[Any, ...]:
@@ -151,8 +150,6 @@ class SurrogateParseProblem(ParseProblem):
         Questions that were put to the decoder.
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(
         self,
         treebank: Treebank,
@@ -171,7 +168,8 @@ class SurrogateParseProblem(ParseProblem):
         # Tangents of a function that is not convex are no lower bounds of it.
         self.convex = self.exact = surrogate.convex
 
-    def _compiled(self) -> _core.ParseData:
+    def make_block_data(self) -> _core.ParseData:
+        """Return the compiled form of this problem."""
         data = _core.ParseData(self.treebank.rows, self.heads, self.labels, self.projective, self.single_root)
         data.set_surrogate(*self._form, self.surrogate.search == "auto")
         return data
@@ -182,7 +180,7 @@ class SurrogateParseProblem(ParseProblem):
     @cached_property
     def _data(self) -> Any:
         # Remembers where the search of every sentence has ended.
-        return _core.ParseSearch(self._compiled())
+        return _core.ParseSearch(self.make_block_data())
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """The tangents at the most violating trees, and what no tree exceeds."""

@@ -24,7 +24,8 @@ class BinaryProblem(ArrayProblem):
         Labels -1 and +1.
     """
 
-    offers = frozenset({"whole passes", "expectations", "exact steps"})
+    exact_steps = True
+    compiled_expectations = True
 
     def __init__(self, X: Any, y: NDArray[Any]) -> None:
         if X.shape[0] != len(y):
@@ -38,7 +39,8 @@ class BinaryProblem(ArrayProblem):
     def _contents(self) -> tuple[Any, ...]:
         return self.X, self.y
 
-    def _compiled(self) -> _core.BlockData:
+    def make_block_data(self) -> _core.BlockData:
+        """Return the compiled form of this problem."""
         return _core.ClassData(compiled_features(self.X), (self.y > 0).astype(np.int32), None, 2)
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:

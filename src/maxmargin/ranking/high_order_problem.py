@@ -97,8 +97,6 @@ class HighOrderBinaryProblem(ArrayProblem):
         balanced form does where no edge joins the two classes.
     """
 
-    offers = frozenset({"whole passes", "scores"})
-
     def __init__(self, samples: LinkedSamples, balanced: bool = True) -> None:
         self.samples, self.balanced = samples, balanced
         self.n_blocks, self.n_features = samples.parts.n_parts, samples.n_features
@@ -174,8 +172,6 @@ class HighOrderRankingProblem(OneBlockLatentProblem):
         Whether a max-marginal is that of a sample's own component or of all samples. Their differences are the same, but fixed
         labelings of other components make the convex problems needlessly loose.
     """
-
-    offers = frozenset({"whole passes", "scores"})
 
     def __init__(
         self, samples: LinkedSamples, loss: RankingLoss, decomposition: Literal["component", "global"] = "component"

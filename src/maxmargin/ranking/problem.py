@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin._utils import Booleans, Floats, Ints, thread_count
-from maxmargin.core import ArrayProblem, Capability, Cut, Tangent, is_streamed, sum_of_rows, times
+from maxmargin.core import ArrayProblem, Cut, Tangent, is_streamed, sum_of_rows, times
 from maxmargin.io import counts_in_lists
 from maxmargin.ranking.checked import checked_loss
 from maxmargin.ranking.inference import most_violating_ranking, solve_lists
@@ -46,7 +46,6 @@ class RankingProblem(ArrayProblem):
         The loss behind checks; remembers for which lists it was proved to be QS-suitable.
     """
 
-    offers = frozenset({"whole passes", "scores"})
     # Threads; all cores by default.
     n_jobs: int | None = None
 
@@ -78,14 +77,9 @@ class RankingProblem(ArrayProblem):
         self.n_features: int = X.shape[1]
 
     @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Besides what is always offered, features that are as quick as scores, where rows are so short that scores are not.
-
-        Not where every look at the rows means to read a file.
-        """
-        offered = super().capabilities
-        narrow = isinstance(self.X, np.ndarray) and self.X.shape[1] * self.X.itemsize <= _NARROW and not is_streamed(self.X)
-        return offered | {"quick features"} if offered and narrow else offered
+    def cheap_scores(self) -> bool:
+        """Whether rows are so short, and in memory, that computing scores again costs no more than storing them."""
+        return isinstance(self.X, np.ndarray) and self.X.shape[1] * self.X.itemsize <= _NARROW and not is_streamed(self.X)
 
     def _contents(self) -> tuple[Any, ...] | None:
         name = self.loss.native_name()

@@ -127,8 +127,6 @@ class MetricProblem(LatentProblem):
         The solver's weights of the last imputation.
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(
         self,
         pairs: Sequence[Comparison],

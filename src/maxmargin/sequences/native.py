@@ -42,8 +42,6 @@ class DecodedProblem(WithFunction, LabelingProblem):
         labelings must be among them.
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(
         self,
         decoder: Any,
@@ -67,7 +65,8 @@ class DecodedProblem(WithFunction, LabelingProblem):
         data.set_decoder(function_address(self.function, decoder_signature), self.reals, self.integers)
         return data
 
-    def _compiled(self) -> _core.LabelingData:
+    def make_block_data(self) -> _core.LabelingData:
+        """Return the compiled form of this problem."""
         return self._data
 
     def _decode(self, blocks: Sequence[int], scores: Floats, parts: TreeWeights, offsets: Ints) -> Any:

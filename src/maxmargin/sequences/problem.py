@@ -105,9 +105,10 @@ class LabelingProblem(ArrayProblem, ABC):
 class TreeProblem(LabelingProblem):
     """Forests with Hamming loss, given as for :class:`LabelingProblem`; belief propagation (Viterbi) finds the best labeling."""
 
-    offers = frozenset({"whole passes", "expectations"})
+    compiled_expectations = True
 
-    def _compiled(self) -> _core.LabelingData:
+    def make_block_data(self) -> _core.LabelingData:
+        """Return the compiled form of this problem."""
         return self._forest_data()
 
     def _contents(self) -> tuple[Any, ...]:

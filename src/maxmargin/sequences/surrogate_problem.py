@@ -47,8 +47,6 @@ class SurrogateTreeProblem(TreeProblem):
     1.0
     """
 
-    offers = frozenset({"whole passes"})
-
     def __init__(
         self,
         X: Any,
@@ -69,7 +67,8 @@ class SurrogateTreeProblem(TreeProblem):
             raise ValueError(f"outside={outside} must be the label, 0 to {n_labels - 1}, of nodes that are in no set")
         self.surrogate, self._form, self.outside, self.queries = surrogate, form, outside, 0
 
-    def _compiled(self) -> _core.LabelingData:
+    def make_block_data(self) -> _core.LabelingData:
+        """Return the compiled form of this problem."""
         data = self._forest_data()
         outside, recover = -1 if self.outside is None else self.outside, self.surrogate.search == "auto"
         data.set_surrogate(*self._form, outside, recover)
@@ -82,7 +81,7 @@ class SurrogateTreeProblem(TreeProblem):
     @cached_property
     def _data(self) -> _core.LabelSearch:
         # Remembers where the search of every block has ended.
-        return _core.LabelSearch(self._compiled())
+        return _core.LabelSearch(self.make_block_data())
 
     def _search(self, blocks: Ints, weights: Floats) -> tuple[Ints, Floats, Floats, Floats]:
         """Labels of some blocks one after the other, and of each block a and b of its cut, and an upper bound of its hinge."""

@@ -75,7 +75,8 @@ class NativeProblem(WithFunction):
         address = function_address(self.function, native_signature)
         return _core.CompiledOracle(address, self.reals, self.integers, self.n_blocks, self.n_features, self.max_entries)
 
-    def _compiled(self) -> _core.CompiledOracle:
+    def make_block_data(self) -> _core.CompiledOracle:
+        """Return the compiled form of this problem."""
         return self._data
 
     def cut(self, block: int, weights: Floats) -> Cut:

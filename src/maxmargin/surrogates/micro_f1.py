@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from maxmargin._utils import Floats
-from maxmargin.core import Cut, Structure, difference
+from maxmargin.core import Cut, Structure, SupportsSetSize, difference, supports, why_not
 from maxmargin.surrogates.base import Surrogate
 from maxmargin.surrogates.oracle import Candidate
 from maxmargin.surrogates.result import ROUNDING
 from maxmargin.surrogates.sample import Sample
-from maxmargin.surrogates.structure_oracle import Known, SizedOracle, offers
+from maxmargin.surrogates.structure_oracle import Known, SizedOracle
 
 # Dinkelbach's algorithm converges faster than linearly.
 _MOST_CALLS = 100
@@ -60,11 +60,11 @@ class MicroF1(Surrogate):
 
     def check_structure(self, structure: Structure) -> None:
         """It must know sizes."""
-        missing = [name for name in ("set_size", "decode_sized") if not offers(structure, name)]
-        if missing:
+        if not supports(structure, SupportsSetSize):
             raise TypeError(
-                f"MicroF1 is for outputs that are sets, and {type(structure).__name__} has no {' and no '.join(missing)}; write "
-                "set_size(y) and decode_sized(x, weights, truth, a, b, c), or use another surrogate"
+                f"MicroF1 is for outputs that are sets, but {type(structure).__name__} is a structure of others: "
+                f"{why_not(structure, SupportsSetSize)}; write set_size(y) and decode_sized(x, weights, truth, a, b, c), or use "
+                "another surrogate"
             )
 
     def cuts(self, structure: Structure, samples: Sequence[Sample], weights: Floats) -> list[Cut]:

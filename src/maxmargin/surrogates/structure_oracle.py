@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin._utils import Floats
-from maxmargin.core import Cut, Decoded, Structure, difference, dot
+from maxmargin.core import (
+    Cut,
+    Decoded,
+    Structure,
+    SupportsCone,
+    SupportsEnumeration,
+    SupportsKBest,
+    SupportsListing,
+    SupportsLossValues,
+    difference,
+    dot,
+    supports,
+)
 from maxmargin.surrogates.oracle import Answer, Candidate, LambdaOracle, in_angle
 from maxmargin.surrogates.sample import Sample
 
@@ -99,17 +111,17 @@ class StructureOracle(LambdaOracle):
 
     def lists(self) -> bool:
         """Whether the structure has ``k_best``, and it is worth its cost for this sample."""
-        if not offers(self.structure, "k_best"):
+        if not supports(self.structure, SupportsKBest):
             return False
-        return not offers(self.structure, "can_list") or bool(self._offered("can_list")(self.sample.x))
+        return not supports(self.structure, SupportsListing) or bool(self._offered("can_list")(self.sample.x))
 
     def within(self, lam: float, low: float, high: float) -> Answer:
         """By ``decode_within``; else among all outputs, or the k best of them."""
-        if offers(self.structure, "decode_within"):
+        if supports(self.structure, SupportsCone):
             self._count()
             y = self._offered("decode_within")(self.sample.x, self.weights, self.sample.truth, lam, low, high)
             return Answer(None, -np.inf) if y is None else self._answer(y, 1.0, lam)
-        if offers(self.structure, "all_outputs"):
+        if supports(self.structure, SupportsEnumeration):
             inside = [point for point in self.everything() if in_angle(point, low, high)]
             found = max(inside, key=lambda point: point.along(1.0, lam), default=None)
             return Answer(found, -np.inf if found is None else found.along(1.0, lam))
@@ -138,7 +150,7 @@ class StructureOracle(LambdaOracle):
 
     def losses(self) -> Floats | None:
         """Those that the structure says are possible; averages of outputs, where they are outputs too, can have any."""
-        if self.structure.relaxed or not offers(self.structure, "loss_values"):
+        if self.structure.relaxed or not supports(self.structure, SupportsLossValues):
             return None
         found = self._offered("loss_values")(self.sample.x, self.sample.truth)
         return None if found is None else np.asarray(found, dtype=np.float64)
@@ -179,11 +191,6 @@ class SizedOracle(StructureOracle):
         if isinstance(found, Decoded):
             found = Decoded(found.output, found.upper - own)
         return self._answer(found, a, b)
-
-
-def offers(structure: Structure, name: str) -> bool:
-    """Whether a structure has an optional method; one that it inherits can be switched off by None."""
-    return callable(getattr(structure, name, None))
 
 
 def key_of(y: Any) -> Hashable:

@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 
 from maxmargin._utils import Floats
-from maxmargin.core import ArrayProblem, Audit, Bounds, Cut, Decoded, Problem, Structure, encoded, vouches
+from maxmargin.core import (
+    ArrayProblem,
+    Audit,
+    Bounds,
+    Cut,
+    Decoded,
+    Problem,
+    Structure,
+    SupportsFastProblem,
+    encoded,
+    overridden,
+    supports,
+    warn_of_override,
+)
 from maxmargin.surrogates.audit import N_AUDITED, audit
 from maxmargin.surrogates.base import Surrogate
 from maxmargin.surrogates.make import make_surrogate
@@ -108,8 +121,10 @@ def make_problem(structure: Structure, X: Sequence[Any], Y: Sequence[Any], surro
     Cut(psi=array([-1.,  1.]), loss=1.0, bound=None)
     """
     chosen = make_surrogate(surrogate)
-    fast = isinstance(structure, Structure) and hasattr(structure, "make_problem") and vouches(structure, "make_problem")
-    if not fast or type(chosen) is not Margin or len(X) != len(Y) or len(X) == 0:
+    fast = isinstance(structure, Structure) and type(chosen) is Margin and supports(structure, SupportsFastProblem)
+    if not fast or len(X) != len(Y) or len(X) == 0:
+        if hasattr(structure, "make_problem") and (override := overridden(structure, "make_problem")) is not None:
+            warn_of_override(override, structure)
         return StructuredProblem(structure, X, Y, chosen)
     samples = [encoded(structure, k, x, y) for k, (x, y) in enumerate(zip(X, Y, strict=True))]
     problem: Problem = structure.make_problem([x for x, _ in samples], [y for _, y in samples])  # type: ignore[attr-defined]

@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxmargin._utils import Floats
-from maxmargin.core import Cut, SparseVector, Structure, Vector, difference, entries
+from maxmargin.core import (
+    Cut,
+    SparseVector,
+    Structure,
+    SupportsBestByLoss,
+    SupportsCone,
+    SupportsEnumeration,
+    SupportsKBest,
+    Vector,
+    difference,
+    entries,
+    supports,
+    why_not,
+)
 from maxmargin.surrogates.cone_search import angular
 from maxmargin.surrogates.hull import hull_search, recover
 from maxmargin.surrogates.oracle import Candidate, LambdaOracle
 from maxmargin.surrogates.result import ROUNDING, SearchResult
 from maxmargin.surrogates.sample import Sample
 from maxmargin.surrogates.slack_searches import binary_search, bisecting, sarawagi
-from maxmargin.surrogates.structure_oracle import StructureOracle, offers
+from maxmargin.surrogates.structure_oracle import StructureOracle
 
 if TYPE_CHECKING:
     from maxmargin.surrogates.base import Surrogate
@@ -35,10 +48,12 @@ _SLACK_SEARCHES: dict[str, Callable[[LambdaOracle, Sequence[Candidate]], SearchR
 def check_search(surrogate: Surrogate, structure: Structure) -> None:
     """Complain about a search that the structure has no methods for."""
     kind = type(structure).__name__
-    if surrogate.search == "enumerate" and not offers(structure, "all_outputs"):
-        raise TypeError(f"search='enumerate' needs all_outputs(x), which {kind} has not; use search='hull' or 'auto'")
-    constrained = ("decode_within", "all_outputs", "k_best")
-    if surrogate.search == "angular" and not any(offers(structure, name) for name in constrained):
+    if surrogate.search == "enumerate" and not supports(structure, SupportsEnumeration):
+        raise TypeError(
+            f"search='enumerate' needs all_outputs(x), which {kind} does not offer: {why_not(structure, SupportsEnumeration)}; "
+            "use search='hull' or 'auto'"
+        )
+    if surrogate.search == "angular" and not supports(structure, (SupportsCone, SupportsEnumeration, SupportsKBest)):
         raise TypeError(
             f"search='angular' needs decode_within(x, weights, truth, lam, low, high), all_outputs or k_best, and {kind} has "
             "none of them; use search='hull' or 'auto'"
@@ -57,7 +72,7 @@ def search_structure(
     # The question of margin rescaling is a good one to begin with.
     found = hull_search(surrogate, oracle, known, first=1.0)
     if name == "auto" and not found.exact and not structure.relaxed:
-        if offers(structure, "best_by_loss"):
+        if supports(structure, SupportsBestByLoss):
             found = counted(surrogate, oracle, found)
         elif len(found.labels) > 1 and oracle.lists():
             found = recover(surrogate, oracle, found)

@@ -102,8 +102,8 @@ def test_exact_steps_need_a_problem_that_offers_them():
     """One sentence: what is missing, and what would do."""
     for problem in (make_model("chain"), Hidden(make_model("multiclass"))):
         sentence = (
-            f"^{type(problem).__name__} has no exact steps, which only multi-class and binary problems without hooks of their "
-            "own know; use steps='pairwise'$"
+            rf"^{type(problem).__name__} does not support what BCFW needs \(SupportsExactSteps\): it has no .*exact_steps\. "
+            "BinaryProblem, .* do; for others use steps='pairwise'$"
         )
         with pytest.raises(TypeError, match=sentence):
             BCFW(steps="exact").solve(problem, LAM)

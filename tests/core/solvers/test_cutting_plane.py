@@ -443,7 +443,6 @@ class Handle:
 class FarAway(RankingProblem):
     """A ranking problem whose scores stay elsewhere; its oracle may only know a bound."""
 
-    offers = RankingProblem.offers
     missed = 0.0
 
     def scores(self, weights):

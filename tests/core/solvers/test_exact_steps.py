@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin import MulticlassSVM, _core
+from maxmargin.core import SupportsExactSteps, supports
 from maxmargin.core.solvers import BCFW, OneSlackCuttingPlane
 from maxmargin.multiclass import SurrogateMulticlassProblem
 from maxmargin.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Slack, make_surrogate
@@ -89,8 +90,8 @@ def test_who_has_exact_steps():
     X, y = rng.normal(size=(12, 2)), np.arange(12) % 3
     for name in ("slack", "beta"):
         problem = SurrogateMulticlassProblem(X, y, 3, surrogate=make_surrogate(name))
-        assert "exact steps" in problem.capabilities
+        assert supports(problem, SupportsExactSteps)
         assert MulticlassSVM(surrogate=name).fit(X, y).certified_
     curved = SurrogateMulticlassProblem(X, y, 3, surrogate=LogLoss())
-    with pytest.raises(TypeError, match="has no exact steps"):
+    with pytest.raises(TypeError, match="does not support what BCFW needs"):
         BCFW(steps="exact").solve(curved, 0.1)

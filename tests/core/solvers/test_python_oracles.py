@@ -6,7 +6,7 @@ from tests.cases.python_oracle_cases import ALL_SOLVERS, SOLVERS, Counting, many
 from tests.cases.solver_cases import LAM, NEVER, Averaging, Hidden, engine_of, frank_wolfe, make_model, optimum
 
 from maxmargin import _core
-from maxmargin.core import Cut, Problem, SparseVector
+from maxmargin.core import Cut, Problem, SparseVector, SupportsExactSteps, SupportsMeanCut, supports
 from maxmargin.core.solvers import BCFW, ExponentiatedGradient, PartialLinearization
 from maxmargin.multiclass import MulticlassProblem
 
@@ -133,12 +133,14 @@ def test_what_is_missing_is_said_in_one_sentence():
     """Before anything is asked, whatever the pair of solver and problem."""
     problem = Counting(make_model("multiclass"))
     cases = {
-        BCFW(steps="exact"): "Counting has no exact steps, which only multi-class and binary problems without hooks of their own "
-        "know; use steps='pairwise'",
-        PartialLinearization(): "Counting has no expectations, which partial linearization and exponentiated gradients need; use "
-        "BCFW, or give the problem interior, tilt, mix, average and diameter, and name 'expectations' among what it offers",
+        BCFW(steps="exact"): "Counting does not support what BCFW needs (SupportsExactSteps): it has no make_block_data, "
+        "exact_steps. BinaryProblem, HierarchyProblem, MulticlassProblem and MultilabelProblem do; for others use "
+        "steps='pairwise'",
+        PartialLinearization(): "Counting does not support what PartialLinearization needs (SupportsExpectations): it has no "
+        "average, diameter, interior, mix, tilt. BinaryProblem, MulticlassProblem and TreeProblem do; for others use BCFW, or "
+        "write interior, tilt, mix, average and diameter",
     }
-    cases[ExponentiatedGradient()] = cases[PartialLinearization()]
+    cases[ExponentiatedGradient()] = cases[PartialLinearization()].replace("PartialLinearization", "ExponentiatedGradient")
     for solver, sentence in cases.items():
         with pytest.raises(TypeError) as caught:
             solver.solve(problem, LAM)
@@ -153,8 +155,8 @@ def test_what_is_missing_is_said_in_one_sentence():
 
     plain = make_model("multiclass")
     hooked = Hooked(plain.X, plain.y, 3)
-    assert "exact steps" in plain.capabilities and not hooked.capabilities and hooked.block_data is None
-    with pytest.raises(TypeError, match="Hooked has no exact steps"):
+    assert supports(plain, SupportsExactSteps) and not supports(hooked, (SupportsExactSteps, SupportsMeanCut))
+    with pytest.raises(TypeError, match=r"BCFW needs \(SupportsExactSteps\): Hooked.cuts overrides a method"):
         BCFW(steps="exact").solve(hooked, LAM)
-    with pytest.raises(TypeError, match="Hooked has no expectations"):
+    with pytest.raises(TypeError, match=r"\(SupportsExpectations\): Hooked.cuts overrides a method"):
         PartialLinearization().solve(hooked, LAM)

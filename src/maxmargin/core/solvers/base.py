@@ -12,17 +12,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin._utils import Floats, time_limit, warn
-from maxmargin.core import Bounds, Capability, Certificate, CheckedProblem, Problem, cancellation_error
+from maxmargin.core import (
+    Bounds,
+    Certificate,
+    CheckedProblem,
+    Problem,
+    SupportsCompiledExpectations,
+    SupportsExactSteps,
+    SupportsExpectations,
+    cancellation_error,
+    supports,
+    why_not,
+)
 from maxmargin.core.solvers.solution import Curve, History, InexactOracleWarning, Solution
 
 if TYPE_CHECKING:
     from maxmargin.core.solvers.cutting_plane import KnownCuts
 
-# What would do where a capability is missing.
-_REMEDIES: dict[Capability, str] = {
-    "exact steps": "which only multi-class and binary problems without hooks of their own know; use steps='pairwise'",
-    "expectations": "which partial linearization and exponentiated gradients need; use BCFW, or give the problem interior, tilt, "
-    "mix, average and diameter, and name 'expectations' among what it offers",
+Protocols = type | tuple[type, ...]
+EXPECTATIONS = (SupportsExpectations, SupportsCompiledExpectations)
+
+# For protocols that a problem may lack: the problems that implement them, and what else to do.
+_REMEDIES: dict[Protocols, str] = {
+    SupportsExactSteps: "BinaryProblem, HierarchyProblem, MulticlassProblem and MultilabelProblem do; for others use "
+    "steps='pairwise'",
+    EXPECTATIONS: "BinaryProblem, MulticlassProblem and TreeProblem do; for others use BCFW, or write interior, tilt, mix, "
+    "average and diameter",
 }
 
 
@@ -59,9 +74,9 @@ class Solver(ABC):
     _takes_any: ClassVar[bool] = False
 
     @property
-    def needs(self) -> frozenset[Capability]:
-        """What a problem must offer."""
-        return frozenset()
+    def needs(self) -> tuple[Protocols, ...]:
+        """Protocols that a problem must support; of a tuple of protocols, one."""
+        return ()
 
     @property
     def certifies(self) -> bool:
@@ -92,8 +107,13 @@ class Solver(ABC):
         """
         if not 0 < regularization < np.inf:
             raise ValueError(f"regularization={regularization!r} must be a positive number (lambda)")
-        for missing in sorted(self.needs - problem.capabilities):
-            raise TypeError(f"{type(problem).__name__} has no {missing}, {_REMEDIES[missing]}")
+        for protocol in self.needs:
+            if not supports(problem, protocol):
+                name = (protocol[0] if isinstance(protocol, tuple) else protocol).__name__
+                raise TypeError(
+                    f"{type(problem).__name__} does not support what {type(self).__name__} needs ({name}): "
+                    f"{why_not(problem, protocol)}. {_REMEDIES[protocol]}"
+                )
         if not problem.convex and not self._takes_any:
             raise TypeError(
                 f"{type(self).__name__} needs convex hinges, and the surrogate of {type(problem).__name__} is not convex in the "

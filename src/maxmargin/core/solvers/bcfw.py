@@ -12,8 +12,8 @@ import numpy as np
 
 from maxmargin import _core
 from maxmargin._utils import check_choice
-from maxmargin.core import Capability
-from maxmargin.core.solvers.base import Run, Solver
+from maxmargin.core import SupportsExactSteps
+from maxmargin.core.solvers.base import Protocols, Run, Solver
 from maxmargin.core.solvers.engine import EngineRun, seed_of
 from maxmargin.core.solvers.solution import Solution
 
@@ -64,9 +64,9 @@ class BCFW(Solver):
             raise ValueError("hybrid=True needs steps='fw': a batch step mixes the outputs of all blocks at once")
 
     @property
-    def needs(self) -> frozenset[Capability]:
+    def needs(self) -> tuple[Protocols, ...]:
         """Exact steps, if it is to make them."""
-        return frozenset({"exact steps"}) if self.steps == "exact" else frozenset()
+        return (SupportsExactSteps,) if self.steps == "exact" else ()
 
     @property
     def certifies(self) -> bool:

@@ -7,12 +7,12 @@ average over outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 from maxmargin import _core
 from maxmargin._utils import check_choice
-from maxmargin.core import Capability, ExpectationProblem
-from maxmargin.core.solvers.base import Run, Solver
+from maxmargin.core import SupportsExpectations
+from maxmargin.core.solvers.base import EXPECTATIONS, Protocols, Run, Solver
 from maxmargin.core.solvers.engine import EngineRun, seed_of
 from maxmargin.core.solvers.solution import Solution
 
@@ -22,10 +22,14 @@ class _Soft(Solver):
     """Steps toward tilted distributions, by a rule for their length."""
 
     check_every: float = 1
-    needs: ClassVar[frozenset[Capability]] = frozenset({"expectations"})
+
+    @property
+    def needs(self) -> tuple[Protocols, ...]:
+        """Averages over outputs, in Python or compiled."""
+        return (EXPECTATIONS,)
 
     def _soft_steps(self, run: Run, start: Solution | None, temperature: float, rule: str, block: bool) -> None:
-        problem = cast(ExpectationProblem, run.problem.problem)
+        problem = cast(SupportsExpectations, run.problem.problem)
         # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
         mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))
         settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, seed_of(run))

@@ -71,8 +71,6 @@ class ShardedRanking(ShardedProblem):
     (True, 9, 1, [24, 18, 18])
     """
 
-    offers = frozenset({"whole passes", "scores"})
-
     def __init__(
         self,
         engine: Engine,
