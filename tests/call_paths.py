@@ -21,10 +21,10 @@ ROOT = Path(maxmargin.__file__).parent
 # Most packages, modules that run, and modules loaded. tests/test_call_paths.py fails when a use case exceeds them: lower them
 # when you can, and raise one only for a reason that the commit names.
 LIMITS: dict[str, tuple[int, int, int]] = {
-    "LETOR file to model": (6, 40, 94),
+    "LETOR file to model": (6, 39, 85),
     "ChainSVM.fit": (4, 21, 59),
     "RankingClassifier.fit": (5, 25, 87),
-    "maxmargin stereo": (4, 22, 46),
+    "maxmargin stereo": (4, 21, 38),
     "Dask fit": (7, 42, 114),
 }
 

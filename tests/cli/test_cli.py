@@ -5,13 +5,14 @@ import json
 import subprocess
 import sys
 
+import click
 import numpy as np
 import pytest
 from tests.cases.command_runner import CliRunner
 
 import maxmargin
 from maxmargin import metrics
-from maxmargin.cli.main import main
+from maxmargin.cli.main import COMMANDS, Unloaded, main
 
 
 @pytest.fixture
@@ -129,6 +130,51 @@ def test_imports_are_lazy():
     assert not {"numpy", "sklearn", "matplotlib", "torch"} & modules_after("import maxmargin.cli")
     loaded = modules_after("import maxmargin; maxmargin.most_violating_ranking([1., 2.], [0, 1])")
     assert "numpy" in loaded and not {"sklearn", "matplotlib", "scipy", "torch"} & loaded
+
+
+def test_help_loads_no_command():
+    loaded = modules_after("from maxmargin.cli.main import main; main(['--help'], standalone_mode=False)")
+    assert "maxmargin.cli.main" in loaded
+    assert not {"numpy", *(f"maxmargin.cli.{place.partition(':')[0]}" for place, _ in COMMANDS.values())} & loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_refuses_before_it_loads_what_it_works_with(name):
+    loaded = modules_after(f"from maxmargin.cli.main import main; main(['{name}', '--help'], standalone_mode=False)")
+    assert f"maxmargin.cli.{COMMANDS[name][0].partition(':')[0]}" in loaded
+    assert not {"scipy", "sklearn", "matplotlib", "PIL", "distributed", "torch", "maxmargin.rare_events"} & loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_has_the_first_sentence_of_the_help(name):
+    command = main.get_command(click.Context(main), name)
+    assert command.name == name and command.get_short_help_str(1000) == COMMANDS[name][1]
+
+
+def test_training_without_the_classifier_does_not_load_it(tmp_path):
+    (tmp_path / "a.letor").write_text("1 qid:1 1:2\n0 qid:1 1:1\n1 qid:2 1:3\n0 qid:2 1:0\n")
+    words = ["train", str(tmp_path / "a.letor"), "--model", str(tmp_path / "m")]
+    loaded = modules_after(f"from maxmargin.cli.main import main; main({words}, standalone_mode=False)")
+    assert "maxmargin.ranking" in loaded and "maxmargin.rare_events" not in loaded
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"), [(KeyboardInterrupt, 130, "interrupted"), (ImportError("no PIL"), 1, "Error: no PIL")]
+)
+def test_a_command_that_cannot_be_loaded_ends_with_its_exit_code(run, monkeypatch, error, code, message):
+    def fail(name):
+        raise error
+
+    monkeypatch.setitem(main.commands, "cv", Unloaded("cv", *COMMANDS["cv"]))
+    monkeypatch.setattr("maxmargin.cli.main.import_module", fail)
+    result = run("cv", "a.letor")
+    assert result.exit_code == code and message in result.stderr
+
+
+def test_a_command_of_the_user_takes_the_place_of_ours(run, monkeypatch):
+    monkeypatch.setattr(main, "commands", {**main.commands})
+    main.add_command(click.Command("cv", callback=lambda: click.echo("mine"), help="My own."))
+    assert run("cv").output == "mine\n" and "  cv        My own.\n" in run("--help").output
 
 
 def test_public_names_resolve():

@@ -311,7 +311,7 @@ def test_too_little_memory(run, tmp_path, monkeypatch, command):
         raise MemoryError("Unable to allocate 238. GiB")
 
     monkeypatch.setattr(RankingSVM, "fit", fail)
-    monkeypatch.setattr("maxmargin.cli.path.regularization_path", fail)
+    monkeypatch.setattr("maxmargin.core.regularization_path", fail)
     (tmp_path / "wide.letor").write_text("".join(f"1 qid:{k} 1:2\n0 qid:{k} 2000000000:1\n" for k in range(5)))
     model = [] if command == "path" else ["--model", "m"]
     for name, place in (

@@ -11,7 +11,7 @@ import pytest
 from tests.cases.command_runner import CliRunner
 from tests.cases.registration_cases import blobs, smooth_field, warped
 
-import maxmargin.cli.registration as command
+import maxmargin.registration as registration
 from maxmargin.cli.main import main
 from maxmargin.registration import Registration, Volume, plot_registration, read_volume, register, write_field, write_volume
 from maxmargin.registration.figure import checkerboard
@@ -324,7 +324,7 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, code, message):
     save(tmp_path / "part.mha", IMAGE / IMAGE.max())
     if code == 1 and "overlap" not in message and "dimensions" not in message:
         # Before any work is done.
-        monkeypatch.setattr(command, "register", None)
+        monkeypatch.setattr(registration, "register", None)
     result = run(*words, "--levels", 1)
     assert result.exit_code == code and message in " ".join(result.output.split()), result.output
     assert not (tmp_path / "new.mha").exists()
@@ -342,7 +342,7 @@ def test_signals_leave_what_was_found(tmp_path, monkeypatch, number, code):
 
         return register(*args, callback=stop, **options)
 
-    monkeypatch.setattr(command, "register", interrupted)
+    monkeypatch.setattr(registration, "register", interrupted)
     result = run(tmp_path / "a.mha", tmp_path / "b.mha", "-o", tmp_path / "c.mha", "--field", tmp_path / "f.npz", "--json")
     assert result.exit_code == code and json.loads(result.stdout)["status"] == "interrupted"
     assert "interrupted; the displacements are the best ones so far" in result.stderr

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.cases.command_runner import CliRunner
 
-import maxmargin.cli.pictures as commands
+from maxmargin import vision
 from maxmargin.cli.main import main
 from maxmargin.vision import (
     ImageError,
@@ -221,7 +221,7 @@ def test_commands_refuse_before_the_work(folder, monkeypatch, words, code, messa
     before = sorted(folder.iterdir())
     if code == 1:  # names of files are looked at before anything else
         for name in ("stereo", "inpaint", "segment"):
-            monkeypatch.setattr(commands, name, lambda *args, **options: pytest.fail("the work began"))
+            monkeypatch.setattr(vision, name, lambda *args, **options: pytest.fail("the work began"))
     result = CliRunner().invoke(main, words)
     assert result.exit_code == code and message in result.output, result.output
     assert sorted(folder.iterdir()) == before
@@ -238,12 +238,12 @@ def test_commands_refuse_before_the_work(folder, monkeypatch, words, code, messa
     ],
 )
 def test_signals_end_the_work_and_keep_what_there_is(folder, monkeypatch, command, words, number, code):
-    ordinary = getattr(commands, command)
+    ordinary = getattr(vision, command)
 
     def interrupted(*args, callback, **options):
         return ordinary(*args, callback=lambda energy, bound: signal.raise_signal(number), **options)
 
-    monkeypatch.setattr(commands, command, interrupted)
+    monkeypatch.setattr(vision, command, interrupted)
     result = CliRunner().invoke(main, [command, *words, "-o", "new.png", "--json"])
     assert result.exit_code == code, result.output
     assert (

@@ -11,9 +11,9 @@ import click
 import numpy as np
 
 from maxmargin._utils import Floats
-from maxmargin.cli.evaluate import Scored, by_model, format_table, metric_values, shortened, trec_scored
+from maxmargin.cli.evaluate import Scored, by_model, format_table, metric_values, refuse_auc, shortened, trec_scored
 from maxmargin.cli.one_list import compare_lists, list_words
-from maxmargin.cli.options import DataOptions
+from maxmargin.cli.options import GAINS, INPUT, JSON, METRICS, DataOptions, known_metrics, sample_options, with_exit_codes
 from maxmargin.cli.paired import TESTS, bootstrap_interval, compare_paired, holm
 from maxmargin.io import DataError, is_archive
 
@@ -28,7 +28,17 @@ class System(NamedTuple):
     values: dict[str, dict[str, float]]
 
 
-def run(
+@click.command()
+@click.argument("files", nargs=-1, type=INPUT, metavar="RUN RUN... | MODEL MODEL... DATA")
+@click.option("--qrels", type=INPUT, help="Judgements of the runs: lines 'query 0 document relevance'.")
+@click.option("-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated.")
+@GAINS
+@click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For chance.")
+@sample_options
+@JSON
+@with_exit_codes
+def compare(
     files: tuple[Path, ...],
     reading: DataOptions,
     qrels: Path | None,
@@ -37,8 +47,27 @@ def run(
     gains: Any,
     seed: int,
     as_json: bool,
-) -> str:
-    """The text to print."""
+) -> None:
+    """Tell whether the difference between runs, or models, is more than chance.
+
+    Every other run is compared with the first one, query by query: the mean difference with a 95 % interval (bootstrap over the
+    queries), and the p-values of a paired t test, of a randomisation test and of the sign test, all two-sided. They are corrected
+    by Holm's method for the number of comparisons, that of other runs times that of metrics. Only queries that are in all runs
+    count, or with -c all in the judgements.
+
+    If DATA is one list, its samples are drawn again in place of queries, relevant and irrelevant ones apart: intervals of the
+    metrics and of the difference, and a p-value from the same draws.
+
+    \b
+    Examples:
+      maxmargin compare old.run new.run --qrels test.qrels -m AP -m nDCG@10
+      maxmargin compare old.model new.model test.letor --json
+    """
+    _check_files(files, qrels)
+    if qrels is not None:
+        refuse_auc(metrics)
+    elif complete:
+        raise click.UsageError("--complete is for --qrels")
     wanted = list(metrics or _METRICS)
     paths = files if qrels is not None else files[:-1]
     names = _names(paths)
@@ -47,7 +76,8 @@ def run(
         _check_same_meaning(scored, names, files[-1])
         if scored[0].qid is None or len(scored[0].query_names or ()) == 1:
             answer = compare_lists(scored, names, files[-1], wanted, gains, seed)
-            return json.dumps(answer, indent=2) if as_json else list_words(answer)
+            click.echo(json.dumps(answer, indent=2) if as_json else list_words(answer))
+            return
     else:
         scored = [trec_scored(qrels, path, complete) for path in paths]
     systems = _systems(names, scored, wanted, gains)
@@ -61,7 +91,7 @@ def run(
     if missing:
         click.echo(f"Warning: {missing} queries are not in all runs and do not count; --complete counts them as 0", err=True)
     answer = _answer(systems, queries, wanted, seed)
-    return json.dumps(answer, indent=2) if as_json else _words(answer)
+    click.echo(json.dumps(answer, indent=2) if as_json else _words(answer))
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -94,7 +124,7 @@ def _check_same_meaning(scored: list[Scored], names: list[str], data_file: Path)
             )
 
 
-def check_files(files: tuple[Path, ...], qrels: Path | None) -> None:
+def _check_files(files: tuple[Path, ...], qrels: Path | None) -> None:
     """Complain about files that cannot be compared."""
     if qrels is not None:
         if len(files) < 2:

@@ -12,29 +12,14 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
 from maxmargin._utils import Booleans, Floats, StatusLine, plot_precision_recall, save_figure
 from maxmargin.cli.evaluate import format_table
-from maxmargin.ranking import RankingSVM, average_precision
-from maxmargin.rare_events import RankingClassifier
+from maxmargin.cli.options import OUTPUT, with_exit_codes
+from maxmargin.ranking import average_precision
 
 _DIGIT = 8
 _FOLDS, _INNER_FOLDS = 5, 3
-
-# What is trained, and the values of C to choose from. The hinge of a list is a mean and that of LinearSVC a sum over samples,
-# hence the different ranges. The first one tunes itself.
-_METHODS: dict[str, tuple[Any, list[float]]] = {
-    "RankingClassifier": (RankingClassifier(cv=_INNER_FOLDS), []),
-    "LogisticRegression": (LogisticRegression(max_iter=1000), [10.0**k for k in range(-4, 2)]),
-    "RankingSVM, AP": (RankingSVM("ap"), [10.0**k for k in range(5)]),
-    "LinearSVC": (LinearSVC(), [10.0**k for k in range(-5, 0)]),
-}
 
 
 class _Table(NamedTuple):
@@ -43,12 +28,48 @@ class _Table(NamedTuple):
     relevant: Booleans
 
 
-def run(output: Path, seed: int) -> None:
-    """Show the classifier, cross-validate all models, print the table, write the figure."""
+def _methods() -> dict[str, tuple[Any, list[float]]]:
+    """What is trained, and the values of C to choose from.
+
+    The hinge of a list is a mean and that of LinearSVC a sum over samples, hence the different ranges. The first tunes itself.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    from maxmargin.ranking import RankingSVM
+    from maxmargin.rare_events import RankingClassifier
+
+    return {
+        "RankingClassifier": (RankingClassifier(cv=_INNER_FOLDS), []),
+        "LogisticRegression": (LogisticRegression(max_iter=1000), [10.0**k for k in range(-4, 2)]),
+        "RankingSVM, AP": (RankingSVM("ap"), [10.0**k for k in range(5)]),
+        "LinearSVC": (LinearSVC(), [10.0**k for k in range(-5, 0)]),
+    }
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=OUTPUT,
+    default=Path("demo/precision_recall.png"),
+    show_default=True,
+    help="Where to write the figure (.png, .svg or .pdf).",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the cross-validation folds.")
+@with_exit_codes
+def demo(output: Path, seed: int) -> None:
+    """Find rare events: the classifier for them and three other linear models, on digits and where labels are wrong.
+
+    \b
+    Example: maxmargin demo -o curves.svg
+    """
     # Asked before the work, not after it.
     if importlib.util.find_spec("matplotlib") is None:
         raise click.ClickException("the demo draws a figure and needs matplotlib: pip install 'maxmargin[plot]'")
-    digits, spoilt = _digits(), _spoilt(seed)
+    from maxmargin.rare_events import RankingClassifier
+
+    digits, spoilt, methods = _digits(), _spoilt(seed), _methods()
     click.echo(f"{len(digits.X)} handwritten digits, {int(digits.relevant.sum())} of them an eight. Find the eights:\n")
     click.echo("model = RankingClassifier(threshold={'precision': 0.9}).fit(X, y)\nprint(model.summary())\n")
     click.echo(RankingClassifier(threshold={"precision": 0.9}).fit(digits.X, digits.relevant).summary())
@@ -56,9 +77,11 @@ def run(output: Path, seed: int) -> None:
         f"\nThe second table: {len(spoilt.X)} samples, {int(spoilt.relevant.sum())} positive, some by mistake, far away.\n"
         f"{_FOLDS}-fold cross-validation; every method is tuned by AP in {_INNER_FOLDS} inner folds.\n"
     )
-    found = [{name: _cross_validate(name, table, seed) for name in _METHODS} for table in (digits, spoilt)]
+    found = [
+        {name: _cross_validate(name, *method, table, seed) for name, method in methods.items()} for table in (digits, spoilt)
+    ]
     rows = []
-    for name in _METHODS:
+    for name in methods:
         cells = [f"{np.mean(own[name][1]):.4f}" for own in found]
         taken = [f"{own[name][2]} of {_FOLDS}" if name == "RankingClassifier" else "" for own in found]
         rows.append([name, cells[0], taken[0], cells[1], taken[1]])
@@ -71,6 +94,8 @@ def run(output: Path, seed: int) -> None:
 
 
 def _digits() -> _Table:
+    from sklearn.datasets import load_digits
+
     X, digit = load_digits(return_X_y=True)
     return _Table(f"Finding the {_DIGIT}s among digits", X, digit == _DIGIT)
 
@@ -85,9 +110,12 @@ def _spoilt(seed: int) -> _Table:
     return _Table("Wrong labels far away", X, relevant)
 
 
-def _cross_validate(name: str, table: _Table, seed: int) -> tuple[Floats, list[float], int]:
+def _cross_validate(name: str, model: Any, grid: list[float], table: _Table, seed: int) -> tuple[Floats, list[float], int]:
     """Held-out scores of all samples, the AP of every fold, and how many folds were refined."""
-    model, grid = _METHODS[name]
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     held_out, values, refined = np.empty(len(table.X)), [], 0
     line = StatusLine(transient=True)
     for k, (train, test) in enumerate(_folds(_FOLDS, seed).split(table.X, table.relevant)):
@@ -112,7 +140,7 @@ def _draw(output: Path, tables: tuple[_Table, ...], found: list[dict[str, tuple[
 
     figure = Figure(figsize=(12.0, 4.8), layout="constrained")
     for ax, table, own in zip(figure.subplots(1, len(tables)), tables, found, strict=True):
-        curves = {f"{name} (AP {np.mean(own[name][1]):.3f})": (table.relevant, own[name][0]) for name in _METHODS}
+        curves = {f"{name} (AP {np.mean(own[name][1]):.3f})": (table.relevant, own[name][0]) for name in own}
         plot_precision_recall(curves, table.title, ax)
         ax.legend(loc="best")
     save_figure(ax, output)
@@ -122,5 +150,7 @@ def _average_precision(model: Any, X: Floats, relevant: Booleans) -> float:
     return average_precision(relevant, model.decision_function(X))
 
 
-def _folds(n: int, seed: int) -> StratifiedKFold:
+def _folds(n: int, seed: int) -> Any:
+    from sklearn.model_selection import StratifiedKFold
+
     return StratifiedKFold(n, shuffle=True, random_state=seed)

@@ -84,6 +84,13 @@ SAMPLES = click.argument("data_file", nargs=-1, required=True, callback=_one_or_
 JUDGED = click.argument("files", nargs=-1, callback=_inputs, metavar="[MODEL] DATA [SCORES]")
 
 
+# What is done with all data at once.
+NOT_IN_PARTS = {
+    "categorical": "categories would be others in every part; encode the column first, or --drop it",
+    "split_queries": "a query must stand together; sort the files by their queries",
+}
+
+
 def refuse_with_engine(reasons: dict[str, str]) -> None:
     """Complain about the first option given that is for all data at once, with the reason; keys are names of parameters."""
     given = given_options()

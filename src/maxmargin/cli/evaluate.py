@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -12,7 +13,21 @@ import click
 import numpy as np
 
 from maxmargin._utils import Booleans, Floats, Ints, is_special
-from maxmargin.cli.options import DataOptions, check_reading, speaking_of
+from maxmargin.cli.engine_options import JUDGED, Sharding, engine_options, refuse_with_engine
+from maxmargin.cli.options import (
+    EXISTING,
+    GAINS,
+    INPUT,
+    JSON,
+    METRICS,
+    DataOptions,
+    check_reading,
+    column_options,
+    known_metrics,
+    speaking_of,
+    with_exit_codes,
+)
+from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
 from maxmargin.io import SVMLIGHT_LINE, DataError, is_archive, is_table, lines, number, read_labels, read_scores, read_table
 from maxmargin.ranking import DEFAULT_METRICS, judged_run, per_query, read_qrels, read_run
 
@@ -30,7 +45,78 @@ class Scored(NamedTuple):
     threshold: float | None = None  # of a model; labels above it are relevant
 
 
-def run(
+@click.command()
+@JUDGED
+@click.option("-m", "--metric", "metrics", multiple=True, callback=known_metrics, help=f"{METRICS}; may be repeated.")
+@GAINS
+@column_options
+@click.option("--score", help="Column of the scores (tables only).  [default: score]")
+@click.option("--qrels", type=INPUT, help="Judgements: lines 'query 0 document relevance'.")
+@click.option("--run", "run_file", type=INPUT, help="Results: lines 'query Q0 document rank score tag'.")
+@click.option("-c", "--complete", is_flag=True, help="With --qrels: all judged queries count, those without results as 0.")
+@click.option("--per-query", "each_query", is_flag=True, help="Also one line for every query.")
+@engine_options
+@JSON
+@with_exit_codes
+def evaluate(
+    files: tuple[Any, ...],
+    sharding: Sharding,
+    reading: DataOptions,
+    score: str | None,
+    qrels: Path | None,
+    run_file: Path | None,
+    complete: bool,
+    **options: Any,
+) -> None:
+    """Ranking metrics of scored samples, of a model or of a TREC run.
+
+    DATA is a table (.csv or .tsv, perhaps .gz or .bz2, or .parquet) with a header and columns for relevance, score and, if
+    there are several queries, qid. Or DATA is a svmlight/LETOR file and SCORES holds one score per line. Or a MODEL comes first,
+    and scores DATA. Metrics are means over the queries; equal scores are put in the least favourable order.
+
+    Relevant is what has a label above 0 or, for a MODEL, what it learned to be relevant. NDCG takes grades.
+
+    With --qrels and --run, everything is as in trec_eval: equal scores by the names of the documents, documents without
+    judgement are irrelevant, and the mean is over the queries that are in both files, or with -c over all in the judgements.
+
+    --engine takes a MODEL and many files as DATA, as in train; metrics are exact, also of a list that lies in many parts.
+
+    \b
+    Examples:
+      maxmargin evaluate results.csv -m map -m ndcg@10
+      maxmargin evaluate test.letor predictions.txt --gains exponential --json
+      maxmargin evaluate ranker.model test.letor
+      maxmargin evaluate --qrels test.qrels --run test.run -c
+      maxmargin evaluate ranker.model 'test-*.svm' --engine local
+    """
+    sharding.check()
+    if sharding.engine is not None:
+        whole = "with it a MODEL scores DATA; leave it out"
+        refuse_with_engine({
+            "score": whole, "qrels": whole, "run_file": whole, "complete": whole,
+            "each_query": "values of single queries are not sent; leave it out",
+        })  # fmt: skip
+        if len(files) < 2:
+            raise click.UsageError("a model and data are needed with --engine: MODEL DATA...")
+        _evaluate_shards(files, sharding, reading, options["metrics"], options["gains"], options["as_json"])
+        return
+    if (qrels is None) != (run_file is None):
+        raise click.UsageError("--qrels and --run go together: judgements, and the results to be judged")
+    if qrels is not None and run_file is not None:
+        if files:
+            raise click.UsageError("give either files of samples, or --qrels and --run")
+        if (reading.label, score, reading.qid) != (None, None, None):
+            raise click.UsageError("--label, --score and --qid name columns of tables, which --qrels and --run have not")
+        click.echo(_run_metrics(qrels, run_file, complete, **options))
+        return
+    if complete:
+        raise click.UsageError("--complete is for --qrels and --run")
+    if len(files) not in (1, 2):
+        raise click.UsageError("one or two files are needed: [MODEL] DATA [SCORES]")
+    click.echo(_sample_metrics(files, reading, score, **options))
+
+
+def _sample_metrics(
     files: tuple[Path, ...],
     reading: DataOptions,
     score: str | None,
@@ -52,7 +138,7 @@ def run(
     return _text(scored, metrics or DEFAULT_METRICS, gains, each_query, as_json)
 
 
-def run_trec(
+def _run_metrics(
     qrels: Path, run_file: Path, complete: bool, metrics: tuple[str, ...], gains: Any, each_query: bool, as_json: bool
 ) -> str:
     """Metrics of a run; the text to print."""
@@ -128,8 +214,6 @@ def _by_line(data: Path, scores_file: Path, reading: DataOptions) -> Scored:
 
 def by_model(model_file: Path, data_file: Path, reading: DataOptions) -> Scored:
     """Samples as a model scores them."""
-    from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
-
     if _has_scores(model_file):
         raise click.UsageError(f"{model_file} has scores, which come after the data: DATA SCORES")
     model = load_ranker(model_file)
@@ -214,3 +298,35 @@ def format_table(header: list[str], rows: list[list[str]]) -> str:
         return "  ".join([first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))]).rstrip()
 
     return "\n".join([line(header), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def _evaluate_shards(
+    given: tuple[str, ...], sharding: Sharding, reading: DataOptions, metrics: tuple[str, ...], gains: Any, as_json: bool
+) -> None:
+    """Metrics of a model, means over the queries of all shards."""
+    from maxmargin.cli.sharded import files_for, ranking_shard, read_ranker, sizes, started, weights_of
+    from maxmargin.distributed import Conversation, numbers
+    from maxmargin.ranking.shards import evaluate as judge
+
+    context = click.get_current_context()
+    model_file: Path = EXISTING.convert(given[0], next(p for p in context.command.params if p.name == "files"), context)
+    model = read_ranker(model_file)
+    files = files_for(model, model_file, given[1:], sharding, reading, labels=True)
+    wanted, threshold, (weights, _) = list(metrics or DEFAULT_METRICS), threshold_of(model), weights_of(model)
+    with started(files, ranking_shard, show=not as_json and sys.stderr.isatty()) as engine:
+        shards = Conversation(engine)
+        graded = [name for name in wanted if takes_grades(name)]
+        plain = [name for name in wanted if not takes_grades(name)]
+        found: dict[str, float] = {}
+        if graded:
+            found |= judge(shards, weights, metrics=graded, gains=gains, base=threshold)
+        if plain:
+            found |= judge(shards, weights, metrics=plain, thresholds=[threshold])
+        answer = sizes(files, shards)
+        counts = {"engine": sharding.engine, **numbers(engine, shards.repeats)}
+    means = {name: found[name] for name in wanted}
+    if as_json:
+        queries = 1 if answer["queries"] is None else answer["queries"]
+        click.echo(json.dumps({"samples": answer["samples"], "queries": queries, "metrics": means, **counts}, indent=2))
+        return
+    click.echo(format_table(["query", *means], [["all", *(f"{value:.4f}" for value in means.values())]]))

@@ -5,22 +5,39 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
 from maxmargin.cli.evaluate import format_table, shortened
+from maxmargin.cli.options import JSON, MODEL, with_exit_codes
 from maxmargin.cli.reading import notes_about_data
-from maxmargin.core import RegularizationPath, SavedModel, read_model
 from maxmargin.io import Label, SavedFileError, read_label
+
+if TYPE_CHECKING:
+    from maxmargin.core import RegularizationPath, SavedModel
 
 _CERTIFICATE = ("primal_objective_", "dual_objective_", "dual_gap_", "certified_", "n_iter_")
 # Of the classifier and of refinement: what was found on held-out samples.
 _FOUND = ("C_", "refined_", "accepted_", "gain_", "gain_error_", "n_steps_", "threshold_", "held_out_", "classes_")
 
 
-def run(model_file: Path, top: int, as_json: bool) -> str:
-    """The text to print."""
+@click.command()
+@MODEL
+@click.option("--top", type=click.IntRange(0), default=10, show_default=True, help="How many of the largest weights.")
+@JSON
+@with_exit_codes
+def inspect(model_file: Path, top: int, as_json: bool) -> None:
+    """What a model file holds: class and settings, certificate, training data, columns, the features with the largest weights.
+
+    Of a path that path --save wrote: its range of lambda and C, how many models, and what is proved.
+
+    \b
+    Example: maxmargin inspect ranker.model --top 20
+    """
+    from maxmargin.core import RegularizationPath, read_model
+
     label = read_label(model_file)
     if label.kind == "path":
         answer = describe_path(RegularizationPath.load(model_file), model_file, label)
@@ -32,7 +49,7 @@ def run(model_file: Path, top: int, as_json: bool) -> str:
             f"{model_file}: holds a {label.kind[:40]}, written by maxmargin {label.version[:40]} in format {label.format}; "
             "inspect reads models (--model) and paths (path --save): name one of these"
         )
-    return json.dumps(answer, indent=2) if as_json else words(answer)
+    click.echo(json.dumps(answer, indent=2) if as_json else words(answer))
 
 
 def _file(model_file: Path, label: Label) -> dict[str, Any]:

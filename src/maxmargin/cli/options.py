@@ -413,10 +413,11 @@ def picture_options(command: Command) -> Command:
     return click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds to search.")(command)
 
 
-def _said(command: Command, args: Any, kwargs: Any) -> Any:
-    """The command, with errors of input as messages. Little memory may show in here as well, where modules are loaded."""
+@contextmanager
+def _said() -> Iterator[None]:
+    """Errors of input become messages. Little memory may show in here as well, where modules are loaded."""
     try:
-        return command(*args, **kwargs)
+        yield
     except MemoryError:
         raise
     except Exception as error:
@@ -430,22 +431,30 @@ def _said(command: Command, args: Any, kwargs: Any) -> Any:
         _fail(error)
 
 
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Errors of input become messages and exit code 1, Ctrl-C becomes 130, SIGTERM 143."""
+    with noting_signals() as signals:
+        try:
+            with _said():
+                yield
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise SystemExit(exit_code(signals) or 130) from None
+        except MemoryError as error:
+            missing = "there is not enough memory; take fewer samples or features, or allow more (ulimit -v)"
+            raise click.ClickException(str(error) or missing) from None
+
+
 def with_exit_codes(command: Command) -> Command:
-    """Errors of input become messages and exit code 1, Ctrl-C becomes 130, SIGTERM 143; or else what the command returns."""
+    """A command that ends as in :func:`exit_codes`, or else with the code that it returns."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="surrogateescape")  # names of files are bytes, and not always text
-        with noting_signals() as signals:
-            try:
-                code = _said(command, args, kwargs)
-            except KeyboardInterrupt:
-                click.echo("interrupted", err=True)
-                raise SystemExit(exit_code(signals) or 130) from None
-            except MemoryError as error:
-                missing = "there is not enough memory; take fewer samples or features, or allow more (ulimit -v)"
-                raise click.ClickException(str(error) or missing) from None
+        with exit_codes():
+            code = command(*args, **kwargs)
         click.get_current_context().exit(code or 0)
 
     return guarded

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest, ttest_1samp
 
 from maxmargin._utils import Floats
 
@@ -45,6 +44,8 @@ def compare_paired(ours: Floats, base: Floats, rng: np.random.Generator, samples
     >>> round(found.difference, 3), round(found.t_test, 4), found.randomisation, found.sign_test, found.wins
     (0.2, 0.0742, 0.25, 0.25, 3)
     """
+    from scipy.stats import binomtest
+
     differences = np.asarray(ours - base)
     wins, losses = int(np.count_nonzero(differences > 0)), int(np.count_nonzero(differences < 0))
     low, high = bootstrap_interval(differences, rng, samples, level)
@@ -56,6 +57,8 @@ def compare_paired(ours: Floats, base: Floats, rng: np.random.Generator, samples
 
 def t_test(differences: Floats) -> float:
     """That the mean is zero; 1 if all are zero, 0 if all are the same and not zero."""
+    from scipy.stats import ttest_1samp
+
     if np.ptp(differences) == 0:
         return 1.0 if differences[0] == 0 else 0.0
     return float(ttest_1samp(differences, 0.0).pvalue)

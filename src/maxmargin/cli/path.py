@@ -6,23 +6,46 @@ import copy
 import time
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from maxmargin._utils import check_writable
 from maxmargin.cli import cv, train
+from maxmargin.cli.engine_options import NOT_IN_PARTS, SAMPLES, Sharding, engine_options, refuse_with_engine
 from maxmargin.cli.evaluate import format_table
-from maxmargin.cli.options import DataOptions, Printing, speaking_of
-from maxmargin.cli.reading import more_data, origin, training_data
+from maxmargin.cli.options import (
+    EXISTING,
+    GAINS,
+    METRICS,
+    MODEL_OUTPUT,
+    OUTPUT,
+    POSITIVE,
+    SOLVER,
+    TIME_LIMIT,
+    DataOptions,
+    Number,
+    Printing,
+    check_solver,
+    data_options,
+    keep_apart,
+    known_metrics,
+    model_options,
+    output_options,
+    speaking_of,
+    with_exit_codes,
+)
+from maxmargin.cli.reading import explaining_memory, more_data, origin, training_data
 from maxmargin.cli.report import feature_names
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.core import PathSearchCV, RegularizationPath, Selection, regularization_path, save_model
 from maxmargin.core.solvers import ConvergenceWarning
-from maxmargin.io import RankingData
-from maxmargin.ranking import RankingSVM
 from maxmargin.report import write_path_report
+
+if TYPE_CHECKING:
+    from maxmargin.core import RegularizationPath, Selection
+    from maxmargin.io import RankingData
+    from maxmargin.ranking import RankingSVM
 
 _ROWS = 20  # of the table
 
@@ -46,6 +69,8 @@ class _Tracer:
 
     def trace(self, X: Any, y: Any, fit_params: dict[str, Any], fold: int | None = None) -> RegularizationPath:
         """The path, perhaps the beginning of it if there was a Ctrl-C or no time."""
+        from maxmargin.core import regularization_path
+
         names = ("epsilon", "lambda_min", "kappa", "rule", "solver", "time_limit", "checkpoint")
         arguments = {name: self.options[name] for name in names}
         if fold is not None and arguments["checkpoint"] is not None:
@@ -61,20 +86,93 @@ class _Tracer:
         return path
 
 
-class _Search(PathSearchCV):
-    """A search whose paths the command traces: one per fold, and then that of all data."""
+@click.command()
+@SAMPLES
+@click.option("--epsilon", type=POSITIVE, default=0.01, show_default=True, help="Largest gap anywhere, absolute (see above).")
+@click.option("--lambda-min", type=POSITIVE, default=1e-4, show_default=True, help="Where to stop.")
+@click.option(
+    "--kappa",
+    type=Number(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="Part of epsilon that solvers are asked for.",
+)
+@click.option(
+    "--rule",
+    type=click.Choice(["interpolate", "transport"]),
+    default="interpolate",
+    show_default=True,
+    help="Where to solve: the rule that needs few solves, or the published one.",
+)
+@click.option("--validation", type=EXISTING, help="Labelled samples to choose lambda by.")
+@click.option("--folds", type=click.IntRange(2), help="Choose lambda by cross-validation with so many folds.")
+@click.option("-m", "--metric", callback=known_metrics, help=f"To choose by: {METRICS}.  [default: what is trained for]")
+@GAINS
+@click.option("--model", type=MODEL_OUTPUT, help="Where to write the chosen model.")
+@click.option("--save", type=OUTPUT, help="Where to write the whole path.")
+@click.option("--report", type=OUTPUT, help="Where to write a page with a slider over lambda, .html.")
+@click.option("--checkpoint", type=OUTPUT, help="Where to write what has been solved; if it exists, go on from there.")
+@model_options
+@SOLVER
+@TIME_LIMIT
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the folds.")
+@engine_options
+@data_options
+@output_options
+@with_exit_codes
+def path(
+    data_file: Any,
+    sharding: Sharding,
+    reading: DataOptions,
+    parameters: dict[str, Any],
+    validation: Path | None,
+    folds: int | None,
+    metric: str | None,
+    **options: Any,
+) -> int:
+    """Models for every lambda, and so for every C, from one run; choose the best.
 
-    tracer: _Tracer
-    n_folds: int
-    n_traced = 0
+    For every lambda from --lambda-min up, the weights are within epsilon of the optimum of lambda/2 ||w||^2 + mean hinge, and
+    that is proved. The losses are between 0 and 1, so the default epsilon of 0.01 is one hundredth of the largest loss; 0.1 is
+    coarse, 0.001 fine. C = 1/(lambda n), where n is the number of queries that count (of samples for --loss accuracy).
 
-    def _trace(self, X: Any, y: Any, fit_params: dict[str, Any]) -> RegularizationPath:
-        self.n_traced += 1
-        fold = self.n_traced if self.n_traced <= self.n_folds else None
-        return self.tracer.trace(X, y, fit_params, fold)
+    With --validation, every model is judged once on that file. With --folds, a path is traced on every fold as well, and the mean
+    over the folds is judged at every lambda, not on a grid; folds are those of maxmargin cv.
+
+    Ctrl-C ends with the part of the path that is done (during --folds with nothing) and exit code 130, SIGTERM with 143. With
+    --checkpoint the same command goes on later; folds have checkpoints of their own, FILE.1, FILE.2, ... --time-limit is for one
+    path. Other exit codes are those of train.
+
+    --engine traces the path on parts of DATA, as in train; --validation is read in this process.
+
+    \b
+    Examples:
+      maxmargin path train.letor --loss ap
+      maxmargin path train.letor --validation dev.letor --model ranker.model --report path.html
+      maxmargin path train.csv --label grade --folds 5 --epsilon 0.001 --lambda-min 1e-5 --model ranker.model
+      maxmargin path packed --engine local --validation dev.letor --model ranker.model
+    """
+    sharding.check()
+    check_solver(options["solver"], parameters["loss"])
+    if validation is not None and folds is not None:
+        raise click.UsageError("--validation and --folds are two ways to choose lambda; give one of them")
+    if validation is None and folds is None and (options["model"] is not None or metric is not None):
+        raise click.UsageError("--model and --metric need --validation or --folds, to choose lambda")
+    if sharding.engine is not None:
+        reasons = {"folds": "they need all data; use --validation", "report": "the page needs all data; leave it out"}
+        refuse_with_engine({**reasons, **NOT_IN_PARTS})
+        from maxmargin.cli import sharded_path
+
+        return sharded_path.run(data_file, sharding, reading, parameters, validation, metric, **options)
+    written = {f"--{name}": options[name] for name in ("model", "save", "report", "checkpoint")}
+    if folds is not None and options["checkpoint"] is not None:
+        written |= {f"--checkpoint of fold {k}": Path(f"{options['checkpoint']}.{k}") for k in range(1, folds + 1)}
+    keep_apart(written, {"DATA": data_file, "--validation": validation})
+    with explaining_memory(data_file, reading):
+        return _run(data_file, reading, parameters, validation, folds, metric, **options)
 
 
-def run(
+def _run(
     data_file: Path,
     reading: DataOptions,
     parameters: dict[str, Any],
@@ -86,6 +184,8 @@ def run(
     **options: Any,
 ) -> int:
     """Trace, choose on a file or on folds if at all, write what is asked for, report; the exit code."""
+    from maxmargin.ranking import RankingSVM
+
     for name in ("model", "save", "report", "checkpoint"):
         if options[name] is not None:
             check_writable(options[name])
@@ -119,16 +219,22 @@ def _cross_validate(
     tracer: _Tracer, data: RankingData, folds: int, measure: cv.Measure, options: dict[str, Any]
 ) -> tuple[RegularizationPath, Selection, bool]:
     """The path of all data, the mean over the folds at each of its models, and whether the best is at its end."""
+    from maxmargin.core import PathSearchCV, Selection
+
+    class Search(PathSearchCV):
+        """A search whose paths the command traces: one per fold, and then that of all data."""
+
+        n_traced = 0
+
+        def _trace(self, X: Any, y: Any, fit_params: dict[str, Any]) -> RegularizationPath:
+            self.n_traced += 1
+            return tracer.trace(X, y, fit_params, self.n_traced if self.n_traced <= folds else None)
+
     with speaking_of(tracer.data_file):
         held_out = cv.split(data, folds, options["seed"], measure.threshold)
     rows = np.arange(len(data))
-    search = _Search(
-        tracer.estimator,
-        lambda_min=options["lambda_min"],
-        cv=[(np.setdiff1d(rows, held), held) for held in held_out],
-        scoring=measure.of,
-    )
-    search.tracer, search.n_folds = tracer, folds
+    splits = [(np.setdiff1d(rows, held), held) for held in held_out]
+    search = Search(tracer.estimator, lambda_min=options["lambda_min"], cv=splits, scoring=measure.of)
     search.fit(data.X, data.y, **_queries(data))
     path, means = search.path_, search.cv_scores_.mean(axis=0)
     # Ranges of the search are finer than those of the models: what is best may be a part of a range.
@@ -198,6 +304,8 @@ def _write(
     if data.feature_names is not None:
         named.template.feature_names_in_ = np.array(data.feature_names, dtype=object)
     if options["model"] is not None and chosen is not None:
+        from maxmargin.core import save_model
+
         save_model(named.estimator(chosen.selection.lam), options["model"], about=origin(data_file, data))
     if options["save"] is not None:
         named.save(options["save"])

@@ -7,14 +7,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from maxmargin._utils import Floats, is_special
 from maxmargin.cli.options import DataOptions, check_reading
-from maxmargin.core import LARGEST_FEATURE, SavedModel, huge_column, read_model
 from maxmargin.io import (
     READERS,
     DataError,
@@ -30,6 +29,9 @@ from maxmargin.io import (
     load_svmlight,
     load_wanted,
 )
+
+if TYPE_CHECKING:
+    from maxmargin.core import SavedModel
 
 _TRAIN_AGAIN = "use data with the same features, or train again"
 _SAME = "use the same ones in both"
@@ -56,6 +58,8 @@ def _training_data(path: Path, reading: DataOptions) -> RankingData:
 
 def _refuse_huge(path: Path, data: RankingData) -> None:
     """Complain about numbers beyond those that can be squared and added up: nothing could be learned from them."""
+    from maxmargin.core import LARGEST_FEATURE, huge_column
+
     found = huge_column(data.X)
     if found is not None:
         k, peak = found
@@ -124,6 +128,8 @@ def notes_about_data(model: SavedModel) -> dict[str, Any]:
 
 def load_ranker(path: Path) -> SavedModel:
     """A model that scores samples."""
+    from maxmargin.core import read_model
+
     saved = read_model(path)
     classifies = type(saved.estimator).__name__ == "RankingClassifier"
     if saved.estimator.of_blocks or (np.ndim(saved.estimator.coef_) != 1 and not classifies):

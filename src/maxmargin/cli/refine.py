@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from maxmargin.cli.options import speaking_of
 from maxmargin.cli.signals import noting_signals
 from maxmargin.core.solvers import ConvergenceWarning
-from maxmargin.io import RankingData
-from maxmargin.ranking import DirectLossMinimizer
+
+if TYPE_CHECKING:
+    from maxmargin.io import RankingData
+    from maxmargin.ranking import DirectLossMinimizer
 
 FOLDS = 5
 
@@ -45,6 +47,8 @@ def check_refinable(parameters: dict[str, Any]) -> None:
 
 def refine(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Refined:
     """Descend from the hinge with the same C, in every fold and then on all data."""
+    from maxmargin.ranking import DirectLossMinimizer
+
     names = ("loss", "C", "relevance_threshold", "grades", "random_state", "time_limit")
     model = DirectLossMinimizer(
         **{name: parameters[name] for name in names}, standardize=parameters["scale"] == "standard", validation=FOLDS,

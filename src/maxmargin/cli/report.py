@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from maxmargin._utils import Floats, StatusLine, check_writable, is_special
 from maxmargin.cli import cv, train
-from maxmargin.cli.options import DataOptions, Printing, speaking_of
+from maxmargin.cli.options import (
+    DATA,
+    EXISTING,
+    MODEL,
+    OUTPUT,
+    DataOptions,
+    Printing,
+    keep_apart,
+    output_options,
+    report_options,
+    speaking_of,
+    with_exit_codes,
+)
 from maxmargin.cli.reading import data_for, load_ranker, scores_of, threshold_of
-from maxmargin.core import SavedModel
 from maxmargin.core.solvers import BCFW
 from maxmargin.io import DataError, RankingData, is_table, read_column
 from maxmargin.report import percent, report_contents, reported_metric, save_page
+
+if TYPE_CHECKING:
+    from maxmargin.core import SavedModel
 
 _FOLDS = 3
 # The losses of both are sums over samples, so useful values are smaller than those of rank losses.
@@ -30,7 +40,24 @@ _SECONDS = 60.0  # for one fit
 LOGISTIC, SVM = "logistic", "svm"
 
 
-def run(
+@click.command()
+@MODEL
+@DATA
+@click.option("-o", "--output", type=OUTPUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
+@click.option("--against", type=EXISTING, multiple=True, help="A model to compare with; may be repeated.")
+@click.option("--train", "training", type=EXISTING, help="Training data: a baseline is trained on it, to compare with.")
+@click.option(
+    "--baseline",
+    type=click.Choice(["logistic", "svm"]),
+    multiple=True,
+    help="What to train on --train; may be repeated.  [default: logistic]",
+)
+@click.option("--slice", "columns", multiple=True, help="A column of a table for whose values to judge apart; may be repeated.")
+@click.option("--title", help="Heading of the page.")
+@report_options
+@output_options
+@with_exit_codes
+def report(
     model_file: Path,
     data_file: Path,
     output: Path,
@@ -42,7 +69,27 @@ def run(
     reading: DataOptions,
     printing: Printing,
 ) -> None:
-    """Score, compare, write the page; say where it is and what it says first."""
+    """Write a page about a model, judged on DATA: one HTML file that needs no network.
+
+    It shows metrics with 95 % intervals and curves against other models and a random ranking, how close to optimal training
+    came, what is found within a budget and which threshold to set or the documents of queries, slices by a column, how scores
+    are distributed, what is ranked worst, the largest weights, and the parameters. DATA must have labels and the features of
+    the model, as for evaluate; if they are the training data, the page warns.
+
+    With --train, a logistic regression is trained on that file for comparison (or, with --baseline svm, an ordinary SVM); its C
+    is chosen by a three-fold cross-validation of the metric the model is judged by, and the page says so. For --slice, many
+    different numbers are cut into quartiles.
+
+    \b
+    Examples:
+      maxmargin report ranker.model test.letor
+      maxmargin report ranker.model test.letor --train train.letor -o ranker.html
+      maxmargin report new.model test.csv --label grade --against old.model --slice country
+    """
+    if baseline and training is None:
+        raise click.UsageError("--baseline is trained on the data of --train; name them")
+    compared = {f"--against {path}": path for path in against}
+    keep_apart({"--output": output}, {"MODEL": model_file, "DATA": data_file, "--train": training, **compared})
     check_writable(output)
     saved = load_ranker(model_file)
     data = data_for(saved, model_file, data_file, reading, labels=True)
@@ -135,6 +182,11 @@ def _logistic_regression(
     saved: SavedModel, model_file: Path, training: Path, data: RankingData, reading: DataOptions, *, show: bool
 ) -> tuple[Floats, str]:
     """Scores of a logistic regression on the features of the model, divided by their spread, and how it was trained."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     known = data_for(saved, model_file, training, reading, labels=True)
     metric, _ = reported_metric(saved.estimator)
     threshold = threshold_of(saved)

@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import click
 import numpy as np
 
-from maxmargin._utils import ArgumentError, StatusLine
+from maxmargin._utils import ArgumentError, Floats, StatusLine
 from maxmargin.cli.engine_options import Sharding, check_packed
 from maxmargin.cli.options import DataOptions, check_reading, keep_apart
-from maxmargin.core import CheckpointFile, limits_of
+from maxmargin.cli.reading import encoding_of, load_ranker, notes_about_data, place_of_positive
+from maxmargin.core import CheckpointFile, SavedModel, limits_of
 from maxmargin.core.solvers import OneSlackCuttingPlane, Solver
 from maxmargin.distributed import (
     ClusterLine,
@@ -161,6 +162,50 @@ class Files:
     def _reading(self) -> Reading:
         source = self.rows(1)[0]
         return packed_reading(source.folder) if self.packed else source.reading
+
+
+# ---- models -------------------------------------------------------------------------------------------------------------------
+
+
+def read_ranker(path: Path) -> SavedModel:
+    """A model whose scores are sums over the features of a sample."""
+    model = load_ranker(path)
+    if getattr(model.estimator, "scale", "none") == "query":
+        raise DataError(f"{path}: was trained with --scale query, which is not known in parts; leave out --engine")
+    return model
+
+
+def files_for(
+    model: SavedModel, model_file: Path, given: tuple[str, ...], sharding: Sharding, reading: DataOptions, *, labels: bool
+) -> Files:
+    """Data with the features of a model."""
+    about = notes_about_data(model)
+    try:
+        encoding = encoding_of(model)
+    except SavedFileError as error:
+        raise SavedFileError(f"{model_file}: {error}") from None
+    numbering = about.get("zero_based")
+    known = Known(encoding, int(model.estimator.n_features_in_), numbering if isinstance(numbering, bool) else None, labels)
+    files = Files.of(given, sharding, reading, known)
+    if not files.packed and is_table(files.names[0]):
+        if reading.label is None and isinstance(about.get("label"), str):
+            reading = reading._replace(label=about["label"])
+        if reading.qid is None and isinstance(about.get("query"), str):
+            # Without them a metric would be that of one list.
+            reading = reading._replace(qid=about["query"], query_optional=not labels)
+        if encoding is not None and reading.features is not None and list(reading.features) != list(encoding.columns):
+            raise DataError(f"{files}: --features are not those of the model {model_file}; leave --features out")
+        files = Files(files.given, files.names, sharding, reading, known)
+    return files
+
+
+def weights_of(model: SavedModel) -> tuple[Floats, float]:
+    """Weights and intercept of the scores to sort by: a classifier's are large for the class that is to be found."""
+    own = model.estimator
+    if np.ndim(own.coef_) == 1:
+        return own.coef_, float(getattr(own, "intercept_", 0.0))
+    sign = 1.0 if place_of_positive(own) == 1 else -1.0
+    return sign * own.coef_[0], sign * float(own.intercept_[0])
 
 
 # ---- engines ------------------------------------------------------------------------------------------------------------------

@@ -6,20 +6,38 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from maxmargin._utils import check_writable
-from maxmargin.cli.options import DataOptions, Printing, speaking_of, translated
-from maxmargin.cli.reading import origin, training_data
+from maxmargin.cli.engine_options import CHECKPOINT, NOT_IN_PARTS, SAMPLES, Sharding, engine_options, refuse_with_engine
+from maxmargin.cli.options import (
+    AIM,
+    MODEL_OUTPUT,
+    POSITIVE,
+    DataOptions,
+    Printing,
+    data_options,
+    given_options,
+    keep_apart,
+    output_options,
+    speaking_of,
+    training_options,
+    translated,
+    with_exit_codes,
+)
+from maxmargin.cli.reading import explaining_memory, origin, training_data
 from maxmargin.cli.refine import check_refinable, refine, refined_line
 from maxmargin.cli.signals import exit_code, noting_signals
-from maxmargin.core import column_peaks, save_model
 from maxmargin.core.solvers import ConvergenceWarning
-from maxmargin.io import RankingData
-from maxmargin.ranking import RankingSVM, scaling_advice
+
+if TYPE_CHECKING:
+    from maxmargin.io import RankingData
+    from maxmargin.ranking import RankingSVM
+
+_NO_LABELS = "--aim is for --method classifier: other models give scores and no labels; leave it out"
 
 
 class Trained(NamedTuple):
@@ -40,7 +58,94 @@ class Trained(NamedTuple):
         return float(self.model.dual_gap_ / max(abs(self.model.primal_objective_), 1e-300))
 
 
-def run(
+@click.command()
+@SAMPLES
+@click.option("--model", "model_file", type=MODEL_OUTPUT, required=True, help="Where to write the model.")
+@click.option("--C", "C", type=POSITIVE, help="Weight of the hinges, or of the logistic loss.  [default: 1, or tuned]")
+@click.option(
+    "--method",
+    type=click.Choice(["svm", "classifier"]),
+    default="svm",
+    show_default=True,
+    help="RankingSVM, certified; or for one list of rare events RankingClassifier.",
+)
+@AIM
+@click.option("--refine/--no-refine", default=None, help="Steps on the loss itself, if held-out folds gain; see above.")
+@engine_options
+@CHECKPOINT
+@training_options
+@data_options
+@output_options
+@with_exit_codes
+def train(
+    data_file: Any,
+    model_file: Path,
+    C: float | None,
+    method: str,
+    aim: Any,
+    refine: bool | None,
+    sharding: Sharding,
+    checkpoint: Path | None,
+    parameters: dict[str, Any],
+    reading: DataOptions,
+    printing: Printing,
+) -> int:
+    """Train a ranking model for a metric.
+
+    DATA is a svmlight/LETOR file or a table (.csv, .tsv, .parquet) with a header, or - for standard input. Samples of a query
+    form a list; without queries all samples form one. The model is written in one step, with its certified duality gap; it has
+    weights and numbers only, and loading it runs no code.
+
+    --method classifier is for one list of rare events: a logistic regression on standardised features, its C tuned for the metric
+    in inner folds, refined where that helps. It is not certified, and often better than the hinge alone; --scale none leaves
+    features as they are. --aim says what its labels (predict --as labels) are to be good at.
+
+    --refine descends the rank loss itself from the trained model: the steps are taken if the metric of five held-out folds gains
+    more than its standard error; otherwise the certified model is written.
+
+    --engine trains on parts of DATA, which may then be many files, globs in quotes, URLs for fsspec, or a folder of pack: local
+    in this process (packed shards are mapped, and need not fit into memory), dask on a cluster, which reads the files itself.
+    The objective and its certificate are the same. A worker that is lost costs a reload, and changes no bit of the model.
+    --method classifier and --refine need all of DATA in one process.
+
+    If the gap does not reach --tol, the best model so far is written, a warning says so, and the exit code is 0. Ctrl-C does the
+    same with exit code 130, SIGTERM with 143. The exit code is 1 for bad input and 2 for wrong usage.
+
+    \b
+    Examples:
+      maxmargin train train.letor --loss ndcg --C 10 --model ranker.model
+      maxmargin train train.csv --label grade --qid query --model ranker.model
+      maxmargin train frauds.csv --label fraud --method classifier --model frauds.model
+      maxmargin train frauds.csv --label fraud --method classifier --aim budget=0.01 --model frauds.model
+      maxmargin train 'part-*.svm' --engine dask --scheduler tcp://host:8786 --checkpoint run.ckpt --model ranker.model
+    """
+    sharding.check(checkpoint)
+    settings = {**parameters, "C": 1.0 if C is None else C}
+    if sharding.engine is not None:
+        refuse_with_engine(NOT_IN_PARTS)
+        if method == "classifier":
+            raise click.UsageError(
+                "--method classifier trains in one process only; leave out --engine, or use --method svm for data in parts"
+            )
+        if refine:
+            raise click.UsageError("--refine needs all data in one process; leave out --refine, or leave out --engine")
+        if aim is not None:
+            raise click.UsageError(_NO_LABELS)
+        from maxmargin.cli import sharded_train
+
+        return sharded_train.run(data_file, sharding, reading, settings, model_file, checkpoint, printing)
+    keep_apart({"--model": model_file}, {"DATA": data_file})
+    if aim is not None and method != "classifier":
+        raise click.UsageError(_NO_LABELS)
+    with explaining_memory(data_file, reading):
+        if method == "classifier":
+            from maxmargin.cli import rare
+
+            return rare.run(data_file, reading, settings, given_options(), refine, aim, model_file, printing)
+        return _run(data_file, reading, settings, model_file, printing, refining=bool(refine))
+
+
+def _run(
     data_file: Path,
     reading: DataOptions,
     parameters: dict[str, Any],
@@ -73,6 +178,8 @@ def run(
 
 def fit(data: RankingData, data_file: Path, parameters: dict[str, Any], *, show: bool) -> Trained:
     """A model of all data; Ctrl-C and SIGTERM end training with what has been reached."""
+    from maxmargin.ranking import RankingSVM
+
     model = RankingSVM(**parameters, verbose=int(show and sys.stderr.isatty()))
     began = time.perf_counter()
     with noting_signals() as signals, warnings.catch_warnings(), speaking_of(data_file):
@@ -109,6 +216,8 @@ def outcome(trained: Trained) -> dict[str, Any]:
 
 def write(model: Any, data: RankingData, data_file: Path, model_file: Path) -> float:
     """Write a model with what is known of its data; its score on them."""
+    from maxmargin.core import save_model
+
     score = float(model.score(data.X, data.y, data.qid))
     if data.feature_names is not None:
         model.feature_names_in_ = np.array(data.feature_names, dtype=object)
@@ -174,6 +283,9 @@ def _can_scale(trained: Trained) -> bool:
 
 def _scaling(data: RankingData) -> str:
     """What the library would say, which names the columns that stand out, with the option in place of its class."""
+    from maxmargin.core import column_peaks
+    from maxmargin.ranking import scaling_advice
+
     names = data.feature_names
     if names is None and data.zero_based:
         names = [f"feature {k}" for k in range(data.X.shape[1])]
