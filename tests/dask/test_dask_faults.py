@@ -106,22 +106,6 @@ def test_a_worker_killed_in_an_operation(client, tmp_path, kind, operation, when
         assert 1 <= engine.moves <= 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "when", "shard"),
-    [("ranking", "die before", 0), ("ranking", "die after", 1), ("list", "die after", 2), ("list", "die before", 3),
-     ("ranking", "die before", 4)],
-)  # fmt: skip
-def test_a_worker_killed_in_a_group(client, tmp_path, monkeypatch, kind, when, shard):
-    """Shards 0 and 1, 2 and 3 add up their vectors; the first of a group is lost, or the other one, or one that is alone."""
-    monkeypatch.setattr("maxmargin.ranking.shards.problem.group_size", lambda n_shards, n_numbers: 2)
-    make = {"ranking": ranking_sources, "list": list_sources}[kind]
-    Faults(tmp_path).plan(when, "features", shard)
-    with DaskEngine(make(5, tmp_path), client, beat=0.5) as engine:
-        assert train(engine, kind)[:3] == train(LocalEngine(make(5)), kind)[:3]
-        assert not list(tmp_path.iterdir())
-        assert engine.moves >= 1
-
-
 def test_two_workers_killed_one_after_the_other(client, tmp_path):
     faults = Faults(tmp_path)
     faults.plan("die before", "look", 1)
