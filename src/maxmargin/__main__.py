@@ -1,6 +1,6 @@
 """``python -m maxmargin`` is the command."""
 
-from maxmargin.cli.main import main
+from maxmargin.cli import main as command
 
 if __name__ == "__main__":
-    main(prog_name="maxmargin")
+    command.main(prog_name="maxmargin")
