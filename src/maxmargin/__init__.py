@@ -6,7 +6,7 @@ The names below are what most people need. They are loaded when first used, so `
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from maxmargin._api import PACKAGES, lazy_names
 
@@ -47,7 +47,7 @@ else:
     _load, _, _names = lazy_names(__name__)
     __all__ = sorted([*_names, "__version__"])
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         return importlib.import_module(f"maxmargin.{name}") if name in PACKAGES else _load(name)
 
     def __dir__() -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from typing import Any
 
 NAMES: dict[str, dict[str, str]] = {
     "": {
@@ -37,7 +36,7 @@ NAMES: dict[str, dict[str, str]] = {
         "deadline": "| seconds_left time_limit",
         "figures": "| new_axes plot_precision_recall save_figure",
         "progress": "| StatusLine",
-        "types": "| Booleans Bytes Floats Int32s Ints Keys Reals",
+        "types": "| Arrays Booleans Bytes Floats Input Int32s Ints JointFeature Keys Labels Matrix Output Reals Scorer Scores",
         "validation": (
             "| ArgumentError check_both_classes check_choice check_labels check_matrix check_memory check_relevant "
             "check_scores check_unmasked MAX_SAMPLES Setting thread_count threads_for tree_fault tree_of with_constant "
@@ -93,7 +92,7 @@ NAMES: dict[str, dict[str, str]] = {
         "base": "Solver | check_bounds",
         "bcfw": "BCFW NSlackCuttingPlane",
         "constrained": "ConstrainedCuttingPlane Margins",
-        "cutting_plane": "KnownCuts OneSlackCuttingPlane",
+        "cutting_plane": "KnownCuts OneSlackCuttingPlane | RunNumbers",
         "frank_wolfe": "FrankWolfe Subgradient",
         "partial_linearization": "ExponentiatedGradient PartialLinearization",
         "simplex_qp": "SimplexQP",
@@ -339,14 +338,14 @@ def public_names(package: str) -> list[str]:
     return sorted(name for names in NAMES[package].values() for name in names.partition("|")[0].split())
 
 
-def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package."""
     key = package.partition(".")[2]
     modules, public = names_of(key), public_names(key)
     # The metrics are collected from packages beside them.
     parent = "maxmargin" if key == "metrics" else package
 
-    def load(name: str) -> Any:
+    def load(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
@@ -357,13 +356,13 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
                 raise
             remedy = f"pip install 'maxmargin[{EXTRAS[missing]}]'"
             raise ImportError(f"{package}.{name} needs {missing}; install it with: {remedy}") from error
-        value = getattr(module, name)
+        value: object = getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 
     return load, lambda: public, public
 
 
-def find(name: str) -> Any:
+def find(name: str) -> object:
     """Import an object by its public name, such as an estimator that a file names."""
     return lazy_names("maxmargin")[0](name)

@@ -9,7 +9,23 @@ if TYPE_CHECKING:
     from maxmargin._utils.deadline import seconds_left, time_limit
     from maxmargin._utils.figures import new_axes, plot_precision_recall, save_figure
     from maxmargin._utils.progress import StatusLine
-    from maxmargin._utils.types import Booleans, Bytes, Floats, Int32s, Ints, Keys, Reals
+    from maxmargin._utils.types import (
+        Arrays,
+        Booleans,
+        Bytes,
+        Floats,
+        Input,
+        Int32s,
+        Ints,
+        JointFeature,
+        Keys,
+        Labels,
+        Matrix,
+        Output,
+        Reals,
+        Scorer,
+        Scores,
+    )
     from maxmargin._utils.validation import (
         MAX_SAMPLES,
         ArgumentError,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Matrix
 from maxmargin.core.cuts import Cut
 from maxmargin.core.digest import fingerprint
 from maxmargin.core.problem import Override, Problem, overridden, warn_of_override
@@ -33,7 +32,7 @@ class ArrayProblem(Problem):
         """Return the problem in the form of the compiled block engine; None if it has none."""
         return None
 
-    def _contents(self) -> tuple[Any, ...] | None:
+    def _contents(self) -> tuple[object, ...] | None:
         """All arrays and settings the hinges depend on; None if there is more to it."""
         return None
 
@@ -63,7 +62,7 @@ class ArrayProblem(Problem):
         return self._fingerprint
 
 
-def compiled_features(X: Any) -> _core.Features:
+def compiled_features(X: Matrix) -> _core.Features:
     """Rows of a dense or CSR matrix; dense ones that are mostly zeros, such as pixels, are stored sparse.
 
     Of a sparse matrix of booleans that are all true nothing but their places is kept. No array is copied that can be used as
@@ -75,7 +74,7 @@ def compiled_features(X: Any) -> _core.Features:
         if np.count_nonzero(X.ravel()[:: max(1, X.size // 100_000)]) > _SPARSE * min(X.size, 100_000):
             return _core.Features(X, None, None, X.shape[1])
         return _core.Features(*_core.compress_rows(X), X.shape[1])
-    matrix: Any = X
+    matrix: Matrix = X
     rows = matrix.tocsr()
     if not rows.has_canonical_format:
         rows = rows.astype(np.float64)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 Objective = Literal["exact", "bounded", "relaxed"]
 
@@ -98,7 +99,7 @@ class Certificate:
         scaled = {name: factor * getattr(self, name) for name in ("primal", "dual", "oracle_gap", "noise")}
         return replace(self, **scaled)
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, float | str]:
         """The fitted attributes by which estimators show it."""
         return {
             "primal_objective_": float(self.primal),
@@ -110,14 +111,14 @@ class Certificate:
         }
 
     @classmethod
-    def of_attributes(cls, values: dict[str, Any]) -> Certificate:
+    def of_attributes(cls, values: Mapping[str, float | str]) -> Certificate:
         """The way back, from a file, say: numbers that contradict each other are not proved."""
         found = cls(
-            values["primal_objective_"],
-            values["dual_objective_"],
+            float(values["primal_objective_"]),
+            float(values["dual_objective_"]),
             bool(values["certified_"]),
-            values.get("oracle_gap_", 0.0),
+            float(values.get("oracle_gap_", 0.0)),
             relaxed=values.get("certified_objective_") == "relaxed",
         )
-        consistent = abs(values["dual_gap_"] - found.gap) <= found._rounding
+        consistent = abs(float(values["dual_gap_"]) - found.gap) <= found._rounding
         return replace(found, proved=found.proved and consistent)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin._utils import Floats, Path, check_writable
+from maxmargin._utils import Arrays, Floats, Path, Reals, check_writable
 from maxmargin.core.cuts import Bounds
 from maxmargin.core.problem import Problem, SupportsCheckpoint, supports
 from maxmargin.io import SavedFileError, read_archive, write_archive
+
+if TYPE_CHECKING:
+    from maxmargin.core.solvers import RunNumbers
 
 KIND = "training checkpoint"
 # Hinges at the same weights that differ by more are of other data: sums in another order do not.
@@ -77,10 +79,10 @@ class CheckpointFile:
         self.problem = problem
         self._settings = {"n_blocks": int(problem.n_blocks), "n_features": int(problem.n_features), "lam": float(regularization)}
         self._marks = _marks_of(problem, bounds)
-        self._pending: tuple[dict[str, Any], dict[str, NDArray[Any]]] | None = None
+        self._pending: tuple[RunNumbers, Arrays] | None = None
         self._written = time.monotonic()
 
-    def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    def read(self) -> tuple[RunNumbers, Arrays] | None:
         """What an earlier run has left."""
         if not os.path.exists(self.file) or os.path.getsize(self.file) == 0:
             return None
@@ -115,9 +117,9 @@ class CheckpointFile:
                 raise other
         return content["numbers"], arrays
 
-    def keep(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]], last: bool) -> None:
+    def keep(self, numbers: RunNumbers, arrays: Arrays, last: bool) -> None:
         """Write the state, unless one was written a moment ago; it is written at the end then."""
-        self._pending = (content, arrays)
+        self._pending = (numbers, arrays)
         if last or time.monotonic() - self._written >= self.pause:
             self.close()
 
@@ -141,14 +143,14 @@ def _marks_of(problem: Problem, bounds: Bounds | None) -> dict[str, Floats]:
     return {"mark.psi": psi, "mark.levels": levels, "mark.lower": lower, "mark.upper": upper}
 
 
-def _close(found: NDArray[Any] | None, own: Floats) -> bool:
+def _close(found: Reals | None, own: Floats) -> bool:
     """Equal but for the order of sums: another number of shards is no other problem."""
     if found is None or found.shape != own.shape or found.dtype != np.float64:
         return False
     return bool(np.abs(found - own).max(initial=0.0) <= 1e-9 * np.abs(own).max(initial=0.0))
 
 
-def _check(numbers: Any, arrays: dict[str, NDArray[Any]], problem: Problem) -> None:
+def _check(numbers: object, arrays: Arrays, problem: Problem) -> None:
     """Complain about a state that no run has left."""
     n_features = problem.n_features
     if not isinstance(numbers, dict):

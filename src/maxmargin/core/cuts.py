@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Int32s
 
 Bounds = tuple[Floats, Floats]
 
@@ -16,14 +15,14 @@ Bounds = tuple[Floats, Floats]
 class SparseVector(NamedTuple):
     """The entries of a vector that are not zero; ``indices`` rise."""
 
-    indices: NDArray[np.int32]
+    indices: Int32s
     values: Floats
 
 
 Vector = Floats | SparseVector
 
 
-def entries(vector: Vector) -> tuple[Any, Floats]:
+def entries(vector: Vector) -> tuple[slice[None] | Int32s, Floats]:
     """Where a vector has entries, and what they are: all of them if it is dense."""
     return vector if isinstance(vector, SparseVector) else (slice(None), vector)
 
@@ -83,6 +82,6 @@ class Cut:
 
     def times(self, factor: float) -> Cut:
         """The cut of the hinge times a factor that is not negative."""
-        at, values = entries(self.psi)
-        psi = SparseVector(at, factor * values) if isinstance(self.psi, SparseVector) else factor * values
+        psi = self.psi
+        psi = SparseVector(psi.indices, factor * psi.values) if isinstance(psi, SparseVector) else factor * psi
         return Cut(psi, factor * self.loss, None if self.bound is None else factor * self.bound)

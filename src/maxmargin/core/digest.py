@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from maxmargin._utils import Floats, thread_count
+from maxmargin._utils import Floats, Matrix, Reals, thread_count
 
 _NUMBERS = 1 << 16  # that are summed up at once
 _SHARED = 1 << 23  # and by one thread
 
 
-def fingerprint(*parts: Any) -> bytes:
+def fingerprint(*parts: object) -> bytes:
     """A digest: equal for equal data, and different for different ones as far as anybody knows."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        arrays = [part.data, part.indices, part.indptr, part.shape] if hasattr(part, "indptr") else [part]
+        rows: Matrix = part
+        arrays = [rows.data, rows.indices, rows.indptr, rows.shape] if hasattr(part, "indptr") else [part]
         for array in arrays:
             if isinstance(array, np.ndarray) and array.dtype != object:
                 digest.update(f"{array.dtype}{array.shape}".encode())
@@ -31,7 +32,7 @@ def fingerprint(*parts: Any) -> bytes:
     return digest.digest()
 
 
-def sketch(X: Any, y: Any, n_jobs: int | None = 1) -> Floats:
+def sketch(X: Matrix, y: ArrayLike, n_jobs: int | None = 1) -> Floats:
     """Six numbers about samples by which to know them again, in any order, sparse or dense, in single or double precision.
 
     Size, and sums of labels, of features, of their squares and of their products with the labels; on ``n_jobs`` cores.
@@ -60,7 +61,7 @@ def sketch(X: Any, y: Any, n_jobs: int | None = 1) -> Floats:
         return np.array([*matrix.shape, labels.sum(), *(np.sum(sums, axis=0) if sums else np.zeros(3))])
 
 
-def _sums(matrix: Any, labels: Floats) -> Floats:
+def _sums(matrix: Reals, labels: Floats) -> Floats:
     """Of features, of their squares and of their products with the labels."""
     ones, sums = np.ones(matrix.shape[1]), np.zeros(3)
     # Some rows at a time: as doubles they stay in the cache, where sums cost next to nothing.
@@ -73,7 +74,7 @@ def _sums(matrix: Any, labels: Floats) -> Floats:
     return sums
 
 
-def same_sketch(one: Any, other: Any) -> bool:
+def same_sketch(one: ArrayLike, other: ArrayLike) -> bool:
     """Whether two sketches are of the same samples, but for rounding."""
     a, b = np.asarray(one), np.asarray(other)
     if a.shape != (6,) or b.shape != (6,) or a.dtype.kind not in "fiu" or b.dtype.kind not in "fiu":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class EnumeratedProblem(ArrayProblem):
                 raise ValueError(f"block {block} has no output with zero psi and zero loss; the truth must be among the outputs")
             self._truth.append(int(truth[0]))
 
-    def _contents(self) -> tuple[Any, ...]:
+    def _contents(self) -> tuple[object, ...]:
         return *self.psi, *self.loss
 
     def hinges(self, block: int, weights: Floats) -> Floats:

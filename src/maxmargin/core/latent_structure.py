@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Input, JointFeature, Output
 from maxmargin.core.cuts import Bounds
+from maxmargin.core.structure import Decoded
 
 
 class LatentStructure(ABC):
@@ -19,7 +18,7 @@ class LatentStructure(ABC):
     # returns `Decoded((y, h), upper)` with a bound of it.
     exact: bool = True
 
-    def __init_subclass__(cls, **settings: Any) -> None:
+    def __init_subclass__(cls, **settings: object) -> None:
         super().__init_subclass__(**settings)
         # What an earlier class knows of its losses does not hold for another one.
         if "loss" in vars(cls) and "loss_values" not in vars(cls):
@@ -30,35 +29,37 @@ class LatentStructure(ABC):
         """Bounds of the weights without which `decode` would not be exact."""
         return None
 
-    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
+    def encode(self, x: Input, y: Output | None = None) -> tuple[Input, Output]:
         """Input and visible part, checked and in the form that the other methods get; ``y`` is None in prediction."""
         return x, y
 
     @abstractmethod
-    def joint_feature(self, x: Any, y: Any, h: Any) -> ArrayLike:
+    def joint_feature(self, x: Input, y: Output, h: Output) -> JointFeature:
         """``Phi(x, y, h)``, shape (d,)."""
 
     @abstractmethod
-    def loss(self, truth: Any, y: Any, h: Any) -> float:
+    def loss(self, truth: Output, y: Output, h: Output) -> float:
         """``delta(truth, y, h)``; zero for the true ``y``, whatever ``h``."""
 
     @abstractmethod
-    def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
+    def decode(
+        self, x: Input, weights: Floats, truth: Output | None = None, a: float = 1.0, b: float = 0.0
+    ) -> tuple[Output, Output] | Decoded:
         """The pair ``(y, h)`` with the largest ``a * weights . Phi(x, y, h) + b * loss(truth, y, h)``."""
 
     @abstractmethod
-    def impute(self, x: Any, y: Any, weights: Floats) -> Any:
+    def impute(self, x: Input, y: Output, weights: Floats) -> Output:
         """The ``h`` with the largest ``weights . Phi(x, y, h)`` for a given ``y``."""
 
     @abstractmethod
-    def start(self, x: Any, y: Any, rng: np.random.Generator) -> Any:
+    def start(self, x: Input, y: Output, rng: np.random.Generator) -> Output:
         """An ``h`` at random, before there are weights."""
 
-    def loss_values(self, x: Any, truth: Any) -> Floats | None:
+    def loss_values(self, x: Input, truth: Output) -> Floats | None:
         """Every loss that an output can have, which tightens the bounds of surrogates; None if that is not known."""
         return None
 
-    def coarse(self, x: Any) -> Any:
+    def coarse(self, x: Input) -> Input | None:
         """An input of the same kind that leaves nothing to guess, such as the mean of a bag; None if there is none.
 
         Training begins with the weights that are best for such inputs; without them it begins at random.

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Matrix
 from maxmargin.core.rows import column_peaks, is_sparse
 from maxmargin.core.streaming import is_streamed, row_pieces, rows_between
 
@@ -81,7 +80,7 @@ class Moments:
         return Moments(self.rows, *(np.pad(part, more) for part in (self.peak, self.center, self.first, self.second)))
 
 
-def moments_of(X: Any) -> Moments:
+def moments_of(X: Matrix) -> Moments:
     """Of dense or CSR rows, in memory or mapped from a file, of any floating-point type.
 
     The same bits for dense rows of up to 4 kB, wherever they are.
@@ -146,7 +145,7 @@ class _Sum:
         return self._sum + self._rest
 
 
-def _pieces(X: Any) -> Iterator[Any]:
+def _pieces(X: Matrix) -> Iterator[Matrix]:
     if is_streamed(X):
         for begin, end in row_pieces(X):
             yield rows_between(X, begin, end)
@@ -154,7 +153,7 @@ def _pieces(X: Any) -> Iterator[Any]:
         yield X
 
 
-def _dense_sums(X: Any, factor: Floats, center: Floats | None, n_powers: int) -> list[Floats]:
+def _dense_sums(X: Matrix, factor: Floats, center: Floats | None, n_powers: int) -> list[Floats]:
     """Sums of ``factor * x - center`` and of its squares."""
     sums = [_Sum(X.shape[1]) for _ in range(n_powers)]
     for piece in _pieces(X):
@@ -167,7 +166,7 @@ def _dense_sums(X: Any, factor: Floats, center: Floats | None, n_powers: int) ->
     return [one.value for one in sums]
 
 
-def _sparse_sums(X: Any, factor: Floats, center: Floats | None, n_powers: int) -> list[Floats]:
+def _sparse_sums(X: Matrix, factor: Floats, center: Floats | None, n_powers: int) -> list[Floats]:
     """The same; entries that are not stored are zeros."""
     n, d = X.shape
     sums, stored = [_Sum(d) for _ in range(n_powers)], np.zeros(d, dtype=np.int64)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from maxmargin._utils import check_labels
+from maxmargin._utils import Labels, Output, check_labels
 
 
-def check_node_labels(y: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+def check_node_labels(y: Sequence[ArrayLike]) -> list[Labels]:
     """An array of shape (L,) for every graph, all of them of numbers or all of text.
 
     >>> check_node_labels([["a", "b"], [0, 1]])
     Traceback (most recent call last):
     ValueError: y mixes text and numbers (graph 1 has numbers, those before have text); use one kind of labels
     """
-    found: list[NDArray[Any]] = []
+    found: list[Labels] = []
     text: bool | None = None
     for k, given in enumerate(_sequence(y)):
         own = np.asarray(check_labels(given))
@@ -39,7 +38,7 @@ def check_node_labels(y: Sequence[ArrayLike]) -> list[NDArray[Any]]:
     return found
 
 
-def mean_accuracy(found: Sequence[NDArray[Any]], y: Sequence[ArrayLike]) -> float:
+def mean_accuracy(found: Sequence[Labels], y: Sequence[ArrayLike]) -> float:
     """Mean over the graphs of the fraction of right labels."""
     truth = [np.asarray(own) for own in _sequence(y)]
     if len(truth) != len(found):
@@ -50,14 +49,13 @@ def mean_accuracy(found: Sequence[NDArray[Any]], y: Sequence[ArrayLike]) -> floa
     return float(np.mean([np.mean(labels == own) for labels, own in zip(found, truth, strict=True)]))
 
 
-def _sequence(y: Any) -> Sequence[Any]:
+def _sequence(y: Sequence[Output]) -> Sequence[Output]:
     if not hasattr(y, "__len__") or not hasattr(y, "__getitem__") or isinstance(y, str):
         raise TypeError(f"y must be a list with an array of labels for every sample, but is {y!r}")
-    labels: Sequence[Any] = y
-    return labels
+    return y
 
 
-def outside_label(classes: NDArray[Any], outside: Any, node: str = "node") -> int:
+def outside_label(classes: Labels, outside: object, node: str = "node") -> int:
     """Which of the classes is that of nodes that are nothing, for the micro-F1.
 
     >>> outside_label(np.array(["A", "O"]), "O")

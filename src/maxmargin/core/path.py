@@ -21,12 +21,12 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Reals
 from maxmargin.core.cuts import Bounds
 from maxmargin.core.path_result import Segment, TracedPath
 from maxmargin.core.path_start import Start, start_of_path
@@ -42,7 +42,7 @@ class Solved:
     """A solved lambda: weights, what is proved of them, and what a solver needs to go on from here."""
 
     lam: float
-    weights: NDArray[Any]
+    weights: Reals
     hinge: float
     dual: float
     passes: float
@@ -91,7 +91,7 @@ def trace_path(
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     rule: Rule = "interpolate",
     certified: bool = True,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     time_limit: float | None = None,
     callback: Callable[[PathProgress], None] | None = None,
     known: list[Solved] | None = None,
@@ -152,7 +152,14 @@ def trace_path(
 
 
 def check_settings(
-    epsilon: Any, lambda_min: Any, lambda_max: Any, kappa: Any, rule: Any, dtype: Any, time_limit: Any, callback: Any
+    epsilon: float,
+    lambda_min: float,
+    lambda_max: float | None,
+    kappa: float,
+    rule: str,
+    dtype: DTypeLike,
+    time_limit: float | None,
+    callback: object,
 ) -> None:
     """Complain about arguments of :func:`trace_path` that make no sense."""
     optional = {"lambda_max": lambda_max, "time_limit": time_limit}
@@ -191,7 +198,7 @@ class _PathRun:
     kappa: float
     solver: Solver
     limits: tuple[ArrayLike, ArrayLike] | None
-    dtype: Any
+    dtype: DTypeLike
     time_limit: float | None
     callback: Callable[[PathProgress], None] | None
     keep: Callable[[list[Solved], bool], None] | None
@@ -266,10 +273,10 @@ class _PathRun:
             weights, hinge = stored, counted.mean_cut(stored).upper(stored)
         return Solved(start.lam, weights, hinge, dual, counted.calls / counted.n_blocks, counted.exact)
 
-    def _stored(self, weights: Floats) -> Floats:
+    def _stored(self, weights: Reals) -> Floats:
         """What will come out of the store for these weights; still within the bounds."""
         if self.store.dtype == np.float64:
-            return weights
+            return np.asarray(weights, dtype=np.float64)
         rounded = weights.astype(self.store.dtype)
         return (rounded if self.storable is None else np.clip(rounded, *self.storable)).astype(np.float64)
 
@@ -460,7 +467,7 @@ class _PathRun:
         )  # fmt: skip
 
 
-def _storable(bounds: Bounds, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _storable(bounds: Bounds, dtype: DTypeLike) -> tuple[Reals, Reals]:
     """The closest bounds, inside the given ones, that are numbers of the type."""
     with np.errstate(over="ignore"):
         lower, upper = bounds[0].astype(dtype), bounds[1].astype(dtype)

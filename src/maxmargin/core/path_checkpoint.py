@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin._utils import Floats, check_writable
+from maxmargin._utils import Arrays, Booleans, Floats, Reals, check_writable
 from maxmargin.core.cuts import Bounds
 from maxmargin.core.path import Solved
 from maxmargin.core.path_weights import WeightStore
@@ -71,8 +69,8 @@ class Checkpoint:
             )
         try:
             store = WeightStore.of(self.n_features, arrays)
-            columns = [_column(arrays, column, (len(store),)) for column in _COLUMNS]
-            curves = map(tuple, _column(arrays, "curve", (len(store), 2)))
+            columns = [_column(arrays, column, (len(store),)).tolist() for column in _COLUMNS]
+            curves = map(tuple, _column(arrays, "curve", (len(store), 2)).tolist())
             points = [
                 Solved(lam, store[k], hinge, dual, passes, certified, None, curve, *there)
                 for k, (lam, hinge, dual, passes, certified, *there, curve) in enumerate(zip(*columns, curves, strict=True))
@@ -91,7 +89,7 @@ class Checkpoint:
         for point in points:
             store.append(point.weights)
         columns = (*_COLUMNS, "curve")
-        arrays: dict[str, Any] = {column: np.array([getattr(point, column) for point in points]) for column in columns}
+        arrays: Arrays = {column: np.array([getattr(point, column) for point in points]) for column in columns}
         write_archive(self.file, _KIND, self._settings, {**arrays, **store.arrays(), **self._marks})
         self._written = time.monotonic()
 
@@ -113,21 +111,20 @@ def _marks_of(problem: Problem, bounds: Bounds | None) -> dict[str, Floats]:
     return {"lower": lower, "upper": upper, "psi": psi, "levels": np.array(levels)}
 
 
-def _equal(found: NDArray[Any] | None, own: Floats) -> bool:
+def _equal(found: Reals | None, own: Floats) -> bool:
     return found is not None and np.array_equal(found, own)
 
 
-def _close(found: NDArray[Any] | None, own: Floats) -> bool:
+def _close(found: Reals | None, own: Floats) -> bool:
     """Nearly equal: products are summed in another order on another number of threads."""
     if found is None or found.shape != own.shape or found.dtype != np.float64:
         return False
     return bool(np.abs(found - own).max(initial=0.0) <= 1e-6 * np.abs(own).max(initial=0.0))
 
 
-def _column(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> list[Any]:
+def _column(arrays: Arrays, name: str, shape: tuple[int, ...]) -> Floats | Booleans:
     column = arrays[name]
     kind = np.bool_ if name == "certified" else np.float64
     if column.shape != shape or column.dtype != kind or not np.isfinite(column).all():
         raise ValueError(f"its column {name!r} is not {shape[0]} numbers")
-    values: list[Any] = column.tolist()
-    return values
+    return column

@@ -324,7 +324,8 @@ def _problem_of(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> tuple
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class; pass an object, {model.__name__}(...)")
     if isinstance(model, Structure):
-        model = find("StructuredSVM")(model)
+        make: Any = find("StructuredSVM")
+        model = make(model)
     name = type(model).__name__
     if isinstance(model, Estimator) and "path" not in model.lacks:
         if X is None or y is None:

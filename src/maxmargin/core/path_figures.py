@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin._utils import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from maxmargin.core.path_estimators import Selection
     from maxmargin.core.path_result import TracedPath
 from maxmargin._utils import new_axes
 
 # After Okabe and Ito, told apart by colour-blind readers; the reports use the same.
 _HUES = ("#0072b2", "#d55e00", "#00805e", "#a8487c", "#e6a000", "#5b5fc7", "#56b4e9", "#59636e")
 
+Number = TypeVar("Number", float, Floats)
+
 
 def plot_path(
     path: TracedPath,
     ax: Axes | None = None,
     *,
-    selection: Any = None,
-    training: Any = None,
+    selection: Selection | None = None,
+    training: Selection | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> Axes:
     """Weights over C; unless ``ax`` is given, above them the bounds of the objective and, of selections, scores and the best C.
@@ -54,7 +56,7 @@ def plot_path(
     scored = selection is not None or training is not None
     heights = [1.0] * scored + [1.0, 1.35]
     first = new_axes((8.0, 2.1 * sum(heights) + 0.6))
-    figure: Any = first.figure
+    figure = first.figure
     first.remove()
     panels: list[Axes] = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
     if scored:
@@ -85,15 +87,15 @@ class _Steps:
         self.ends = np.array([(hi, lo) for hi, lo, _ in ranges])
         self.models = np.array([model for *_, model in ranges])
 
-    def C(self, lam: Any) -> Any:
+    def C(self, lam: Number) -> Number:
         return 1.0 / (lam * self.path.n_blocks)
 
-    def curve(self, of_model: NDArray[Any]) -> tuple[Floats, Floats]:
+    def curve(self, of_model: Floats) -> tuple[Floats, Floats]:
         """Corners of the steps of a quantity that models have, from small C to large."""
         return self.C(self.ends).ravel(), np.repeat(of_model[self.models], 2)
 
 
-def _draw_scores(steps: _Steps, panel: Axes, selection: Any, training: Any) -> None:
+def _draw_scores(steps: _Steps, panel: Axes, selection: Selection | None, training: Selection | None) -> None:
     for found, name, hue, style in ((training, "training", "0.55", "--"), (selection, "validation", _HUES[0], "-")):
         if found is not None:
             panel.plot(*steps.curve(np.asarray(found.scores)), color=hue, linewidth=1.8, linestyle=style, label=name)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Booleans, Floats, Ints
 from maxmargin.core.path_weights import WeightStore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from maxmargin.core.path_estimators import Selection
 
 
 class Segment(NamedTuple):
@@ -156,13 +158,18 @@ class TracedPath:
             found[segment.model] = (max(hi, segment.hi), min(lo, segment.lo))
         return found
 
-    def coef_path(self, features: Any = None) -> tuple[Floats, Floats]:
+    def coef_path(self, features: Sequence[int] | Ints | Booleans | slice[int | None] | None = None) -> tuple[Floats, Floats]:
         """All weights: lambdas of shape (m,) and an array of shape (m, d), or only the columns ``features`` of it."""
         columns = slice(None) if features is None else features
         return self.lambdas.copy(), np.array([self.store[k][columns] for k in range(len(self.store))])
 
     def plot(
-        self, ax: Axes | None = None, *, selection: Any = None, training: Any = None, feature_names: Sequence[str] | None = None
+        self,
+        ax: Axes | None = None,
+        *,
+        selection: Selection | None = None,
+        training: Selection | None = None,
+        feature_names: Sequence[str] | None = None,
     ) -> Axes:
         """Scores, bounds of the objective and the largest weights over C, one above the other; needs matplotlib.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Arrays, Floats, Int32s, Reals
 
 
 class WeightStore:
@@ -21,11 +19,11 @@ class WeightStore:
         Type of the stored values; vectors come out as float64.
     """
 
-    def __init__(self, n_features: int, dtype: Any = np.float64) -> None:
+    def __init__(self, n_features: int, dtype: DTypeLike = np.float64) -> None:
         self.n_features = n_features
         self.dtype = np.dtype(dtype)
-        self._indices: list[NDArray[np.int32] | None] = []
-        self._values: list[NDArray[Any]] = []
+        self._indices: list[Int32s | None] = []
+        self._values: list[Reals] = []
 
     def __len__(self) -> int:
         return len(self._values)
@@ -39,7 +37,7 @@ class WeightStore:
         weights[indices] = values
         return weights
 
-    def append(self, weights: Floats) -> int:
+    def append(self, weights: Reals) -> int:
         """Keep one more, which must not be changed afterwards; returns its number."""
         used = np.flatnonzero(weights)
         # An entry of a sparse vector takes four bytes more than one of a dense vector.
@@ -56,7 +54,7 @@ class WeightStore:
         """Of all vectors."""
         return sum(kept.nbytes for kept in (*self._values, *self._indices) if kept is not None)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Everything in four arrays, for a file."""
         every = np.arange(self.n_features, dtype=np.int32)
         indices = [every[:0] if own is None else own for own in self._indices]
@@ -69,7 +67,7 @@ class WeightStore:
         }
 
     @classmethod
-    def of(cls, n_features: int, arrays: dict[str, NDArray[Any]]) -> WeightStore:
+    def of(cls, n_features: int, arrays: Arrays) -> WeightStore:
         """The way back; a ValueError if the arrays do not fit together."""
         names = ("weights_values", "weights_indices", "weights_sizes", "weights_dense")
         missing = [name for name in names if name not in arrays]

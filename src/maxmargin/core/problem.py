@@ -10,13 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin._utils import Floats, warn
+from maxmargin._utils import Arrays, Floats, Scores, warn
 from maxmargin.core.cuts import Bounds, Cut, size
 
 
@@ -56,12 +55,12 @@ class Problem(ABC):
     worse_than_truth: int = 0
     unavailable: Mapping[type, str] = MappingProxyType({})
 
-    def __init_subclass__(cls, **settings: Any) -> None:
+    def __init_subclass__(cls, **settings: object) -> None:
         # Whoever replaces one of the three methods is asked by the others too, however fast those were before.
         super().__init_subclass__(**settings)
         own = vars(cls)
         one, many = own.get("cut"), own.get("cuts")
-        others: dict[str, Any] = {} if one is None and many is None else {"mean_cut": Problem.mean_cut}
+        others: dict[str, object] = {} if one is None and many is None else {"mean_cut": Problem.mean_cut}
         if many is None and one is not None:
             others["cuts"] = lambda self, blocks, weights: [one(self, block, weights) for block in blocks]
         if one is None and many is not None:
@@ -87,7 +86,7 @@ class Problem(ABC):
         return None
 
     @property
-    def block_data(self) -> Any:
+    def block_data(self) -> _core.BlockData | None:
         """The problem in the form of the compiled block engine; None if it is to ask :meth:`cut` and :meth:`cuts`."""
         return None
 
@@ -106,14 +105,14 @@ class Problem(ABC):
         own = self.fingerprint()
         return own is not None and own == other.fingerprint()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # Compiled forms belong to the process; they are made anew.
         return {name: value for name, value in vars(self).items() if name not in ("block_data", "_data")}
 
 
 def compiled_blocks(problem: Problem) -> _core.BlockData:
     """What the compiled block engine works on: the problem in its form or, without one, the questions that it will ask."""
-    data: _core.BlockData | None = problem.block_data
+    data = problem.block_data
     if data is None:
         check_cuts(problem)
         return _core.PythonOracle(problem, problem.n_blocks, problem.n_features)
@@ -151,7 +150,7 @@ class Tangent(NamedTuple):
     hinge: float
     loss: float
     # The derivative; ``gradient.ravel() @ scores.ravel()`` is a number, ``-gradient`` has features.
-    gradient: Any
+    gradient: Scores
     # Upper bound of the hinge if it is not the hinge itself.
     bound: float | None = None
 
@@ -172,33 +171,36 @@ class SupportsLinearScores(Protocol):
     no more than storing them.
     """
 
-    def scores(self, weights: Floats) -> Any:
+    def scores(self, weights: Floats) -> Scores:
         """Linear in the weights."""
 
-    def tangent(self, scores: Any) -> Tangent:
+    def tangent(self, scores: Scores) -> Tangent:
         """The mean hinge, by inference in every block."""
 
-    def features(self, coefficients: Any) -> Floats:
+    def features(self, coefficients: Scores) -> Floats:
         """The transposed map: ``features(c) . w == sum(c * scores(w))`` for all w."""
 
 
-class SupportsExpectations(Protocol):
+Distribution = TypeVar("Distribution")
+
+
+class SupportsExpectations(Protocol[Distribution]):
     """Averages over the outputs of a block.
 
     A distribution over outputs is represented by whatever the problem likes (log-probabilities of classes, log-marginals of a
     chain), as long as features and losses of the average follow from it.
     """
 
-    def interior(self, block: int, mass: float) -> Any:
+    def interior(self, block: int, mass: float) -> Distribution:
         """A distribution with all but ``mass`` on the truth and no output at zero."""
 
-    def tilt(self, block: int, distribution: Any, weights: Floats, temperature: float) -> Any:
+    def tilt(self, block: int, distribution: Distribution, weights: Floats, temperature: float) -> Distribution:
         """The distribution times ``exp(hinge of each output / temperature)``, normalised."""
 
-    def mix(self, distribution: Any, other: Any, step: float) -> Any:
+    def mix(self, distribution: Distribution, other: Distribution, step: float) -> Distribution:
         """``(1 - step) * distribution + step * other``."""
 
-    def average(self, block: int, distribution: Any) -> Cut:
+    def average(self, block: int, distribution: Distribution) -> Cut:
         """The average of all cuts of the block under the distribution."""
 
     def diameter(self) -> float:
@@ -229,13 +231,13 @@ class SupportsExactSteps(Protocol):
 class SupportsCheckpoint(Protocol):
     """Scores that are not arrays, stored in checkpoints as arrays."""
 
-    def pack_scores(self, scores: Any) -> dict[str, NDArray[Any]]:
+    def pack_scores(self, scores: Scores) -> Arrays:
         """Scores as arrays by name."""
 
-    def check_packed_scores(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def check_packed_scores(self, arrays: Arrays) -> None:
         """Complain about arrays that ``pack_scores`` cannot have returned."""
 
-    def unpack_scores(self, psi: Floats, arrays: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
+    def unpack_scores(self, psi: Floats, arrays: Arrays) -> tuple[Scores, Scores]:
         """Scores, and the gradient there, whose features are ``-psi``."""
 
 
@@ -402,9 +404,10 @@ class CheckedProblem:
         self.calls = 0
         self.worse_than_truth = 0
         self._noticed = problem.worse_than_truth
-        self._scored: Any = problem if supports(problem, SupportsLinearScores) else None
+        self._scored = cast(SupportsLinearScores, problem) if supports(problem, SupportsLinearScores) else None
         self._averages = supports(problem, SupportsMeanCut)
-        self._packs = self._scored is not None and supports(problem, SupportsCheckpoint)
+        packs = self._scored is not None and supports(problem, SupportsCheckpoint)
+        self._packing = cast(SupportsCheckpoint, problem) if packs else None
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Checked cuts of several blocks."""
@@ -442,41 +445,38 @@ class CheckedProblem:
         """Whether scores, and features from them, cost so little that neither need be kept."""
         return self.scored and bool(getattr(self.problem, "cheap_scores", False))
 
-    def scores(self, weights: Floats) -> Any:
+    def scores(self, weights: Floats) -> Scores:
         """Those of the problem; if it has none, the weights themselves."""
         return weights if self._scored is None else self._scored.scores(weights)
 
-    def tangent(self, scores: Any) -> Tangent:
+    def tangent(self, scores: Scores) -> Tangent:
         """The mean hinge at these scores, in one pass."""
         if self._scored is None:
             cut = self.mean_cut(scores)
             return Tangent(cut.hinge(scores), cut.loss, -cut.dense(self.n_features), cut.bound)
         self.calls += self.n_blocks
-        found: Tangent = self._scored.tangent(scores)
+        found = self._scored.tangent(scores)
         _refuse_nan(found.hinge)
         return found
 
-    def packed_scores(self, scores: Any) -> dict[str, NDArray[Any]]:
+    def packed_scores(self, scores: Scores) -> Arrays:
         """Scores as arrays by name, where they are handles; where they are arrays, nothing: the weights make them anew."""
-        packed: dict[str, NDArray[Any]] = self._scored.pack_scores(scores) if self._packs and scores is not None else {}
-        return packed
+        return {} if self._packing is None or scores is None else self._packing.pack_scores(scores)
 
-    def unpacked_scores(self, weights: Floats, psi: Floats, arrays: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
+    def unpacked_scores(self, weights: Floats, psi: Floats, arrays: Arrays) -> tuple[Scores, Scores]:
         """Scores, and the gradient that has the features ``-psi``, at weights; (None, None) where neither need be kept."""
         if self.quick:
             return None, None
         if self._scored is None:
             return weights, -psi
-        if self._packs:
-            found: tuple[Any, Any] = self._scored.unpack_scores(psi, arrays)
-            return found
+        if self._packing is not None:
+            return self._packing.unpack_scores(psi, arrays)
         scores = self._scored.scores(weights)
         return scores, self._scored.tangent(scores).gradient
 
-    def features(self, coefficients: Any) -> Floats:
+    def features(self, coefficients: Scores) -> Floats:
         """Back from scores to weights."""
-        found: Floats = coefficients if self._scored is None else self._scored.features(coefficients)
-        return found
+        return coefficients if self._scored is None else self._scored.features(coefficients)
 
     def _check(self, cut: Cut, weights: Floats) -> Cut:
         hinge = cut.hinge(weights)

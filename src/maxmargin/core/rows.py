@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin._utils import Floats, Reals, thread_count
+from maxmargin._utils import Floats, Matrix, Reals, thread_count
 from maxmargin.core.streaming import is_streamed, row_pieces, rows_between, streamed_sum_of_rows, streamed_times
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: object) -> bool:
     """Whether X is a sparse matrix or array of scipy."""
     return bool(sparse.issparse(X))
 
 
-def check_rows(X: Any, name: str = "X") -> Any:
+def check_rows(X: Matrix, name: str = "X") -> Matrix:
     """X as a float64 array or CSR array of shape (N, p) with finite entries; no copy if it is one already.
 
     Sparse booleans stay what they are: a byte for an entry, or nothing where it matters.
     """
     if is_sparse(X):
-        rows: Any = sparse.csr_array(X, dtype=np.bool_ if X.dtype == np.bool_ else np.float64)
+        rows: Matrix = sparse.csr_array(X, dtype=np.bool_ if X.dtype == np.bool_ else np.float64)
     else:
         rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2:
@@ -35,7 +35,7 @@ def check_rows(X: Any, name: str = "X") -> Any:
     return rows
 
 
-def bad_row(X: Any) -> int | None:
+def bad_row(X: Matrix) -> int | None:
     """The first row with an entry that is NaN or infinite."""
     if X.dtype == np.bool_:
         return None
@@ -45,7 +45,7 @@ def bad_row(X: Any) -> int | None:
     return _bad_row(X)
 
 
-def _bad_row(X: Any) -> int | None:
+def _bad_row(X: Matrix) -> int | None:
     bad = ~np.isfinite(X.data if is_sparse(X) else X)
     if not bad.any():
         return None
@@ -54,18 +54,18 @@ def _bad_row(X: Any) -> int | None:
     return int(bad.any(axis=1).argmax())
 
 
-def row_norms(X: Any) -> Floats:
+def row_norms(X: Matrix) -> Floats:
     """Euclidean norm of every row."""
-    squares: Any = X.multiply(X) if is_sparse(X) else X * X
+    squares: Matrix = X.multiply(X) if is_sparse(X) else X * X
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
 
-def as_rows(x: Any) -> Any:
+def as_rows(x: Matrix) -> Matrix:
     """A row of numbers as a matrix; what is one already, dense or sparse, stays as it is."""
     return x if is_sparse(x) else np.atleast_2d(x)
 
 
-def stack(parts: Any) -> Any:
+def stack(parts: Matrix | Sequence[Matrix]) -> Matrix:
     """Rows or matrices below each other; one matrix stays as it is."""
     if is_sparse(parts) or isinstance(parts, np.ndarray):
         return parts
@@ -75,7 +75,7 @@ def stack(parts: Any) -> Any:
     return np.concatenate(matrices)
 
 
-def column_peaks(X: Any) -> Floats:
+def column_peaks(X: Matrix) -> Floats:
     """The largest absolute value of every column, shape (d,)."""
     if not X.shape[0]:
         return np.zeros(X.shape[1])
@@ -85,8 +85,8 @@ def column_peaks(X: Any) -> Floats:
     return _column_peaks(X)
 
 
-def _column_peaks(X: Any) -> Floats:
-    ends: list[Any] = [X.max(axis=0), X.min(axis=0)]
+def _column_peaks(X: Matrix) -> Floats:
+    ends: list[Matrix] = [X.max(axis=0), X.min(axis=0)]
     highest, lowest = (np.asarray(end.toarray() if is_sparse(end) else end, dtype=np.float64).ravel() for end in ends)
     return np.maximum(highest, -lowest)
 
@@ -95,7 +95,7 @@ def _column_peaks(X: Any) -> Floats:
 LARGEST_FEATURE = 1e140
 
 
-def huge_column(X: Any) -> tuple[int, float] | None:
+def huge_column(X: Matrix) -> tuple[int, float] | None:
     """The column with the largest entry, and that entry, if it is beyond what can be squared and added up.
 
     Examples
@@ -112,7 +112,7 @@ def huge_column(X: Any) -> tuple[int, float] | None:
     return k, float(peaks[k])
 
 
-def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
+def times(X: Matrix, weights: Floats, n_jobs: int | None = None) -> Floats:
     """``X @ weights``, shape (n,), in float64 and without a copy of X, also where X is float32; on ``n_jobs`` cores.
 
     If X is in a memory-mapped file, it is read in one walk, and little of it is in memory at a time.
@@ -133,7 +133,7 @@ def times(X: Any, weights: Floats, n_jobs: int | None = None) -> Floats:
     return scores
 
 
-def sum_of_rows(coefficients: Reals, X: Any, n_jobs: int | None = None) -> Floats:
+def sum_of_rows(coefficients: Reals, X: Matrix, n_jobs: int | None = None) -> Floats:
     """``coefficients @ X``, shape (d,), in float64 and without a copy of X; rows whose coefficient is zero cost next to nothing.
 
     Sums of dense rows do not depend on the number of cores. Memory-mapped files as in :func:`times`.
@@ -148,7 +148,7 @@ def sum_of_rows(coefficients: Reals, X: Any, n_jobs: int | None = None) -> Float
     return np.asarray(product, dtype=np.float64).ravel()
 
 
-def _has_kernel(X: Any) -> bool:
+def _has_kernel(X: Matrix) -> bool:
     """Whether compiled products take X as it is: dense rows, or float32 columns, each in one piece.
 
     Columns of float64 are left to numpy, which is quicker there and copies nothing either.
@@ -176,7 +176,7 @@ def check_costs(costs: ArrayLike | None, n_classes: int) -> Floats:
     return matrix
 
 
-def row_of(X: Any, index: int) -> Floats:
+def row_of(X: Matrix, index: int) -> Floats:
     """One row of a dense or sparse matrix, dense."""
-    row: Any = X[index]
+    row: Matrix = X[index]
     return np.asarray(row.toarray().ravel() if hasattr(row, "toarray") else row)

@@ -6,12 +6,12 @@ predictions. Standardised within queries it is not, and predictions need the que
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin._utils import ArgumentError, Floats, Ints, Setting
+from maxmargin._utils import ArgumentError, Floats, Ints, Matrix, Setting
 from maxmargin.core.rows import is_sparse
 from maxmargin.core.standardizing import divided
 from maxmargin.io import query_offsets
@@ -20,7 +20,7 @@ Scale = Literal["none", "standard", "query"]
 SCALES: tuple[str, ...] = get_args(Scale)
 
 
-def standardized(X: Any, center: Floats, scale: Floats) -> Any:
+def standardized(X: Matrix, center: Floats, scale: Floats) -> Matrix:
     """Columns less their centers, divided by their scales; sparse matrices are divided only, and stay sparse."""
     return divided(X if is_sparse(X) else X - center, scale)
 
@@ -31,7 +31,7 @@ def folded(weights: Floats, intercept: float, center: Floats, scale: Floats) -> 
     return raw, intercept - float(raw @ center)
 
 
-def standardized_within(X: Any, qid: ArrayLike | None) -> Any:
+def standardized_within(X: Matrix, qid: ArrayLike | None) -> Matrix:
     """Every query standardised for itself: columns less their mean in the query, divided by their standard deviation there.
 
     What is constant in a query becomes zero. Rows of sparse matrices are divided only, which shifts all scores of a query by the
@@ -81,7 +81,7 @@ def _dense_within(X: Floats, offsets: Ints, order: NDArray[np.intp] | None) -> F
     return np.asarray(rows)
 
 
-def _sparse_within(X: Any, offsets: Ints, order: NDArray[np.intp] | None) -> Any:
+def _sparse_within(X: Matrix, offsets: Ints, order: NDArray[np.intp] | None) -> Matrix:
     sizes = np.diff(offsets)
     query = np.repeat(np.arange(len(sizes)), sizes)
     if order is not None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from sklearn.metrics import get_scorer
 
-from maxmargin._utils import Floats, warn
+from maxmargin._utils import Floats, Scorer, warn
 
 
-def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[str, Any]) -> Callable[..., float]:
+def scorer_of(scoring: str | Scorer | None, score_params: Mapping[str, object]) -> Scorer:
     """``scoring(estimator, X, y, **score_params)``, whatever was given."""
     if scoring is None:
         return lambda estimator, *data, **params: estimator.score(*data, **params)
@@ -22,7 +21,7 @@ def scorer_of(scoring: str | Callable[..., float] | None, score_params: Mapping[
                 f"scoring={scoring!r} of scikit-learn knows no {' or '.join(score_params)}; pass a function "
                 f"scoring(estimator, X, y, {', '.join(score_params)}), or None for the metric that is trained for"
             )
-        named: Callable[..., float] = get_scorer(scoring)
+        named: Scorer = get_scorer(scoring)
         return named
     if not callable(scoring):
         raise ValueError(f"scoring={scoring!r} must be a function of (estimator, X, y), a name, or None")

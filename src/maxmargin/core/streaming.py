@@ -15,15 +15,14 @@ import mmap
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin._utils import Floats, Ints
+from maxmargin._utils import Floats, Ints, Matrix
 
 _PIECE = 8 << 20  # bytes that are worked on at once
 _AHEAD = 64 << 20  # bytes that may be waiting
@@ -31,21 +30,21 @@ _SMALL = 1 << 20  # bytes for which none of this is worth while
 
 _DONTNEED, _POPULATE_READ = 4, 22
 _PAGE = mmap.PAGESIZE
-_madvise: Any = None
+_madvise: Callable[[int, int, int], int] | None = None
 if sys.platform == "linux":
     # Not by the method of Python's mmap, which keeps the interpreter waiting until the disk has answered.
     _madvise = ctypes.CDLL(None, use_errno=True).madvise
     _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
-def _is_sparse(X: Any) -> bool:
+def _is_sparse(X: object) -> bool:
     return bool(sparse.issparse(X))
 
 
 Span = tuple[int, int]  # the addresses of a stretch of memory
 
 
-def is_streamed(X: Any) -> bool:
+def is_streamed(X: Matrix) -> bool:
     """Whether X, dense in rows or CSR, is in a file that is mapped for reading, and not small.
 
     Examples
@@ -59,7 +58,7 @@ def is_streamed(X: Any) -> bool:
     return in_rows and X.strides[0] >= X.shape[1] * X.itemsize and X.nbytes >= _SMALL and X.dtype.isnative and _is_mapped(X)
 
 
-def _is_mapped(array: Any) -> bool:
+def _is_mapped(array: object) -> bool:
     while isinstance(array, np.ndarray):
         array = array.base
     array = array.obj if isinstance(array, memoryview) else array
@@ -67,7 +66,7 @@ def _is_mapped(array: Any) -> bool:
     return isinstance(array, mmap.mmap) and memoryview(array).readonly
 
 
-def streamed_times(X: Any, weights: Floats, n_threads: int, scores: Floats) -> None:
+def streamed_times(X: Matrix, weights: Floats, n_threads: int, scores: Floats) -> None:
     """Write ``X @ weights`` to ``scores``, for X that :func:`is_streamed`; the bits are those of X in memory, if it is dense."""
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     for begin, end in row_pieces(X):
@@ -78,7 +77,7 @@ def streamed_times(X: Any, weights: Floats, n_threads: int, scores: Floats) -> N
             _core.times_vector(piece, weights, n_threads, scores[begin:end])
 
 
-def streamed_sum_of_rows(coefficients: Floats, X: Any, n_threads: int) -> Floats:
+def streamed_sum_of_rows(coefficients: Floats, X: Matrix, n_threads: int) -> Floats:
     """``coefficients @ X``, for X that :func:`is_streamed`; pieces of the file whose coefficients are all zero are not read.
 
     The same bits as for X in memory, if it is dense with rows of up to 4 kB.
@@ -94,7 +93,7 @@ def streamed_sum_of_rows(coefficients: Floats, X: Any, n_threads: int) -> Floats
     return total
 
 
-def rows_between(X: Any, begin: int, end: int) -> Any:
+def rows_between(X: Matrix, begin: int, end: int) -> Matrix:
     """Some rows, without a copy of their numbers."""
     if not _is_sparse(X):
         return X[begin:end]
@@ -103,7 +102,7 @@ def rows_between(X: Any, begin: int, end: int) -> Any:
     return sparse.csr_array((X.data[first:last], X.indices[first:last], offsets), shape=(end - begin, X.shape[1]))
 
 
-def row_pieces(X: Any, coefficients: Floats | None = None) -> Iterator[tuple[int, int]]:
+def row_pieces(X: Matrix, coefficients: Floats | None = None) -> Iterator[tuple[int, int]]:
     """First row, and row after the last, of one piece after the other; it is in memory until the next one is asked for.
 
     Pieces whose coefficients are all zero are left out.
@@ -134,7 +133,7 @@ def row_pieces(X: Any, coefficients: Floats | None = None) -> Iterator[tuple[int
             _release(spans)
 
 
-def _bounds(X: Any) -> Ints:
+def _bounds(X: Matrix) -> Ints:
     """Rows at which pieces begin, and the number of rows."""
     n = X.shape[0]
     if _is_sparse(X):
@@ -149,7 +148,7 @@ def _bounds(X: Any) -> Ints:
     return np.append(np.arange(0, n, rows), n).astype(np.int64)
 
 
-def _spans(X: Any, begin: int, end: int) -> list[Span]:
+def _spans(X: Matrix, begin: int, end: int) -> list[Span]:
     if _is_sparse(X):
         first, last = int(X.indptr[begin]), int(X.indptr[end])
         arrays = (X.data, X.indices)
@@ -171,8 +170,8 @@ def _fetch(spans: Sequence[Span]) -> None:
             problem = "the memory-mapped rows cannot be read; has their file been cut off, or its disk taken away? Pack it anew"
             raise OSError(errno.EIO, f"{problem} ({os.strerror(code)})")
         # Linux before 5.14 knows no such advice: one byte of every page, then.
-        pages: Any = (ctypes.c_uint8 * (end - begin)).from_address(begin)
-        np.frombuffer(pages, dtype=np.uint8)[::_PAGE].sum()
+        pages = (ctypes.c_uint8 * (end - begin)).from_address(begin)
+        np.frombuffer(memoryview(pages), dtype=np.uint8)[::_PAGE].sum()
 
 
 def _release(spans: Sequence[Span]) -> None:

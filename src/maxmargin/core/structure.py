@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Input, JointFeature, Output
 from maxmargin.core.cuts import Bounds
 from maxmargin.core.problem import Override, Problem, override_below, relies_on
 
@@ -22,7 +22,7 @@ class Decoded(NamedTuple):
         An upper bound of ``a * score + b * loss`` over all outputs, in the scale of the question.
     """
 
-    output: Any
+    output: Output
     upper: float
 
 
@@ -59,7 +59,7 @@ class Structure(ABC):
         """Not unless a structure says so."""
         return False
 
-    def __init_subclass__(cls, **settings: Any) -> None:
+    def __init_subclass__(cls, **settings: object) -> None:
         super().__init_subclass__(**settings)
         if hasattr(cls, "loss_augmented") and cls.decode is Structure.decode:
             raise TypeError(
@@ -72,15 +72,15 @@ class Structure(ABC):
             type.__setattr__(cls, "decode_batch", Structure.decode_batch)
 
     @abstractmethod
-    def joint_feature(self, x: Any, y: Any) -> Any:
+    def joint_feature(self, x: Input, y: Output) -> JointFeature:
         """``Phi(x, y)``, an array of shape (d,) or a sparse row of scipy; the score of ``y`` is ``weights . Phi(x, y)``."""
 
     @abstractmethod
-    def loss(self, truth: Any, y: Any) -> float:
+    def loss(self, truth: Output, y: Output) -> float:
         """``delta(truth, y)``: not negative, zero for the truth."""
 
     @abstractmethod
-    def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
+    def decode(self, x: Input, weights: Floats, truth: Output | None = None, a: float = 1.0, b: float = 0.0) -> Output | Decoded:
         """The output with the largest ``a * weights . Phi(x, y) + b * loss(truth, y)``, for any ``a, b >= 0``.
 
         Training asks with ``a = b = 1``, prediction with ``b = 0`` and no truth. A search that is not exact, but knows a bound
@@ -88,13 +88,13 @@ class Structure(ABC):
         """
 
     def decode_batch(
-        self, xs: Sequence[Any], weights: Floats, truths: Sequence[Any] | None = None, a: float = 1.0, b: float = 0.0
-    ) -> Sequence[Any]:
+        self, xs: Sequence[Input], weights: Floats, truths: Sequence[Output] | None = None, a: float = 1.0, b: float = 0.0
+    ) -> Sequence[Output | Decoded]:
         """The same for many samples; override it where that is faster than one by one."""
         known = [None] * len(xs) if truths is None else truths
         return [self.decode(x, weights, truth, a, b) for x, truth in zip(xs, known, strict=True)]
 
-    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]:
+    def encode(self, x: Input, y: Output | None = None) -> tuple[Input, Output]:
         """Input and true output, checked and in the form that the other methods get; ``y`` is None in prediction."""
         return x, y
 
@@ -112,7 +112,7 @@ _OUTPUTS = "joint_feature", "loss", "decode"
 class SupportsKBest(Protocol):
     """The best outputs, not only the best one."""
 
-    def k_best(self, x: Any, weights: Floats, truth: Any, a: float, b: float, k: int) -> Sequence[Any]:
+    def k_best(self, x: Input, weights: Floats, truth: Output, a: float, b: float, k: int) -> Sequence[Output | Decoded]:
         """Return the k best distinct outputs, best first.
 
         A structure that is not exact returns each as :class:`Decoded`, with an upper bound of it and of all that are not listed
@@ -124,7 +124,7 @@ class SupportsKBest(Protocol):
 class SupportsListing(Protocol):
     """Inputs for which ``k_best`` costs too much."""
 
-    def can_list(self, x: Any) -> bool:
+    def can_list(self, x: Input) -> bool:
         """Return whether ``k_best`` is worth its cost in a search; it is if there is no such method."""
 
 
@@ -132,7 +132,7 @@ class SupportsListing(Protocol):
 class SupportsCone(Protocol):
     """The best output within a cone of margin error and loss, for the angular search."""
 
-    def decode_within(self, x: Any, weights: Floats, truth: Any, lam: float, low: float, high: float) -> Any:
+    def decode_within(self, x: Input, weights: Floats, truth: Output, lam: float, low: float, high: float) -> Output | None:
         """Return the output with the largest ``score + lam * loss`` and ``low <= loss / (1 + score - score of truth) < high``.
 
         Loss and denominator are positive; None if there is no such output. Outputs with the loss of another one and a smaller
@@ -144,7 +144,7 @@ class SupportsCone(Protocol):
 class SupportsBestByLoss(Protocol):
     """The best output for every loss."""
 
-    def best_by_loss(self, x: Any, weights: Floats, truth: Any) -> Sequence[Any]:
+    def best_by_loss(self, x: Input, weights: Floats, truth: Output) -> Sequence[Output]:
         """Return, for every loss that an output can have, one with the largest score."""
 
 
@@ -152,7 +152,7 @@ class SupportsBestByLoss(Protocol):
 class SupportsEnumeration(Protocol):
     """All outputs."""
 
-    def all_outputs(self, x: Any) -> Iterable[Any]:
+    def all_outputs(self, x: Input) -> Iterable[Output]:
         """Return every output."""
 
 
@@ -160,7 +160,7 @@ class SupportsEnumeration(Protocol):
 class SupportsLossValues(Protocol):
     """All losses."""
 
-    def loss_values(self, x: Any, truth: Any) -> Sequence[float] | None:
+    def loss_values(self, x: Input, truth: Output) -> Sequence[float] | None:
         """Return every loss that an output can have; None if they are not known."""
 
 
@@ -168,25 +168,25 @@ class SupportsLossValues(Protocol):
 class SupportsSetSize(Protocol):
     """Outputs that are sets, for the micro F1."""
 
-    def set_size(self, y: Any) -> int:
+    def set_size(self, y: Output) -> int:
         """Return the number of elements."""
 
-    def decode_sized(self, x: Any, weights: Floats, truth: Any, a: float, b: float, c: float) -> Any:
+    def decode_sized(self, x: Input, weights: Floats, truth: Output, a: float, b: float, c: float) -> Output:
         """Return the output with the largest ``a * score + b * loss - c * size``."""
 
 
 class SupportsFastProblem(Protocol):
     """A compiled problem under margin rescaling."""
 
-    def make_problem(self, xs: Sequence[Any], ys: Sequence[Any]) -> Problem:
+    def make_problem(self, xs: Sequence[Input], ys: Sequence[Output]) -> Problem:
         """Return the problem of encoded inputs and outputs."""
 
 
 class _Encodes(Protocol):
-    def encode(self, x: Any, y: Any = None) -> tuple[Any, Any]: ...
+    def encode(self, x: Input, y: Output | None = None) -> tuple[Input, Output]: ...
 
 
-def encoded(structure: _Encodes, number: int, x: Any, y: Any) -> tuple[Any, Any]:
+def encoded(structure: _Encodes, number: int, x: Input, y: Output) -> tuple[Input, Output]:
     """A sample as the structure codes it; what is wrong with it is told with its number."""
     try:
         return structure.encode(x, y)
@@ -194,7 +194,7 @@ def encoded(structure: _Encodes, number: int, x: Any, y: Any) -> tuple[Any, Any]
         raise type(error)(f"sample {number}: {error}") from error
 
 
-def predict(structure: Structure, xs: Sequence[Any], weights: Floats) -> list[Any]:
+def predict(structure: Structure, xs: Sequence[Input], weights: Floats) -> list[Output]:
     """The outputs of the largest score."""
     found = structure.decode_batch([encoded(structure, k, x, None)[0] for k, x in enumerate(xs)], weights)
     return [answer.output if isinstance(answer, Decoded) else answer for answer in found]

@@ -19,7 +19,6 @@ from maxmargin.core import (
     SupportsKBest,
     Vector,
     difference,
-    entries,
     supports,
     why_not,
 )
@@ -143,8 +142,7 @@ def cut_of_mixture(surrogate: Surrogate, labels: Sequence[Candidate], weights: S
 
 
 def _times(vector: Vector, factor: float) -> Vector:
-    at, values = entries(vector)
-    return SparseVector(at, factor * values) if isinstance(vector, SparseVector) else factor * values
+    return SparseVector(vector.indices, factor * vector.values) if isinstance(vector, SparseVector) else factor * vector
 
 
 def _mixed(vectors: Sequence[Vector], weights: Sequence[float]) -> Vector:

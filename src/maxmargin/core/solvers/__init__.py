@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from maxmargin.core.solvers.base import Solver, check_bounds
     from maxmargin.core.solvers.bcfw import BCFW, NSlackCuttingPlane
     from maxmargin.core.solvers.constrained import ConstrainedCuttingPlane, Margins
-    from maxmargin.core.solvers.cutting_plane import KnownCuts, OneSlackCuttingPlane
+    from maxmargin.core.solvers.cutting_plane import KnownCuts, OneSlackCuttingPlane, RunNumbers
     from maxmargin.core.solvers.frank_wolfe import FrankWolfe, Subgradient
     from maxmargin.core.solvers.partial_linearization import ExponentiatedGradient, PartialLinearization
     from maxmargin.core.solvers.simplex_qp import SimplexQP

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -139,7 +139,7 @@ class Solver(ABC):
         return run.solution()
 
     @abstractmethod
-    def _iterate(self, run: Run, start: Any) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         """Improve ``run`` until it says stop."""
 
 
@@ -184,7 +184,7 @@ class Run:
         # Whether bounds come from oracles, not from estimates.
         self.proved = True
         self.trusted = False
-        self.state: Any = None
+        self.state: object = None
 
     @property
     def passes(self) -> float:

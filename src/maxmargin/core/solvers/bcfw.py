@@ -6,7 +6,7 @@ Cutting planes with a slack for every block (spec 3.3) are the same steps, taken
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from maxmargin.core import SupportsExactSteps
 from maxmargin.core.solvers.base import Protocols, Run, Solver
 from maxmargin.core.solvers.engine import EngineRun, seed_of
 from maxmargin.core.solvers.solution import Solution
+
+if TYPE_CHECKING:
+    from maxmargin.core.solvers.cutting_plane import KnownCuts
 
 Sampling = Literal["uniform", "permutation", "gap"]
 Steps = Literal["fw", "pairwise", "away", "all", "exact"]
@@ -73,7 +76,7 @@ class BCFW(Solver):
         """Not if it stops on estimates."""
         return self.stop == "exact"
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         settings = _core.BlockSettings.frank_wolfe(self.sampling, self.steps, self.cache, seed_of(run))
         blocks = EngineRun(run, settings, start)
         while True:
@@ -114,7 +117,7 @@ class NSlackCuttingPlane(Solver):
     # Of the gap at the last sweep, and of the gap to reach: what may be left among the known cuts.
     _PART, _TARGET_PART = 0.1, 0.05
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         # No cut is forgotten.
         settings = _core.BlockSettings.frank_wolfe("gap", "pairwise", 2**31, seed_of(run))
         blocks = EngineRun(run, settings, start)

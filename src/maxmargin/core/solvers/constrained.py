@@ -9,11 +9,10 @@ made to do by growing or, far out, by moving toward weights that are known to be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from maxmargin._utils import Floats
+from maxmargin._utils import Floats, Matrix
 from maxmargin.core import Cut
 from maxmargin.core.solvers.base import Run, Solver
 from maxmargin.core.solvers.cutting_plane import Bundle, KnownCuts, WorkingSet
@@ -23,10 +22,10 @@ from maxmargin.core.solvers.solution import Solution
 class Margins:
     """The constraints ``signs[i] * (rows[i] . w) >= 1``: an array or CSR matrix of shape (m, d), and m signs +1 or -1."""
 
-    def __init__(self, rows: Any, signs: Floats) -> None:
+    def __init__(self, rows: Matrix, signs: Floats) -> None:
         self.rows = rows
         self.signs = signs
-        squares: Any = rows.multiply(rows) if hasattr(rows, "multiply") else rows * rows
+        squares: Matrix = rows.multiply(rows) if hasattr(rows, "multiply") else rows * rows
         self.norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
     def __len__(self) -> int:
@@ -71,7 +70,7 @@ class ConstrainedCuttingPlane(Solver):
     # A margin counts as violated below 1 minus this.
     _SLACK = 1e-9
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         if run.bounds is not None:
             raise ValueError("ConstrainedCuttingPlane knows no bounds; leave them out")
         if not self.margins.violation(self.feasible) <= 1e-6:
@@ -79,11 +78,11 @@ class ConstrainedCuttingPlane(Solver):
         # Without constraints there is no better place to begin than zero.
         feasible = self._grown(self.feasible) if len(self.margins) else np.zeros(run.problem.n_features)
         known: list[Cut] = []
-        if start is not None and isinstance(start.state, Bundle):
+        if isinstance(start, Solution) and isinstance(start.state, Bundle):
             # Its constraints may have been others.
             feasible, known = self._grown(start.weights), start.state.cuts.known()
         bundle = run.state = Bundle.of(run, KnownCuts(known, feasible))
-        norm = float(np.linalg.norm(bundle.best.cut(run).psi)) or 1.0
+        norm = float(np.linalg.norm(bundle.point.cut(run).psi)) or 1.0
         while True:
             target = self._feasible_minimiser(run, bundle.cuts, norm)
             if bundle.check(run):

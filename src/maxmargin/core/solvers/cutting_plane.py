@@ -9,13 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin._utils import Booleans, Floats, Ints
+from maxmargin._utils import Arrays, Booleans, Floats, Ints, Scores
 from maxmargin.core import Bounds, Cut, Tangent, dot
 from maxmargin.core.solvers.base import Run, Solver
 from maxmargin.core.solvers.simplex_qp import SimplexQP
@@ -38,16 +37,34 @@ class KnownCuts:
     weights: Floats | None = None
 
 
+class RunNumbers(TypedDict):
+    """The state of a run, but for its arrays; a pair may be a list in what a checkpoint returns."""
+
+    calls: int
+    reach: float
+    value: float
+    curve: Sequence[float] | None
+    hinge: float
+    loss: float
+    bound: float | None
+    place: float
+    primal: float
+    dual: float
+    dual_curve: Sequence[float] | None
+    worse_than_truth: int
+    exact: bool
+
+
 class Checkpoint(Protocol):
     """Where a run leaves its state, so that another one can go on where it was, to the last bit.
 
     What is in it are names with numbers or text, and arrays by name.
     """
 
-    def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    def read(self) -> tuple[RunNumbers, Arrays] | None:
         """What an earlier run on the same problem has left; None if there was none."""
 
-    def keep(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]], last: bool) -> None:
+    def keep(self, numbers: RunNumbers, arrays: Arrays, last: bool) -> None:
         """The state after a round; what need not be written at once is written at the end."""
 
     def close(self) -> None:
@@ -89,7 +106,7 @@ class OneSlackCuttingPlane(Solver):
         saved = None if self.checkpoint is None else self.checkpoint.read()
         bundle = run.state = Bundle.of(run, start) if saved is None else Bundle.restored(run, *saved)
         # Not before the first search: weights of zero may be optimal to the tolerance, but rank nothing.
-        if (saved is not None or bundle.best.weights.any()) and bundle.check(run):
+        if (saved is not None or bundle.point.weights.any()) and bundle.check(run):
             return
         while True:
             bundle.advance(run, bundle.cuts.weights)
@@ -110,14 +127,14 @@ class LinePoint:
     """
 
     weights: Floats
-    scores: Any
+    scores: Scores
     tangent: Tangent
     primal: float
     place: float
     made: Cut | None = None
 
     @classmethod
-    def at(cls, run: Run, weights: Floats, scores: Any, place: float) -> LinePoint:
+    def at(cls, run: Run, weights: Floats, scores: Scores, place: float) -> LinePoint:
         """By one pass."""
         tangent, made = run.problem.tangent(scores), None
         if run.problem.quick:
@@ -151,7 +168,7 @@ class _Line:
         self.run = run
         self.origin = origin
         self.direction = target - origin.weights
-        self.change: Any = None if run.problem.quick else run.problem.scores(target) - origin.scores
+        self.change: Scores = None if run.problem.quick else run.problem.scores(target) - origin.scores
         self.looks: list[LinePoint] = []
 
     def _look(self, place: float) -> LinePoint:
@@ -206,7 +223,7 @@ class Bundle:
 
     cuts: WorkingSet
     # None where a pickled one is not in use yet.
-    best: Any
+    best: LinePoint | None
     reach: float
 
     @classmethod
@@ -231,16 +248,23 @@ class Bundle:
             cuts.settle()
         return bundle
 
+    @property
+    def point(self) -> LinePoint:
+        """The best weights, in a run."""
+        assert self.best is not None
+        return self.best
+
     def check(self, run: Run) -> bool:
         """Record what is known; True if the run is over."""
-        return run.check(self.best.weights, self.best.primal, self.cuts.value, self.best.oracle_gap, self.cuts.curve)
+        best = self.point
+        return run.check(best.weights, best.primal, self.cuts.value, best.oracle_gap, self.cuts.curve)
 
     def advance(self, run: Run, target: Floats) -> None:
         """Search the line from the best weights to a target, and append the cuts where the search ends.
 
         Where features come with every look, all of them are cuts that cost nothing more.
         """
-        best, line = self.best, _Line(run, self.best, target)
+        best, line = self.point, _Line(run, self.point, target)
         low, high = line.search(self.reach)
         for point in line.looks:
             if not run.problem.scored or point is low or point is high:
@@ -251,10 +275,10 @@ class Bundle:
         # The next search begins a little beyond the place where this one ended.
         self.reach = 0.3 * self.reach if self.best is best else 1.2 * self.best.place
 
-    def saved(self, run: Run) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved(self, run: Run) -> tuple[RunNumbers, Arrays]:
         """Everything another run needs to go on: numbers, and arrays by name."""
-        best, tangent = self.best, self.best.tangent
-        numbers = {
+        best, tangent = self.point, self.point.tangent
+        numbers: RunNumbers = {
             "calls": run.problem.calls, "reach": self.reach, "value": self.cuts.value, "curve": self.cuts.curve,
             "hinge": tangent.hinge, "loss": tangent.loss, "bound": tangent.bound, "place": best.place,
             "primal": run.primal, "dual": run.dual, "dual_curve": run.dual_curve,
@@ -268,7 +292,7 @@ class Bundle:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, run: Run, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Bundle:
+    def restored(cls, run: Run, numbers: RunNumbers, arrays: Arrays) -> Bundle:
         """What :meth:`saved` has saved, in a run that has done nothing yet."""
         cuts = WorkingSet.of_arrays(arrays, run.lam, run.bounds)
         cuts.value, cuts.curve = numbers["value"], _pair(numbers["curve"])
@@ -295,14 +319,14 @@ class Bundle:
         """A lower bound for every lambda that is this one there."""
         return self.cuts.at(lam, self.cuts.bounds).curve
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # Scores belong to the process; one pass makes them anew.
         return {"cuts": self.cuts, "best": None, "reach": self.reach}
 
 
-def _pair(values: Any) -> Any:
+def _pair(values: Sequence[float] | None) -> Curve | None:
     """JSON knows lists only."""
-    return None if values is None else tuple(values)
+    return None if values is None else (values[0], values[1])
 
 
 class WorkingSet:
@@ -354,7 +378,7 @@ class WorkingSet:
     def __len__(self) -> int:
         return len(self._qp)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """All of it but ``value`` and ``curve``, which are numbers; nothing in them changes later."""
         m = len(self)
         support, factor, shift = self._qp.factor
@@ -368,7 +392,7 @@ class WorkingSet:
         return {f"cuts.{name}": array for name, array in found.items()}
 
     @classmethod
-    def of_arrays(cls, arrays: dict[str, NDArray[Any]], lam: float, bounds: Bounds | None) -> WorkingSet:
+    def of_arrays(cls, arrays: Arrays, lam: float, bounds: Bounds | None) -> WorkingSet:
         """The way back, for the same lambda and the same bounds."""
         found = {name.removeprefix("cuts."): array for name, array in arrays.items() if name.startswith("cuts.")}
         rows = found["rows"]

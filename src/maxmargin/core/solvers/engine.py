@@ -7,7 +7,7 @@ of all others the engine asks the cuts, one block at a time or, where an algorit
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from maxmargin._utils import check_memory
 from maxmargin.core import compiled_blocks
 from maxmargin.core.solvers.base import Run
 from maxmargin.core.solvers.solution import Solution
+
+if TYPE_CHECKING:
+    from maxmargin.core.solvers.cutting_plane import KnownCuts
 
 # How long the loop runs between two looks at the clock and at Ctrl-C, in seconds.
 _SLICE = 0.05
@@ -28,6 +31,12 @@ class BlockState(NamedTuple):
     engine: _core.BlockEngine
 
 
+class _CountsQueries(Protocol):
+    """A problem that counts what its decoder was asked."""
+
+    queries: int
+
+
 class EngineRun:
     """An engine at the lambda and bounds of a run, with the dual point of an earlier one if there is one.
 
@@ -37,13 +46,19 @@ class EngineRun:
     """
 
     def __init__(
-        self, run: Run, settings: Any, start: Solution | None, *, kind: str = "outputs", data: _core.BlockData | None = None
+        self,
+        run: Run,
+        settings: _core.BlockSettings,
+        start: Solution | KnownCuts | None,
+        *,
+        kind: str = "outputs",
+        data: _core.BlockData | None = None,
     ) -> None:
         problem = run.problem.problem
         data = compiled_blocks(problem) if data is None else data
         check_memory(data.n_bytes(kind == "interior"), f"the dual variables of {run.n:,} blocks")
         lower, upper = run.bounds if run.bounds is not None else (None, None)
-        state = start.state if start is not None else None
+        state = start.state if isinstance(start, Solution) else None
         earlier = state.engine if isinstance(state, BlockState) and state.kind == kind else None
         self.engine = _core.BlockEngine(
             data, run.lam, lower, upper, settings, earlier, earlier is not None and run.lam < earlier.lam
@@ -91,8 +106,7 @@ class EngineRun:
         """Tell a problem with compiled searches what was asked of its decoder; others count by themselves."""
         asked, self._queries = self.engine.queries - self._queries, self.engine.queries
         if asked:
-            problem: Any = self._run.problem.problem
-            problem.queries += asked
+            cast(_CountsQueries, self._run.problem.problem).queries += asked
 
     def settle(self, goal: float) -> None:
         """Steps between remembered outputs alone until their gaps are small, or time is up."""

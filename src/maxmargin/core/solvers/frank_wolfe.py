@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from maxmargin.core import CheckedProblem, Cut, Problem, entries
 from maxmargin.core.solvers.base import Run, Solver
 from maxmargin.core.solvers.engine import EngineRun
 from maxmargin.core.solvers.solution import Solution
+
+if TYPE_CHECKING:
+    from maxmargin.core.solvers.cutting_plane import KnownCuts
 
 
 class _Whole(Problem):
@@ -29,7 +32,7 @@ class _Whole(Problem):
         return self.problem.mean_cut(weights)
 
 
-def _whole(run: Run, start: Solution | None) -> EngineRun:
+def _whole(run: Run, start: Solution | KnownCuts | None) -> EngineRun:
     data = _core.PythonOracle(_Whole(run.problem), 1, run.problem.n_features)
     return EngineRun(run, _core.BlockSettings.frank_wolfe("uniform", "fw", 0, 0), start, kind="whole", data=data)
 
@@ -38,7 +41,7 @@ def _whole(run: Run, start: Solution | None) -> EngineRun:
 class FrankWolfe(Solver):
     """Frank-Wolfe on the dual with exact line search; the duality gap comes for free with every pass."""
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         whole = _whole(run, start)
         while not whole.gap_pass(calls=0):
             whole.engine.step_all()
@@ -70,7 +73,7 @@ class Subgradient(Solver):
     def __post_init__(self) -> None:
         check_choice("average", self.average, ("rising", "last_half"))
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         convex = run.problem.problem.convex
         # The objective is computed, not a bound of it; but there is no lower bound of anything.
         run.proved &= convex

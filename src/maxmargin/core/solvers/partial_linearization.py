@@ -7,7 +7,7 @@ average over outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from maxmargin import _core
 from maxmargin._utils import check_choice
@@ -15,6 +15,9 @@ from maxmargin.core import SupportsExpectations
 from maxmargin.core.solvers.base import EXPECTATIONS, Protocols, Run, Solver
 from maxmargin.core.solvers.engine import EngineRun, seed_of
 from maxmargin.core.solvers.solution import Solution
+
+if TYPE_CHECKING:
+    from maxmargin.core.solvers.cutting_plane import KnownCuts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +31,8 @@ class _Soft(Solver):
         """Averages over outputs, in Python or compiled."""
         return (EXPECTATIONS,)
 
-    def _soft_steps(self, run: Run, start: Solution | None, temperature: float, rule: str, block: bool) -> None:
-        problem = cast(SupportsExpectations, run.problem.problem)
+    def _soft_steps(self, run: Run, start: Solution | KnownCuts | None, temperature: float, rule: str, block: bool) -> None:
+        problem = cast(SupportsExpectations[object], run.problem.problem)
         # Close to the truth, so that the weights are almost zero, but in the interior: a zero would stay zero.
         mass = min(1e-3, 0.01 * run.lam / max(problem.diameter() ** 2, 1e-300))
         settings = _core.BlockSettings.partial_linearization(temperature, rule, mass, seed_of(run))
@@ -62,7 +65,7 @@ class PartialLinearization(_Soft):
     temperature: float = 0.01
     block: bool = True
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         if self.temperature < 0:
             raise ValueError(f"temperature={self.temperature} must not be negative")
         self._soft_steps(run, start, self.temperature, "line_search", self.block)
@@ -88,7 +91,7 @@ class ExponentiatedGradient(_Soft):
     step: Literal["fixed", "backtracking"] = "backtracking"
     online: bool = True
 
-    def _iterate(self, run: Run, start: Solution | None) -> None:
+    def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature} must be positive")
         check_choice("step", self.step, ("fixed", "backtracking"))

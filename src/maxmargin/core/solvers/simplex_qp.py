@@ -7,13 +7,10 @@ exact to rounding. Variables of linear constraints on the weights stand beside t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin._utils import Floats
+from maxmargin._utils import Booleans, Floats
 
 
 class SimplexQP(_core.SimplexQP):
@@ -35,7 +32,7 @@ class SimplexQP(_core.SimplexQP):
     """
 
     @classmethod
-    def of(cls, total: float, gram: Floats, linear: Floats, start: Floats, in_sum: NDArray[Any] | None = None) -> SimplexQP:
+    def of(cls, total: float, gram: Floats, linear: Floats, start: Floats, in_sum: Booleans | Floats | None = None) -> SimplexQP:
         """A problem given as a whole, with a feasible point to start from."""
         qp = cls(total)
         for k in range(len(linear)):
@@ -43,5 +40,5 @@ class SimplexQP(_core.SimplexQP):
         qp.set_solution(np.ascontiguousarray(start))
         return qp
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return SimplexQP.of, (self.total, self.gram, self.linear, self.solution, self.in_sum)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from maxmargin._utils import Floats
 from maxmargin.core import Certificate, Problem
@@ -55,7 +55,7 @@ class History(Rows):
         """The same history with all objectives multiplied by ``factor``."""
         return History(list(self.passes), [factor * p for p in self.primal], [factor * d for d in self.dual], list(self.seconds))
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[dict[str, float]]:
         columns = zip(self.passes, self.primal, self.dual, self.gap, self.seconds, strict=True)
         return (dict(zip(("passes", "primal", "dual", "gap", "seconds"), row, strict=True)) for row in columns)
 
@@ -106,7 +106,7 @@ class Solution:
     seconds: float
     history: History
     regularization: float
-    state: Any = None
+    state: object = None
     dual_curve: Curve | None = None
     problem: Problem | None = None
     fingerprint: bytes | None = None
@@ -150,7 +150,7 @@ class Solution:
             return self.problem.same_as(problem)
         return self.state is None or (self.fingerprint is not None and self.fingerprint == problem.fingerprint())
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         mark = self.fingerprint if self.problem is None else self.problem.fingerprint()
         state = self.state if hasattr(self.state, "__getstate__") and not hasattr(self.state, "engine") else None
         return {**vars(self), "problem": None, "fingerprint": mark, "state": state}
