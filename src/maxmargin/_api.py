@@ -2,7 +2,7 @@
 
 A package imports a module when one of its names is first used, so importing a package is cheap, and a task does not load the
 modules of others. Packages import each other's names from the package, never from its modules: ``from maxmargin.core import
-Cut``. Names before a bar are public. Names after it are for other packages of maxmargin only.
+Cut``. Names to the left of ``|`` are public; those to the right are for other packages of maxmargin only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 
 NAMES: dict[str, dict[str, str]] = {
     "": {
@@ -83,7 +84,7 @@ NAMES: dict[str, dict[str, str]] = {
         "streaming": "| is_streamed row_pieces rows_between",
         "structure": (
             "Decoded predict Structure SupportsBestByLoss SupportsCone SupportsEnumeration SupportsFastProblem SupportsKBest "
-            "SupportsListing SupportsLossValues SupportsSetSize | encoded"
+            "SupportsListing SupportsLossValues SupportsSetSize | check_decoder check_not_overridden encoded"
         ),
         "vectors": "| as_vector difference in_order",
         "weighted_problem": "WeightedProblem | check_weights weighted",
@@ -324,6 +325,8 @@ NAMES: dict[str, dict[str, str]] = {
 
 # Packages that are not installed with maxmargin but imported by some of its modules, with the extras that install them.
 EXTRAS = {"dask": "dask", "distributed": "dask", "ray": "ray", "torch": "nn"}
+# Modules that need one of these, beside packages that need it as a whole.
+NEEDS = {"distributed.dask_engine": "distributed", "distributed.ray_engine": "ray"}
 # Packages that are attributes of maxmargin, imported when first used.
 PACKAGES = {key.partition(".")[0] for key in NAMES if key} | {"cli"}
 
@@ -342,12 +345,15 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package."""
     key = package.partition(".")[2]
     modules, public = names_of(key), public_names(key)
+    inner = [other.partition(".")[2] for other in NAMES if other.startswith(f"{key}.")] if key else sorted(PACKAGES)
     # The metrics are collected from packages beside them.
     parent = "maxmargin" if key == "metrics" else package
 
     def load(name: str) -> object:
+        if name in inner:
+            return importlib.import_module(f"{package}.{name}")
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{_elsewhere(name)}")
         try:
             module = importlib.import_module(f"{parent}.{modules[name]}")
         except ModuleNotFoundError as error:
@@ -356,11 +362,19 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
                 raise
             remedy = f"pip install 'maxmargin[{EXTRAS[missing]}]'"
             raise ImportError(f"{package}.{name} needs {missing}; install it with: {remedy}") from error
-        value: object = getattr(module, name)
+        value = getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: public, public
+    # A star imports what can be imported.
+    installed = [name for name in public if find_spec(NEEDS.get(f"{key}.{modules[name]}", "sys")) is not None]
+    return load, lambda: sorted([*public, *inner]), installed
+
+
+def _elsewhere(name: str) -> str:
+    """Where else a name is, as the end of a sentence."""
+    found = [f"maxmargin.{key}" for key in NAMES if key and name in public_names(key)]
+    return f"; it is in {found[0]}" if found else ""
 
 
 def find(name: str) -> object:

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from maxmargin._utils import Booleans, Bytes, Floats, Int32s, Ints, Keys, Reals
+from maxmargin._utils.types import Booleans, Bytes, Floats, Int32s, Ints, Keys, Reals
 
 class TextError(ValueError): ...
 class ZeroIndexError(TextError): ...

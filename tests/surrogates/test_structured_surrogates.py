@@ -229,6 +229,9 @@ def test_who_replaces_a_search_loses_what_was_known_of_the_old_one():
         def loss(self, truth, y):
             return 2 * super().loss(truth, y)
 
+        def decode(self, x, weights, truth=None, a=1.0, b=0.0):
+            return super().decode(x, weights, truth, a, 2 * b)
+
     assert not supports(Other(2, 2), (SupportsKBest, SupportsLossValues)) and supports(ChainStructure(2, 2), SupportsKBest)
     rng = np.random.default_rng(9)
     problem = StructuredProblem(Other(2, 2), *chains(rng, K=2), "slack")

@@ -56,17 +56,21 @@ class Problem(ABC):
     unavailable: Mapping[type, str] = MappingProxyType({})
 
     def __init_subclass__(cls, **settings: object) -> None:
-        # Whoever replaces one of the three methods is asked by the others too, however fast those were before.
+        # Of cut and cuts the one that was written last makes the other one, so that both always have the same hinges.
         super().__init_subclass__(**settings)
-        own = vars(cls)
-        one, many = own.get("cut"), own.get("cuts")
-        others: dict[str, object] = {} if one is None and many is None else {"mean_cut": Problem.mean_cut}
-        if many is None and one is not None:
-            others["cuts"] = lambda self, blocks, weights: [one(self, block, weights) for block in blocks]
-        if one is None and many is not None:
-            others["cut"] = lambda self, block, weights: many(self, [block], weights)[0]
-        for name in others.keys() - own.keys():
-            setattr(cls, name, others[name])
+        one, many = (next((base for base in cls.__mro__[:-1] if name in vars(base)), Problem) for name in ("cut", "cuts"))
+        made: dict[str, object] = {}
+        # Of a class and a mixin, or of a class and its base, the one that comes first.
+        if cls.__mro__.index(one) < cls.__mro__.index(many):
+            cut = vars(one)["cut"]
+            made = {"cut": cut, "cuts": lambda self, blocks, weights: [cut(self, block, weights) for block in blocks]}
+        elif one is not many:
+            cuts = vars(many)["cuts"]
+            made = {"cuts": cuts, "cut": lambda self, block, weights: cuts(self, [block], weights)[0]}
+        if made or "cut" in vars(cls):
+            made.setdefault("mean_cut", vars(cls).get("mean_cut", Problem.mean_cut))
+        for name, value in made.items():
+            setattr(cls, name, value)
 
     @abstractmethod
     def cut(self, block: int, weights: Floats) -> Cut:
@@ -112,21 +116,31 @@ class Problem(ABC):
 
 def compiled_blocks(problem: Problem) -> _core.BlockData:
     """What the compiled block engine works on: the problem in its form or, without one, the questions that it will ask."""
+    check_cuts(problem)
     data = problem.block_data
-    if data is None:
-        check_cuts(problem)
-        return _core.PythonOracle(problem, problem.n_blocks, problem.n_features)
-    return data
+    return _core.PythonOracle(problem, problem.n_blocks, problem.n_features) if data is None else data
+
+
+# Forms of the hinges beside the cuts of single blocks.
+_FORMS = "mean_cut", "tangent", "scores", "features"
 
 
 def check_cuts(problem: Problem) -> None:
-    """Complain about a subclass that overrides other forms of its hinges, but not the cuts of single blocks."""
+    """Complain if the cuts of single blocks ignore an override of another form of the hinges."""
     cls = type(problem)
-    found = overridden(problem, "cuts", frozenset({"mean_cut", "tangent"}))
+    own = [name for name in ("cut", "cuts") if callable(vars(problem).get(name))]
+    if len(own) == 1 or (not own and _writer(cls, "cut") is not _writer(cls, "cuts")):
+        raise TypeError(
+            f"{cls.__name__} has another {own[0] if own else 'cut or cuts'} since the class was made, but not the other of the "
+            "two; write the method in the body of a subclass"
+        )
+    writer = _writer(cls, "cuts")
+    forms = frozenset(name for name in _FORMS if getattr(writer, name, Problem.mean_cut) is not Problem.mean_cut)
+    found = None if own else overridden(problem, "cuts", forms)
     if found is not None:
         raise TypeError(
-            f"{found.cls.__name__} overrides {found.method}, but not the cuts of single blocks, which are still those of "
-            f"{_writer(cls, 'cuts').__name__}; override cut or cuts too, or use OneSlackCuttingPlane"
+            f"{found} is overridden, but not the cuts of single blocks, which are still those of {writer.__name__}; override cut "
+            f"or cuts too, use OneSlackCuttingPlane, or assign cuts = {writer.__name__}.cuts in the subclass if they hold"
         )
 
 
@@ -385,7 +399,7 @@ def why_not(instance: object, protocol: type | tuple[type, ...]) -> str:
         return f"it has no {', '.join(missing)}"
     found = next(filter(None, (_overridden(instance, protocol, method) for method in sorted(methods))), None)
     if found is not None:
-        return f"{found} overrides a method that its inherited {min(methods)} may rely on"
+        return f"{found} overrides a method that an inherited one may rely on"
     return "it has no compiled form"
 
 
@@ -406,11 +420,15 @@ class CheckedProblem:
         self._noticed = problem.worse_than_truth
         self._scored = cast(SupportsLinearScores, problem) if supports(problem, SupportsLinearScores) else None
         self._averages = supports(problem, SupportsMeanCut)
+        self._cuts_checked = False
         packs = self._scored is not None and supports(problem, SupportsCheckpoint)
         self._packing = cast(SupportsCheckpoint, problem) if packs else None
 
     def cuts(self, blocks: Sequence[int], weights: Floats) -> list[Cut]:
         """Checked cuts of several blocks."""
+        if not self._cuts_checked:
+            check_cuts(self.problem)
+            self._cuts_checked = True
         self.calls += len(blocks)
         return [self._check(cut, weights) for cut in self.problem.cuts(blocks, weights)]
 
@@ -423,7 +441,6 @@ class CheckedProblem:
             found = self.tangent(self.scores(weights))
             cut = Cut(-self.features(found.gradient), found.loss, found.bound)
         else:
-            check_cuts(self.problem)
             return average_of(self, weights)
         self.notice()
         return self._check(cut, weights)

@@ -148,7 +148,7 @@ class SupportsBestByLoss(Protocol):
         """Return, for every loss that an output can have, one with the largest score."""
 
 
-@relies_on(*_OUTPUTS)
+@relies_on("decode")
 class SupportsEnumeration(Protocol):
     """All outputs."""
 
@@ -156,7 +156,7 @@ class SupportsEnumeration(Protocol):
         """Return every output."""
 
 
-@relies_on(*_OUTPUTS)
+@relies_on("loss", "decode")
 class SupportsLossValues(Protocol):
     """All losses."""
 
@@ -198,6 +198,24 @@ def predict(structure: Structure, xs: Sequence[Input], weights: Floats) -> list[
     """The outputs of the largest score."""
     found = structure.decode_batch([encoded(structure, k, x, None)[0] for k, x in enumerate(xs)], weights)
     return [answer.output if isinstance(answer, Decoded) else answer for answer in found]
+
+
+def check_decoder(structure: Structure) -> None:
+    """Complain if ``decode`` is that of a structure of this package and ignores an override of features or losses."""
+    writer = next(cls for cls in type(structure).__mro__ if "decode" in vars(cls))
+    found = override_below(structure, writer, frozenset({"joint_feature", "loss"}))
+    if found is not None and writer.__module__.startswith("maxmargin."):
+        raise TypeError(
+            f"{found} is overridden, but decode is that of {writer.__name__} and ignores it; override decode(x, weights, truth, "
+            "a, b) and decode_batch too, so that they find the output with the largest a * score + b * loss"
+        )
+
+
+def check_not_overridden(structure: Structure, problem: str) -> None:
+    """Complain about a user's subclass of a structure whose problem would ignore an override."""
+    found = user_override(structure)
+    if found is not None:
+        raise TypeError(f"{problem} does not call {found}; use StructuredProblem, or StructuredSVM, with this structure")
 
 
 def user_override(structure: Structure) -> Override | None:

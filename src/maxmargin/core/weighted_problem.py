@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from maxmargin._utils import Floats
 from maxmargin.core.cuts import Bounds, Cut
 from maxmargin.core.digest import fingerprint
-from maxmargin.core.problem import Problem
+from maxmargin.core.problem import Problem, check_cuts
 
 
 class WeightedProblem(Problem):
@@ -25,6 +25,7 @@ class WeightedProblem(Problem):
     """
 
     def __init__(self, problem: Problem, weights: Floats) -> None:
+        check_cuts(problem)
         self.problem = problem
         self.weights = weights
         self.n_blocks, self.n_features, self.exact = problem.n_blocks, problem.n_features, problem.exact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,9 +51,9 @@ class ShardedProblem(Problem):
                 made[place] = Cut(psi, float(loss), float(bound) if bounded else None)
         return made
 
+    @abstractmethod
     def mean_cut(self, weights: Floats) -> Cut:
         """The average over all blocks, in one pass."""
-        raise NotImplementedError
 
     def fingerprint(self) -> bytes | None:
         """Of the data of all shards, in their order, and of the task; None if one of them has none."""

@@ -17,6 +17,7 @@ from maxmargin.core import (
     SparseVector,
     SupportsLinearScores,
     Tangent,
+    check_not_overridden,
     check_weights,
     compiled_features,
     row_norms,
@@ -70,6 +71,7 @@ class HierarchyProblem(ArrayProblem):
         sample_weight: ArrayLike | None = None,
         fully_normalized: bool = False,
     ) -> None:
+        check_not_overridden(structure, "HierarchyProblem")
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")
         self.structure, self.X, self.y = structure, X, np.asarray(y, dtype=np.int64)
@@ -178,6 +180,7 @@ class RecursiveProblem(ArrayProblem):
     """
 
     def __init__(self, structure: HierarchyStructure, X: Any, y: Ints, sample_weight: ArrayLike | None = None) -> None:
+        check_not_overridden(structure, "RecursiveProblem")
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} samples, but y has {len(y)}; they must be equal")
         self.structure, self.X, self.y = structure, X, np.asarray(y, dtype=np.int64)
@@ -262,6 +265,7 @@ class HierarchySetProblem(ArrayProblem):
         sample_weight: ArrayLike | None = None,
         surrogate: Surrogate | None = None,
     ) -> None:
+        check_not_overridden(structure, "HierarchySetProblem")
         if X.shape[0] != len(Y):
             raise ValueError(f"X has {X.shape[0]} samples, but Y has {len(Y)}; they must be equal")
         self.structure, self.X, self.Y = structure, X, np.asarray(Y, dtype=bool)

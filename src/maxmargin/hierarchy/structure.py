@@ -149,7 +149,7 @@ class HierarchyStructure(Structure):
 
     def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> int:
         """The best label, the first of several."""
-        return self.decode_batch([x], weights, None if truth is None else [truth], a, b)[0]
+        return HierarchyStructure.decode_batch(self, [x], weights, None if truth is None else [truth], a, b)[0]
 
     def decode_batch(
         self, xs: Any, weights: Floats, truths: Sequence[Any] | None = None, a: float = 1.0, b: float = 0.0
@@ -254,7 +254,7 @@ class HierarchySetStructure(Structure):
 
     def decode(self, x: Any, weights: Floats, truth: Any = None, a: float = 1.0, b: float = 0.0) -> Any:
         """The best set."""
-        return self.decode_batch([x], weights, None if truth is None else [truth], a, b)[0]
+        return HierarchySetStructure.decode_batch(self, [x], weights, None if truth is None else [truth], a, b)[0]
 
     def decode_batch(
         self, xs: Any, weights: Floats, truths: Sequence[Any] | None = None, a: float = 1.0, b: float = 0.0

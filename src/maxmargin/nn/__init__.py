@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 from maxmargin._api import lazy_names
 
 if TYPE_CHECKING:
-    from maxmargin.nn._rounding_training import RoundingEpoch, VarianceCollapseWarning
-    from maxmargin.nn.bilstm_parser import BiLSTMParser, ParsedSentence, ParserEpoch, train_parser
-    from maxmargin.nn.expected_energy import ExpectedEnergyLoss
-    from maxmargin.nn.layerwise import LayerStep, LayerwiseSVM
-    from maxmargin.nn.learned_rounding import LearnedRounding
-    from maxmargin.nn.rank_losses import APLoss, AUCLoss, DirectLoss, NDCGLoss, RankingHinge
-    from maxmargin.nn.rounding_network import RoundingNetwork
-    from maxmargin.nn.tree_losses import TreeLoss
+    from maxmargin.nn._rounding_training import RoundingEpoch as RoundingEpoch
+    from maxmargin.nn._rounding_training import VarianceCollapseWarning as VarianceCollapseWarning
+    from maxmargin.nn.bilstm_parser import BiLSTMParser as BiLSTMParser
+    from maxmargin.nn.bilstm_parser import ParsedSentence as ParsedSentence
+    from maxmargin.nn.bilstm_parser import ParserEpoch as ParserEpoch
+    from maxmargin.nn.bilstm_parser import train_parser as train_parser
+    from maxmargin.nn.expected_energy import ExpectedEnergyLoss as ExpectedEnergyLoss
+    from maxmargin.nn.layerwise import LayerStep as LayerStep
+    from maxmargin.nn.layerwise import LayerwiseSVM as LayerwiseSVM
+    from maxmargin.nn.learned_rounding import LearnedRounding as LearnedRounding
+    from maxmargin.nn.rank_losses import APLoss as APLoss
+    from maxmargin.nn.rank_losses import AUCLoss as AUCLoss
+    from maxmargin.nn.rank_losses import DirectLoss as DirectLoss
+    from maxmargin.nn.rank_losses import NDCGLoss as NDCGLoss
+    from maxmargin.nn.rank_losses import RankingHinge as RankingHinge
+    from maxmargin.nn.rounding_network import RoundingNetwork as RoundingNetwork
+    from maxmargin.nn.tree_losses import TreeLoss as TreeLoss
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -18,6 +18,7 @@ from maxmargin.core import (
     Problem,
     Structure,
     SupportsFastProblem,
+    check_decoder,
     encoded,
     overridden,
     supports,
@@ -58,6 +59,7 @@ class StructuredProblem(ArrayProblem):
     def __init__(self, structure: Structure, X: Sequence[Any], Y: Sequence[Any], surrogate: str | Surrogate = "margin") -> None:
         if not isinstance(structure, Structure):
             raise TypeError(f"structure must be an object of a subclass of maxmargin.core.Structure, not {structure!r}")
+        check_decoder(structure)
         if len(X) != len(Y):
             raise ValueError(f"X has {len(X)} samples, but Y has {len(Y)}; they must be equal")
         if len(X) == 0:

@@ -54,8 +54,8 @@ def check_search(surrogate: Surrogate, structure: Structure) -> None:
         )
     if surrogate.search == "angular" and not supports(structure, (SupportsCone, SupportsEnumeration, SupportsKBest)):
         raise TypeError(
-            f"search='angular' needs decode_within(x, weights, truth, lam, low, high), all_outputs or k_best, and {kind} has "
-            "none of them; use search='hull' or 'auto'"
+            f"search='angular' needs decode_within(x, weights, truth, lam, low, high), all_outputs or k_best, which {kind} does "
+            f"not offer: {why_not(structure, (SupportsCone, SupportsEnumeration, SupportsKBest))}; use search='hull' or 'auto'"
         )
 
 

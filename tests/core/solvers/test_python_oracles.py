@@ -134,11 +134,11 @@ def test_what_is_missing_is_said_in_one_sentence():
     problem = Counting(make_model("multiclass"))
     cases = {
         BCFW(steps="exact"): "Counting does not support what BCFW needs (SupportsExactSteps): it has no make_block_data, "
-        "exact_steps. BinaryProblem, HierarchyProblem, MulticlassProblem and MultilabelProblem do; for others use "
-        "steps='pairwise'",
+        "exact_steps. BinaryProblem, HierarchyProblem, HierarchySetProblem, MulticlassProblem and MultilabelProblem do; "
+        "for others use steps='pairwise'",
         PartialLinearization(): "Counting does not support what PartialLinearization needs (SupportsExpectations): it has no "
-        "average, diameter, interior, mix, tilt. BinaryProblem, MulticlassProblem and TreeProblem do; for others use BCFW, or "
-        "write interior, tilt, mix, average and diameter",
+        "average, diameter, interior, mix, tilt. BinaryProblem, ChainProblem, MulticlassProblem and TreeProblem do; for others "
+        "use BCFW, or write interior, tilt, mix, average and diameter",
     }
     cases[ExponentiatedGradient()] = cases[PartialLinearization()].replace("PartialLinearization", "ExponentiatedGradient")
     for solver, sentence in cases.items():

@@ -34,10 +34,10 @@ EXPECTATIONS = (SupportsExpectations, SupportsCompiledExpectations)
 
 # For protocols that a problem may lack: the problems that implement them, and what else to do.
 _REMEDIES: dict[Protocols, str] = {
-    SupportsExactSteps: "BinaryProblem, HierarchyProblem, MulticlassProblem and MultilabelProblem do; for others use "
-    "steps='pairwise'",
-    EXPECTATIONS: "BinaryProblem, MulticlassProblem and TreeProblem do; for others use BCFW, or write interior, tilt, mix, "
-    "average and diameter",
+    SupportsExactSteps: "BinaryProblem, HierarchyProblem, HierarchySetProblem, MulticlassProblem and MultilabelProblem do; for "
+    "others use steps='pairwise'",
+    EXPECTATIONS: "BinaryProblem, ChainProblem, MulticlassProblem and TreeProblem do; for others use BCFW, or write interior, "
+    "tilt, mix, average and diameter",
 }
 
 
