@@ -763,10 +763,10 @@ MUTANTS = (
         "src/maxmargin/ranking/shards/lists.py", "total += sum_of_rows(", "total = sum_of_rows(", "test_scattered_training.py"
     ),
     Mutant(
-        "src/maxmargin/distributed/chorus.py",
-        "target=contextvars.copy_context().run, args=(sing, k)",
-        "target=sing, args=(k,)",
-        "test_scattered_training.py -k time",
+        "src/maxmargin/distributed/rounds.py",
+        "send(requests) if requests else {}",
+        "send(requests)",
+        "test_scattered_training.py",
     ),
     # Memory that is used again belongs to nobody.
     Mutant("cpp/ranking/merge.hpp", "first_rank + k + 1, 0, 0, 0", "first_rank + k, 0, 0, 0", "test_scattered_lists.py"),

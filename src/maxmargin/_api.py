@@ -101,7 +101,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "dask": {"chains": "DaskChainSVM", "multiclass": "DaskMulticlassSVM", "ranking": "DaskRankingSVM"},
     "distributed": {
-        "chorus": "| in_chorus",
         "client": "| Conversation MOST_REPEATS",
         "dask_cluster": "| Cluster connect find_client n_cores own_cluster",
         "dask_collections": "| gathered is_frame kept_whole numeric_features rows_of_chunks Shards shards_of trained_columns",
@@ -116,6 +115,7 @@ NAMES: dict[str, dict[str, str]] = {
         "packing": "pack",
         "problem_shard": "ProblemSource | Answer Context LabelShard MissingError TaskShard",
         "ray_engine": "RayEngine",
+        "rounds": "| Rounds run_rounds",
         "rows": "ArrayRows Rows RowSource split_rows | RowShard with_columns",
         "scoring": "ScoresOf write_scores",
         "sharded_problem": "| all_labels n_columns ShardedProblem",

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from maxmargin.distributed import run_rounds
 from maxmargin.ranking import ranking_loss
 from maxmargin.ranking.shards import ScatteredList
 from maxmargin.ranking.shards.list_shard import ListPart, Scores
@@ -67,8 +68,13 @@ class Shards:
         return gradient
 
 
+def ranked_by(task, shards):
+    """The result of a list whose requests the shards answer."""
+    return run_rounds([task], lambda requests: {k: shards(*request) for k, request in requests.items()})[0]
+
+
 def scattered(scores, relevant, cuts, loss="ap", loss_scale=1.0, n_threads=1):
     """Shards, and what was found on them."""
     shards = Shards(scores, relevant, cuts, n_threads)
-    found = ScatteredList(ranking_loss(loss), shards.n_pos, shards.n_neg).find(shards, loss_scale)
-    return shards, found
+    found = ScatteredList(ranking_loss(loss), shards.n_pos, shards.n_neg).find(loss_scale)
+    return shards, ranked_by(found, shards)

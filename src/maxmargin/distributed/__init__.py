@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from maxmargin._api import lazy_names
 
 if TYPE_CHECKING:
-    from maxmargin.distributed.chorus import in_chorus
     from maxmargin.distributed.client import MOST_REPEATS, Conversation
     from maxmargin.distributed.dask_cluster import Cluster, connect, find_client, n_cores, own_cluster
     from maxmargin.distributed.dask_collections import (
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from maxmargin.distributed.problem_shard import Answer, Context, LabelShard, MissingError, TaskShard
     from maxmargin.distributed.problem_shard import ProblemSource as ProblemSource
     from maxmargin.distributed.ray_engine import RayEngine as RayEngine
+    from maxmargin.distributed.rounds import Rounds, run_rounds
     from maxmargin.distributed.rows import ArrayRows as ArrayRows
     from maxmargin.distributed.rows import Rows as Rows
     from maxmargin.distributed.rows import RowShard, with_columns

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.cases.brute_force import largest_hinge
-from tests.cases.scattered_cases import Shards, scattered
+from tests.cases.scattered_cases import Shards, ranked_by, scattered
 
 import maxmargin as mm
 from maxmargin import _core
@@ -109,7 +109,7 @@ def test_buckets_of_the_last_time_save_a_round_until_they_do_not_part_the_scores
     for place in (None, 0.0, 0.01, 0.02, 1e4, 1.01e4):
         shards.move(np.zeros(n) if place is None else scores + place * change)
         shards.asked.clear()
-        check(shards, lists.find(shards), shards.scores, relevant, "ap")
+        check(shards, ranked_by(lists.find(), shards), shards.scores, relevant, "ap")
         rounds.append(shards.asked[:])
     assert rounds[0] == ["look", "place_equal"]
     assert rounds[1] == ["look", "count", "write", "place"]
@@ -145,7 +145,7 @@ def test_where_nearly_all_are_below_a_floor_two_rounds_do(loss):
     for place in places:
         shards.asked.clear()
         shards.move(place)
-        check(shards, ranking.find(shards), place, relevant, loss)
+        check(shards, ranked_by(ranking.find(), shards), place, relevant, loss)
         asked.append([operation for operation in shards.asked if operation not in ("split", "decide", "undecided")])
     assert asked[0] == base
     assert asked[1] == asked[2] == asked[3] == ["look", "place"]
@@ -168,7 +168,7 @@ def test_no_floor_is_believed_without_a_proof(scores, cuts, floor, loss):
     ranking = ScatteredList(ranking_loss(loss), shards.n_pos, shards.n_neg)
     ranking.begin_with(np.array([0.0, floor]))
     assert ranking.guess().tolist() == [0.0, floor]
-    check(shards, ranking.find(shards), scores, relevant, loss)
+    check(shards, ranked_by(ranking.find(), shards), scores, relevant, loss)
 
 
 def test_nothing_as_long_as_the_list_is_sent():
@@ -185,7 +185,7 @@ def test_nothing_as_long_as_the_list_is_sent():
         sent += sum(size_of(args[k] if isinstance(args, list) else args) + size_of(reply) for k, reply in enumerate(replies))
         return replies
 
-    ScatteredList(ranking_loss("ap"), shards.n_pos, shards.n_neg).find(counted)
+    ranked_by(ScatteredList(ranking_loss("ap"), shards.n_pos, shards.n_neg).find(), counted)
     assert sent < 0.1 * scores.nbytes
 
 
@@ -238,7 +238,7 @@ def test_counts_that_do_not_add_up_are_a_defect():
         return replies
 
     with pytest.raises(RuntimeError, match="do not add up"):
-        ScatteredList(ranking_loss("ap"), shards.n_pos, shards.n_neg).find(one_short)
+        ranked_by(ScatteredList(ranking_loss("ap"), shards.n_pos, shards.n_neg).find(), one_short)
 
 
 def test_a_list_without_positives_or_with_a_negative_scale():
@@ -287,7 +287,7 @@ def test_more_positives_than_single_precision_counts(kind, monkeypatch):
     shards = Shards(scores, relevant, [5000, 7000])
     ranked = ScatteredList(ranking_loss("ap"), shards.n_pos, shards.n_neg)
     for _ in range(2):
-        check(shards, ranked.find(shards), scores, relevant, "ap")
+        check(shards, ranked_by(ranked.find(), shards), scores, relevant, "ap")
     assert shards.asked == 2 * ["look", "aside", "place"]
 
 
@@ -297,7 +297,7 @@ def test_sixteen_million_positives_below_three_negatives():
     scores = np.where(relevant, 0.0, 10.0)
     scores[5] = 11.0
     shards = Shards(scores, relevant, [2**22])
-    found = ScatteredList(ranking_loss("auc"), shards.n_pos, shards.n_neg).find(shards)
+    found = ranked_by(ScatteredList(ranking_loss("auc"), shards.n_pos, shards.n_neg).find(), shards)
     n_pos = int(shards.n_pos.sum())
     assert [part.below.tolist() for part in shards.parts] == [[n_pos], [n_pos, n_pos]]
     assert found.hinge == pytest.approx(1 + 2 * 31 / 3, rel=1e-14)

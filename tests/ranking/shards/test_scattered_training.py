@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from maxmargin import RankingSVM, SavedFileError
-from maxmargin._utils import seconds_left, time_limit
 from maxmargin.core import CheckpointFile, trace_path
 from maxmargin.core.checkpoint import KIND
 from maxmargin.core.solvers import OneSlackCuttingPlane
-from maxmargin.distributed import ArrayRows, Fault, LocalEngine, ShardOf, in_chorus, split_rows
+from maxmargin.distributed import ArrayRows, Fault, LocalEngine, ShardOf, run_rounds, split_rows
 from maxmargin.io import read_archive, write_archive
 from maxmargin.ranking import RankingLoss
 from maxmargin.ranking.shards import ShardedRanking
@@ -359,27 +358,30 @@ def test_bad_input():
         ShardedRanking(engine_of(split_rows(X, np.zeros(40), 2)))
 
 
-# ---- many conversations at once ------------------------------------------------------------------------------------------------
+# ---- many lists at once -------------------------------------------------------------------------------------------------------
 
 
-def test_a_voice_that_fails_ends_all():
-    def fails(call):
-        call("x", 1)
-        raise ValueError("out of tune")
-
-    with pytest.raises(ValueError, match="out of tune"):
-        in_chorus([lambda call: [call("x", 1) for _ in range(5)], fails], lambda asked: dict.fromkeys(asked, 0))
+def two_requests():
+    yield "x", 1
+    return (yield "x", 2)
 
 
-def test_an_exchange_that_fails_ends_all():
-    def exchange(asked):
+def test_an_error_in_one_task_ends_all():
+    def fails():
+        yield "x", 1
+        raise ValueError("no such list")
+
+    with pytest.raises(ValueError, match="no such list"):
+        run_rounds([two_requests(), fails()], lambda requests: dict.fromkeys(requests, 0))
+
+
+def test_an_interrupt_while_requests_are_sent_ends_all():
+    def send(requests):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        in_chorus([lambda call: call("x", 1)] * 3, exchange)
+        run_rounds([two_requests(), two_requests()], send)
 
 
-def test_limits_of_time_are_those_of_the_caller():
-    with time_limit(50.0):
-        found = in_chorus([lambda call: (call("x", 1), seconds_left())] * 2, lambda asked: dict.fromkeys(asked, 0))
-    assert all(0 < left <= 50 for _, left in found)
+def test_no_task_needs_no_round():
+    assert run_rounds([], None) == []

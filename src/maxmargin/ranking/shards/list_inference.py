@@ -2,7 +2,7 @@
 
 The client knows the positives. Shards count their negatives in buckets that are the same everywhere; from the sums the client
 knows which buckets have one rank as a whole, and between which ranks the members of the others lie. Few members remain undecided,
-and only these are sent. Rounds of questions to all shards:
+and only these are sent. Rounds of requests, whose arguments are one tuple for all shards or a list with one for each:
 
 1. ``look``: the positives' scores, and counts in the buckets of the last time, or a sample to choose buckets from.
    Where the last time nearly all negatives were below every positive, only those above a *floor* are looked at: if they are as
@@ -18,7 +18,7 @@ Loss and ranks are those of :func:`maxmargin.most_violating_ranking` on the whol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +26,12 @@ import numpy as np
 
 from maxmargin import _core
 from maxmargin._utils import Floats, Ints
+from maxmargin.distributed import Rounds
 from maxmargin.ranking import RankingLoss, checked_loss
 from maxmargin.ranking.shards.list_shard import add_trimmed, in_runs, rows_in_runs, short
 
 # For a shard, runs of negatives in its order: how many positives are below each, and how many negatives these are.
 Runs = tuple[Any, Any]
-
-# Asks all shards: an operation, and one tuple of arguments for all of them or a list with one for each.
-Call = Callable[[str, tuple[Any, ...] | list[tuple[Any, ...]]], list[dict[str, Any]]]
 
 # Lists with so few negatives are sent as they are.
 _SHORT = 4096
@@ -128,12 +126,15 @@ class ScatteredList:
             return False
         return len(guess) <= 2 or bool(_core.ListMerge.is_usable(np.array(guess[-5:])))
 
-    def find(self, call: Call, loss_scale: float = 1.0) -> ScatteredRanking:
-        """Ask the shards, which have been told the weights. The loss counts ``loss_scale`` times, which must not be negative."""
+    def find(self, loss_scale: float = 1.0) -> Rounds[ScatteredRanking]:
+        """Find the ranking at the weights that shards have received, as a generator of requests for `run_rounds`.
+
+        The loss counts ``loss_scale`` times, which must not be negative.
+        """
         if not loss_scale >= 0:
             raise ValueError(f"loss_scale={loss_scale} must not be negative for a list that is scattered over shards")
         floor, most = self._floor, self._most(len(self.n_neg))
-        replies = call("look", (self._buckets if floor is None else None, self._n_best, floor, most))
+        replies = yield "look", (self._buckets if floor is None else None, self._n_best, floor, most)
         scores = np.concatenate([np.asarray(reply["positives"], dtype=np.float64) for reply in replies])
         # Stable: tied positives are in the order of the shards.
         order = np.argsort(-scores, kind="stable")
@@ -152,7 +153,7 @@ class ScatteredList:
             self._buckets = self._floor = None
             runs, how = [_sent(*run) for run in merge.rank_equal(first, self.n_neg)], "place_equal"
         else:
-            runs, counts = self._ranks(call, merge, replies, origin)
+            runs, counts = yield from self._ranks(merge, replies, origin)
             how = "place"
         above = merge.negatives_above()
         if how == "place":
@@ -160,7 +161,7 @@ class ScatteredList:
         own = np.empty(self._P, dtype=np.int64)
         own[order] = above
         parts = np.split(own, np.cumsum(self.n_pos)[:-1])
-        answers = call(how, [(*run, origin, part) for run, part in zip(runs, parts, strict=True)])
+        answers = yield how, [(*run, origin, part) for run, part in zip(runs, parts, strict=True)]
         unit = self.unit
         loss = self.loss_of(above) if silent else merge.loss(above)
         terms = [unit * float(answer["total"]) for answer in answers]
@@ -191,8 +192,8 @@ class ScatteredList:
         return _core.ListMerge.lowest(self._buckets, bucket) if 8 * reached[bucket] >= 9 * live else None
 
     def _ranks(
-        self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float
-    ) -> tuple[list[Runs], Ints | int]:
+        self, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float
+    ) -> Rounds[tuple[list[Runs], Ints | int]]:
         """The ranks of what shards have left undecided, by all rounds but the first and the last.
 
         And how many negatives were in which bucket, or above the floor.
@@ -200,18 +201,18 @@ class ScatteredList:
         if self._floor is not None:
             kept = sum(int(reply["undecided"][0]) for reply in replies)
             if merge.keep_above(kept, self._floor):
-                return self._settled(call, merge, replies, origin), kept
+                return (yield from self._settled(merge, replies, origin)), kept
             self._floor = self._buckets = None
-            replies = call("sample", ())
-        planned = self._planned(call, merge, replies)
+            replies = yield "sample", ()
+        planned = yield from self._planned(merge, replies)
         if planned is None:
             merge.all_in_one()
-            return self._ranked(merge, call("aside", (origin,))), self._N
+            return self._ranked(merge, (yield "aside", (origin,))), self._N
         buckets, plan, counts = planned
-        replies = call("write", (buckets, plan, rows_in_runs(*merge.sides()), origin, self._most(len(replies))))
-        return self._settled(call, merge, replies, origin), counts
+        replies = yield "write", (buckets, plan, rows_in_runs(*merge.sides()), origin, self._most(len(replies)))
+        return (yield from self._settled(merge, replies, origin)), counts
 
-    def _settled(self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float) -> list[Runs]:
+    def _settled(self, merge: _core.ListMerge, replies: list[dict[str, Any]], origin: float) -> Rounds[list[Runs]]:
         """The ranks of what is undecided in groups; large ones are split before."""
         most = self._most(len(replies))
         self._decided(merge, replies)
@@ -221,16 +222,17 @@ class ScatteredList:
             splits = merge.splits()
             if not len(splits):
                 break
-            merge.split(add_trimmed([reply["counts"] for reply in call("split", (splits,))]))
-            replies = call("decide", (rows_in_runs(*merge.sides()), origin, most))
+            finer = yield "split", (splits,)
+            merge.split(add_trimmed([reply["counts"] for reply in finer]))
+            replies = yield "decide", (rows_in_runs(*merge.sides()), origin, most)
             self._decided(merge, replies)
         if not all("entries" in reply for reply in replies):
-            replies = call("undecided", ())
+            replies = yield "undecided", ()
         return self._ranked(merge, replies)
 
     def _planned(
-        self, call: Call, merge: _core.ListMerge, replies: list[dict[str, Any]]
-    ) -> tuple[Floats, dict[str, Any], Ints] | None:
+        self, merge: _core.ListMerge, replies: list[dict[str, Any]]
+    ) -> Rounds[tuple[Floats, dict[str, Any], Ints] | None]:
         """Buckets, which of them have one rank, and how many are in each; None where there are none to be had."""
         if self._N <= _SHORT or self._P > _MOST_POSITIVES:
             return None
@@ -240,13 +242,14 @@ class ScatteredList:
             below, open_now = merge.plan(self._buckets, counts)
             if open_now <= min(2 * self._open + self._N // 100, self._N // 2):
                 return self._buckets, in_runs(below), counts
-            replies = call("sample", ())
+            replies = yield "sample", ()
         self._buckets = None
         # As many of every shard as it has negatives: the sample of the whole list must not lean to small shards.
         buckets, usable = merge.choose_buckets(self._mixed([reply["sample"] for reply in replies]))
         if not usable:
             return None
-        counts = add_trimmed([reply["counts"] for reply in call("count", (buckets,))])
+        replies = yield "count", (buckets,)
+        counts = add_trimmed([reply["counts"] for reply in replies])
         below, self._open = merge.plan(buckets, counts)
         if self._open <= self._N // 2:
             self._buckets = buckets

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._utils import ArgumentError, Floats, Ints
-from maxmargin.distributed import Conversation, in_chorus
+from maxmargin.distributed import Conversation, run_rounds
 from maxmargin.ranking import RankingLoss, shares_of_counts
 from maxmargin.ranking.shards.list_inference import ScatteredList, ScatteredRanking
 
@@ -130,7 +130,7 @@ def rank_all(
     """
     rankings = [copy.copy(start) for start in starts]
 
-    def exchange(asked: dict[int, tuple[str, Any]]) -> dict[int, Any]:
+    def send(asked: dict[int, tuple[str, Any]]) -> dict[int, Any]:
         questions: Questions = {}
         for k, (operation, args) in asked.items():
             block = blocks[k]
@@ -150,5 +150,4 @@ def rank_all(
                 places[shard] += 1
         return found
 
-    voices = [lambda call, own=ranking: own.find(call, loss_scale) for ranking in rankings]
-    return in_chorus(voices, exchange), rankings
+    return run_rounds([ranking.find(loss_scale) for ranking in rankings], send), rankings
