@@ -20,7 +20,7 @@ SOURCES := $(shell find cpp -type f) CMakeLists.txt pyproject.toml
 install = $(PIP_INSTALL) --no-build-isolation --editable $(1) && \
 	  sed -i.bak '/^import /!d' $(VENV)/lib/python*/site-packages/_*maxmargin*.pth
 
-.PHONY: demo test test-all cluster minimum newest pythons processors call-paths process-exit constraints lint bench sanitize mutants clean
+.PHONY: demo test test-all cluster minimum newest pythons processors call-paths shape process-exit constraints lint bench sanitize mutants clean
 
 demo: $(VENV)/.plot
 	$(BIN)/maxmargin demo
@@ -61,6 +61,10 @@ processors: $(VENV)/.test
 # Packages and modules that run in five use cases.
 call-paths: $(VENV)/.test
 	$(BIN)/python -m tests.call_paths
+
+# Lines, files, complexity and public names.
+shape: $(VENV)/.test
+	$(BIN)/python -m tests.shape
 
 process-exit: $(VENV)/.test
 	$(BIN)/python -m tests.process_exit --runs 2000 --at-once 3
