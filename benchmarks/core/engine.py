@@ -13,8 +13,9 @@ from benchmarks.datasets import ROOT, ocr_words
 from benchmarks.timing import markdown, write_report
 from scipy import sparse
 from sklearn.datasets import load_digits
+from tests.cases.enumerated import EnumeratedProblem
 
-from maxmargin.core import EnumeratedProblem, Structure
+from maxmargin.core import Structure
 from maxmargin.core.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.multiclass import MulticlassProblem
 from maxmargin.sequences import ChainProblem

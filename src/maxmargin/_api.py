@@ -58,7 +58,6 @@ NAMES: dict[str, dict[str, str]] = {
         "checkpoint": "CheckpointFile",
         "cuts": "Cut SparseVector | Bounds dot entries size Vector",
         "digest": "| fingerprint same_sketch sketch",
-        "enumerated": "EnumeratedProblem",
         "estimator": "Estimator | BLOCKWISE CERTIFICATE Facility limits_of LISTWISE SampleEstimator SAMPLEWISE SOLVERS",
         "latent_estimator": "| LatentEstimator",
         "latent_problem": "LatentProblem | OneBlockLatentProblem Plane",

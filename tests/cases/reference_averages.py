@@ -6,9 +6,10 @@ expectations; a tree distribution with given marginals is ``prod_t mu_t^(1 - deg
 """
 
 import numpy as np
+from tests.cases.enumerated import EnumeratedProblem
 
 from maxmargin import _core
-from maxmargin.core import Cut, EnumeratedProblem
+from maxmargin.core import Cut
 from maxmargin.multiclass import MulticlassProblem
 from maxmargin.ranking import BinaryProblem
 

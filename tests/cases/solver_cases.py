@@ -5,10 +5,11 @@ from itertools import pairwise, product
 
 import numpy as np
 from scipy import sparse
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_averages import averages
 
 from maxmargin import _core
-from maxmargin.core import EnumeratedProblem, Problem, Structure, compiled_blocks
+from maxmargin.core import Problem, Structure, compiled_blocks
 from maxmargin.core.solvers import BCFW, FrankWolfe, NSlackCuttingPlane, OneSlackCuttingPlane
 from maxmargin.multiclass import MulticlassProblem
 from maxmargin.ranking import BinaryProblem

@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.path_cases import Reference, make_case, primal_at
 from tests.cases.solver_cases import Hidden, ThreeClasses
 
-from maxmargin.core import CheckedProblem, Cut, EnumeratedProblem, Problem, trace_path
+from maxmargin.core import CheckedProblem, Cut, Problem, trace_path
 from maxmargin.core.path_start import start_of_path
 from maxmargin.core.solvers import (
     BCFW,

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.path_cases import Reference, make_case, primal_at
 from tests.cases.solver_cases import Hidden, ThreeClasses, chain, outputs_of
 
-from maxmargin.core import EnumeratedProblem, trace_path
+from maxmargin.core import trace_path
 from maxmargin.core.path import Solved
 from maxmargin.core.path_weights import WeightStore
 from maxmargin.core.solvers import BCFW, FrankWolfe, OneSlackCuttingPlane

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.native_oracles import COMPILER, c_library
 from tests.cases.path_cases import Reference
 from tests.cases.reference_steps import OutputSteps
 from tests.cases.solver_cases import BOUNDS, LAM, MODELS, Averaging, Hidden, chain, engine_of, make_model, optimum, outputs_of
 
 from maxmargin import _core
-from maxmargin.core import EnumeratedProblem
 from maxmargin.core.solvers import (
     BCFW,
     ExponentiatedGradient,

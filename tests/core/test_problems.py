@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_averages import averages
 from tests.cases.solver_cases import LAM, ThreeClasses, listed, make_model
 from tests.cases.structure_cases import CASES, make_case
@@ -14,7 +15,6 @@ from tests.cases.structure_cases import CASES, make_case
 from maxmargin.core import (
     CheckedProblem,
     Decoded,
-    EnumeratedProblem,
     SparseVector,
     Structure,
     SupportsCompiledExpectations,

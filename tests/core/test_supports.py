@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 
 from maxmargin.core import (
     Cut,
-    EnumeratedProblem,
     Problem,
     Structure,
     SupportsCompiledExpectations,

@@ -4,9 +4,10 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_averages import averages
 
-from maxmargin.core import CheckedProblem, EnumeratedProblem
+from maxmargin.core import CheckedProblem
 from maxmargin.core.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.graphs import Graph, GraphProblem
 from maxmargin.sequences import ChainProblem, ChainWeights

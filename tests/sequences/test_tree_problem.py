@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_averages import averages
 from tests.cases.solver_cases import Hidden
 
 from maxmargin import _core
-from maxmargin.core import EnumeratedProblem
 from maxmargin.core.solvers import BCFW, ExponentiatedGradient, FrankWolfe, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.labeling import best_labeling
 from maxmargin.sequences import ChainProblem, TreeProblem, TreeWeights

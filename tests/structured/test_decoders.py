@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 
-from maxmargin.core import EnumeratedProblem
 from maxmargin.core.solvers import BCFW, InexactOracleWarning, OneSlackCuttingPlane, PartialLinearization
 from maxmargin.sequences import ChainProblem, DecodedProblem, TreeProblem, decoder_signature
 

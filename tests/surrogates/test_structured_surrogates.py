@@ -4,8 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 
-from maxmargin.core import EnumeratedProblem, Structure, SupportsKBest, SupportsLossValues, dot, supports
+from maxmargin.core import Structure, SupportsKBest, SupportsLossValues, dot, supports
 from maxmargin.core.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane, Subgradient
 from maxmargin.multiclass import ClassStructure
 from maxmargin.sequences import ChainStructure, Tree, TreeStructure

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from maxmargin.core.cuts import Cut as Cut
     from maxmargin.core.cuts import SparseVector as SparseVector
     from maxmargin.core.digest import fingerprint, same_sketch, sketch
-    from maxmargin.core.enumerated import EnumeratedProblem as EnumeratedProblem
     from maxmargin.core.estimator import (
         BLOCKWISE,
         CERTIFICATE,

@@ -5,11 +5,12 @@ Items of the verification plan of the solvers: 3 (all samplings and step types).
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_steps import OutputSteps
 from tests.cases.solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, make_model, optimum, outputs_of, primal_of
 
 from maxmargin import _core
-from maxmargin.core import CheckedProblem, EnumeratedProblem
+from maxmargin.core import CheckedProblem
 from maxmargin.core.solvers import BCFW, FrankWolfe, OneSlackCuttingPlane, PartialLinearization, check_bounds
 from maxmargin.multiclass import MulticlassProblem
 from maxmargin.ranking import BinaryProblem

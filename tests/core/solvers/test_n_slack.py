@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.solver_cases import LAM, MODELS, Hidden, engine_of, frank_wolfe, make_model, optimum
 
-from maxmargin.core import EnumeratedProblem
 from maxmargin.core.solvers import BCFW, NSlackCuttingPlane
 from maxmargin.multiclass import MulticlassProblem
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_averages import averages, tilt
 from tests.cases.reference_programs import MarginProgram
 from tests.cases.reference_steps import Dual
 from tests.cases.solver_cases import Averaging, Hidden, ThreeClasses, outputs_of
 
 from maxmargin import _core
-from maxmargin.core import EnumeratedProblem
 from maxmargin.core.solvers import (
     BCFW,
     ExponentiatedGradient,

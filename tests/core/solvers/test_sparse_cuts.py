@@ -5,11 +5,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.python_oracle_cases import SOLVERS
 from tests.cases.reference_steps import OutputSteps
 from tests.cases.solver_cases import LAM, NEVER, Hidden, engine_of, frank_wolfe, primal_of
 
-from maxmargin.core import Cut, EnumeratedProblem, Problem, SparseVector
+from maxmargin.core import Cut, Problem, SparseVector
 from maxmargin.core.solvers import BCFW, NSlackCuttingPlane, OneSlackCuttingPlane
 
 

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.svm import LinearSVC
+from tests.cases.enumerated import EnumeratedProblem
 from tests.cases.reference_steps import Dual
 from tests.cases.solver_cases import BOUNDS, LAM, MODELS, Hidden, chain, engine_of, listed, make_model, outputs_of, primal_of
 
 from maxmargin import _core
-from maxmargin.core import CheckedProblem, EnumeratedProblem
+from maxmargin.core import CheckedProblem
 from maxmargin.core.solvers import (
     BCFW,
     ExponentiatedGradient,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from maxmargin._utils import Floats
-from maxmargin.core.arrays import ArrayProblem
-from maxmargin.core.cuts import Cut
+from maxmargin.core import ArrayProblem, Cut
 
 
 class EnumeratedProblem(ArrayProblem):
