@@ -403,8 +403,8 @@ class MaxFlow {
         cut_off_.clear();
     }
 
-    // Every node with an excess is the root of a tree. Where the source has few of them only its trees grow by themselves: the flow is
-    // a maximum one when they are complete, and the sink's roots are everywhere in their way.
+    // Every node with an excess is the root of a tree. Where the source has few of them, and the sink's roots are everywhere in their
+    // way, only the source's trees grow by themselves: the flow is a maximum one when they are complete.
     void plant() {
         forget_trees();
         push_to_neighbours();
@@ -428,13 +428,32 @@ class MaxFlow {
             parent_[i].slot = static_cast<Slot>(kFree + (kTerminal - kFree) * (source | sink));
             tree_[i] = static_cast<std::uint8_t>(kNeither + (kSource - kNeither) * source + (kSink - kNeither) * sink);
         }
-        const bool sinks_wait = kFew * n_sources < n_sinks;
+        const bool sinks_wait = kFew * n_sources < n_sinks && sinks_are_spread(n_sinks);
         // Whichever are fewer say who has something to do: the roots, or the free nodes between them.
         if (2 * (n_sources + n_sinks) > layout_.n_nodes()) return activate_around_free(sinks_wait);
         for (Index i = 0; i < layout_.n_places(); ++i) {
             if (is_free(i)) continue;
             if (is_in<true>(i) ? !sinks_wait && has_free_neighbour<true>(i) : has_free_neighbour<false>(i)) activate(i);
         }
+    }
+
+    // Whether the sink's roots are among the neighbours of free nodes at least a quarter as often as among all nodes. Where they are
+    // in one piece, as seeds of a background are, they are not, and the source's trees would flood all free nodes before they meet
+    // one. Measured on grids and random graphs, the quotient of the two shares is at most 0.12 around such pieces, where both sides had
+    // better grow, and at least 0.27 elsewhere. Large graphs are asked about every 31st node only: any answer leads to a maximum flow.
+    bool sinks_are_spread(std::int64_t n_sinks) const {
+        const std::int64_t n = layout_.n_nodes(), step = 1 + std::min(std::int64_t{30}, n / 4096);
+        std::int64_t n_neighbours = 0, n_sinks_there = 0;
+        for (std::int64_t k = 0; k < n; k += step) {
+            const Index i = layout_.place(static_cast<Index>(k));
+            if (!is_free(i)) continue;
+            for (Slot s = layout_.begin(i); s < layout_.end(i); ++s) {
+                const Index j = layout_.head(i, s);
+                n_neighbours += j != i;  // slots that are not used lead back
+                n_sinks_there += is_in<true>(j);
+            }
+        }
+        return 4.0 * static_cast<double>(n_sinks_there) * static_cast<double>(n) >= static_cast<double>(n_sinks) * static_cast<double>(n_neighbours);
     }
 
     // The roots that reach a free node, in their order: the same as has_free_neighbour finds, asked from the other end.

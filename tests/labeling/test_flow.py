@@ -352,3 +352,31 @@ def test_a_grid_names_the_edge_that_is_refused():
     # What leaves the grid is not read.
     less[1, 0, 2], less[1, 1, 2] = 0.0, -1.0
     graph.add_capacities(less)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cuts_around_seeds_in_one_piece(seed):
+    """A few sources inside of a shell of sinks: trees of both sides grow, and find what SciPy finds."""
+    rng = np.random.default_rng(seed)
+    shape, connectivity = [((12, 14), 4), ((11, 13), 8), ((6, 7, 8), 6)][seed % 3]
+    edges, _ = neighbours(shape, connectivity)
+    n = int(np.prod(shape))
+    shell = np.ones(shape, dtype=bool)
+    shell[(slice(1, -1),) * len(shape)] = False
+    middle = np.zeros(shape, dtype=bool)
+    middle[tuple(extent // 2 for extent in shape)] = True
+    source, sink = (mask.ravel() * rng.integers(20, 200, n) for mask in (middle, shell))
+    forward, backward = rng.integers(0, 6, (2, len(edges)))
+    if seed % 2:
+        # No fixed distances: another layout.
+        order = rng.permutation(n)
+        edges, source, sink = np.argsort(order)[edges].astype(np.int32), source[order], sink[order]
+    for dtype in (np.int64, np.float64):
+        graph = FlowGraph(n, edges, dtype=dtype)
+        graph.add_capacities(forward, backward)
+        graph.add_terminals(source, sink)
+        cut = graph.solve()
+        assert cut.value == scipy_value(n, edges, forward, backward, source, sink)
+        assert cut.value == cut_value(edges, forward, backward, source, sink, cut.source_side)
+        # The smallest source side, which also a flow from the other terminals finds.
+        assert np.array_equal(cut.source_side, minimum_cut(n, edges, forward, source, sink, backward).source_side)
