@@ -776,6 +776,8 @@ MUTANTS = (
     Mutant("cpp/labeling/maxflow.hpp", "found |= is_free(layout_.head(i, s)) & leads_away<sink>(i, s);", "", "test_flow.py"),
     Mutant("cpp/labeling/maxflow.hpp", "!sinks_wait & leads_away<false>(i, s) :", "false :", "test_flow.py"),
     Mutant("cpp/labeling/flow_network.hpp", "found |= !(x[k] >= 0);", "", "test_flow.py -k refused"),
+    # Integers of 32 bits that do not hold the sum of all capacities.
+    Mutant("src/maxmargin/labeling/flow.py", "narrow = total <= np.iinfo(np.int32).max", "narrow = True", "test_integer_cuts.py"),
     # Arcs that are laid out with their capacities, or without.
     Mutant("cpp/labeling/flow_network.hpp", "if (waits_) lay_out(nullptr, nullptr);", "", "test_flow.py"),
     Mutant("cpp/labeling/flow_layouts.hpp", "(backward ? backward[e] : Real{0})", "Real{0}", "test_flow.py"),

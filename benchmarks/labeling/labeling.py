@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks import FOLDER
 from benchmarks.timing import best_times, markdown, update_report
 
-from maxmargin.labeling import Energy, FlowGraph, Metric, grid_edges, minimize
+from maxmargin import _core
+from maxmargin.labeling import Energy, FlowGraph, Metric, grid_edges, minimize, minimum_cut
 
 HAVE_PEER = find_spec("maxflow") is not None
 HAVE_GCO = find_spec("gco") is not None
@@ -430,16 +431,111 @@ def other_flows(folder, repeats):
     return "\n\n".join(["## Maximum flows of pictures and general graphs", text, flow_table(problems, repeats)])
 
 
+def seeded(shape, connectivity, sinks, one_piece, strength=50):
+    """Sources in 1 % of the nodes, sinks in a share of them; in one piece each, a box within a shell, or anywhere."""
+    from scipy.ndimage import gaussian_filter
+
+    rng, n = np.random.default_rng(0), int(np.prod(shape))
+    source, sink = np.zeros((2, *shape), dtype=bool)
+    if one_piece:
+        half = [max(1, round(extent * 0.01 ** (1 / len(shape)) / 2)) for extent in shape]
+        source[tuple(slice(extent // 2 - h, extent // 2 + h) for extent, h in zip(shape, half, strict=True))] = True
+        width = [max(1, round(extent * (1 - (1 - sinks) ** (1 / len(shape))) / 2)) for extent in shape]
+        sink[:] = True
+        sink[tuple(slice(w, extent - w) for extent, w in zip(shape, width, strict=True))] = False
+    else:
+        chance = rng.random(shape)
+        source, sink = chance < 0.01, chance > 1 - sinks
+    picture = gaussian_filter(rng.normal(size=shape), 3).ravel()
+    edges, _ = grid_edges(shape, connectivity)
+    steps = np.abs(np.diff(picture[edges], axis=1)).ravel() / picture.std()
+    arcs = (1 + strength * np.exp(-4 * steps)).astype(np.int64)
+    return n, edges, arcs, 1000 * source.ravel().astype(np.int64), 1000 * sink.ravel().astype(np.int64)
+
+
+def compare_integers(name, n, edges, arcs, source, sink, repeats):
+    """One row: a call for one cut, and the same by others; the arrays of 64-bit integers are converted where needed."""
+
+    def graph(dtype):
+        made = FlowGraph(n, edges, dtype=dtype)
+        made.add_terminals(source, sink)
+        made.add_capacities(arcs, arcs)
+        return made.solve()
+
+    def peer():
+        import maxflow
+
+        made = maxflow.Graph[int](n, len(edges))
+        made.add_nodes(n)
+        made.add_edges(edges[:, 0], edges[:, 1], arcs, arcs)
+        made.add_grid_tedges(np.arange(n), source, sink)
+        value = made.maxflow()
+        made.get_grid_segments(np.arange(n))
+        return value
+
+    floats = [values.astype(float) for values in (arcs, source, sink)]
+    tasks = {
+        "ours": lambda: minimum_cut(n, edges, arcs, source, sink, arcs).value,
+        "wide": lambda: _core.minimum_cut(n, edges, arcs, arcs, source, sink)[0],
+        "graph": lambda: graph(np.int64).value,
+        "real": lambda: minimum_cut(n, edges, *floats, floats[0]).value,
+    }
+    if HAVE_PEER:
+        tasks["peer"] = peer
+    values = {name: task() for name, task in tasks.items()}
+    if len(set(values.values())) > 1:
+        raise AssertionError(f"{name}: values differ: {values}")
+    times = best_times(tasks, repeats)
+    row = [name, f"{times['ours'] * 1e3:.3g} ms"]
+    row += [
+        f"{times['ours'] / times[other]:.2f}" if other in times else "not installed"
+        for other in ("peer", "wide", "graph", "real")
+    ]
+    print(row, flush=True)
+    return [*row, f"{values['ours']:,}"]
+
+
+def integer_cuts(repeats):
+    """Integer capacities in one call."""
+    text = (
+        "`minimum_cut` with integer capacities, whose sum fits into 32 bits, given as arrays of 64 bits; the same capacities "
+        "both ways. Times are those of the whole call, or of making the graph, solving it and reading the sides. *64 bits*: the "
+        "same kernel on the arrays as they are. *FlowGraph*: with `dtype=int64`. *float64*: `minimum_cut` of the same numbers as "
+        "floats. *Seeds* are sources in 1 % of the nodes and sinks in some more, in one piece each or anywhere, couplings 1 to "
+        "51 by the contrast of a smooth random picture; all other problems are random as above."
+    )
+
+    def random(problem):
+        return problem.n, problem.edges, *(values.astype(np.int64) for values in (problem.arcs, *problem.terminals))
+
+    problems = {
+        "512 x 512": random(random_grid((512, 512), 4, 40)),
+        "400 x 400, 8 neighbours": random(random_grid((400, 400), 8, 60)),
+        "64 x 64 x 64": random(random_grid((64, 64, 64), 6, 60)),
+        "random, 100,000 nodes, 8 neighbours": random(random_sparse(100_000, 8)),
+        "512 x 512, seeds in one piece, sinks 15 %": seeded((512, 512), 4, 0.15, True),
+        "512 x 512, seeds in one piece, sinks 50 %": seeded((512, 512), 4, 0.5, True),
+        "512 x 512, seeds anywhere, sinks 50 %": seeded((512, 512), 4, 0.5, False),
+        "64 x 64 x 64, seeds in one piece, sinks 30 %": seeded((64, 64, 64), 6, 0.3, True),
+        "64 x 64 x 64, seeds in one piece, sinks 70 %": seeded((64, 64, 64), 6, 0.7, True),
+        "64 x 64 x 64, seeds anywhere, sinks 30 %": seeded((64, 64, 64), 6, 0.3, False),
+    }
+    header = ["graph", "ours", "ours / PyMaxflow int", "/ 64 bits", "/ FlowGraph", "/ float64", "value, equal for all"]
+    rows = [compare_integers(name, *problem, repeats) for name, problem in problems.items()]
+    return "\n\n".join(["## Integer capacities", text, markdown(header, rows)])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="timings per entry; the best counts")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the stereo pairs")
-    parser.add_argument("--only", choices=["flows", "graphs", "expansion", "tables"], help="one of the tables")
+    parser.add_argument("--only", choices=["flows", "integers", "graphs", "expansion", "tables"], help="one of the tables")
     options = parser.parse_args()
     if not (HAVE_PEER and HAVE_GCO):
         print("PyMaxflow or gco is not installed, its columns stay empty: pip install 'maxmargin[peers]'")
     for name, section in (
         ("flows", lambda: flows(options.repeats)),
+        ("integers", lambda: integer_cuts(options.repeats)),
         ("graphs", lambda: other_flows(options.data, options.repeats)),
         ("expansion", lambda: expansions(options.data, options.repeats)),
         ("tables", lambda: own_tables(options.data, options.repeats)),

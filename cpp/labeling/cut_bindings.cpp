@@ -102,6 +102,37 @@ class Flow {
     std::mutex busy_;
 };
 
+// The minimum cut of capacities that are not negative, in one call: nothing is kept. Without overflow if the sum of all capacities fits
+// into Real: no residual is larger than the capacities of its edge both ways, no excess than the terminals of its node, and no flow
+// than what leaves the source; none of them is ever below the negative of that.
+template <class Real>
+nb::tuple minimum_cut(std::int32_t n_nodes, Edges edges, InputVector<Real> forward, std::optional<InputVector<Real>> backward, InputVector<Real> source, InputVector<Real> sink) {
+    const auto n_edges = static_cast<std::int64_t>(edges.shape(0));
+    check_rows("forward", forward.size(), n_edges);
+    if (backward) check_rows("backward", backward->size(), n_edges);
+    check_rows("source", source.size(), n_nodes);
+    check_rows("sink", sink.size(), n_nodes);
+    const auto sides = zeros<std::uint8_t>({source.size()});
+    typename MaxFlow<Real, ArcLists<Real>>::Total value;
+    {
+        ScopedGilRelease unlocked;
+        FlowNetwork<Real> network(n_nodes, edges.data(), n_edges, true);
+        network.add_terminals(source.data(), sink.data());
+        network.add_capacities(nullptr, n_edges, forward.data(), backward ? backward->data() : nullptr);
+        value = network.visit([&](auto& flow) {
+            const auto found = flow.solve();
+            for (NodeIndex i = 0; i < n_nodes; ++i) sides.data[i] = flow.on_source_side(i);
+            return found;
+        });
+    }
+    return nb::make_tuple(value, sides.array);
+}
+
+template <class Real>
+void bind_minimum_cut(nb::module_& m) {
+    m.def("minimum_cut", &minimum_cut<Real>, "n_nodes"_a, "edges"_a.noconvert(), "forward"_a.noconvert(), "backward"_a.none().noconvert(), "source"_a.noconvert(), "sink"_a.noconvert());
+}
+
 template <class Real>
 void bind_flow(nb::module_& m, const char* name) {
     nb::class_<Flow<Real>>(m, name)
@@ -148,6 +179,9 @@ class GraphCut {
 void bind_cuts(nb::module_& m) {
     bind_flow<double>(m, "RealFlow");
     bind_flow<std::int64_t>(m, "IntegerFlow");
+    bind_minimum_cut<double>(m);
+    bind_minimum_cut<std::int64_t>(m);
+    bind_minimum_cut<std::int32_t>(m);
     nb::class_<GraphCut>(m, "GraphCut")
         .def(nb::init<std::int32_t, Edges>(), "n_nodes"_a, "edges"_a.noconvert())
         .def("solve", &GraphCut::solve<Values>, "unary"_a.noconvert(), "tables"_a.noconvert())

@@ -42,6 +42,9 @@ class MaxFlow {
   public:
     using Index = NodeIndex;
     using Slot = typename Layout::Slot;
+    // Of sums that may not fit into the type of one capacity.
+    using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
+    using Total = decltype(Value{}.value());
 
     explicit MaxFlow(Layout layout) : layout_(std::move(layout)) {
         excess_.assign(static_cast<std::size_t>(layout_.n_places()), 0);
@@ -141,7 +144,7 @@ class MaxFlow {
     }
 
     // The maximum flow: from scratch the first time, from the last flow afterwards.
-    Real solve() {
+    Total solve() {
         if (solved_ && !trees_hold_ && changed_.empty()) return value_.value();
         if (solved_ && trees_hold_) repair();
         else plant();
@@ -220,7 +223,6 @@ class MaxFlow {
     static constexpr std::int64_t kFew = 8;
     static constexpr std::int64_t kStepsPerArc = 2;
     static constexpr Index kNone = -1, kFar = std::numeric_limits<Index>::max();
-    using Value = std::conditional_t<std::is_integral_v<Real>, IntegerSum, CompensatedSum>;
 
     static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
     static Real size(Real x) { return x < 0 ? -x : x; }

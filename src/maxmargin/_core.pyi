@@ -1,6 +1,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+from numpy.typing import NDArray
+
 from maxmargin._utils.types import Booleans, Bytes, Floats, Int32s, Ints, Keys, Reals
 
 class TextError(ValueError): ...
@@ -297,6 +299,10 @@ class IntegerFlow:
     def total(self) -> float: ...
     @property
     def n_bytes(self) -> int: ...
+
+def minimum_cut(
+    n_nodes: int, edges: Int32s, forward: NDArray[Any], backward: NDArray[Any] | None, source: NDArray[Any], sink: NDArray[Any]
+) -> tuple[float, Bytes]: ...
 
 class GraphCut:
     def __init__(self, n_nodes: int, edges: Int32s) -> None: ...

@@ -81,30 +81,53 @@ def minimum_cut(
     """
     _check_n_nodes(n_nodes)
     pairs = check_edges(edges, int(n_nodes))
-    forward = _check_capacities(capacities, len(pairs), "capacities")
-    if reverse_capacities is None:
-        backward = np.zeros(len(pairs))
-    else:
-        backward = _check_capacities(reverse_capacities, len(pairs), "reverse_capacities")
-    from_source = _check_capacities(source, int(n_nodes), "source")
-    to_sink = _check_capacities(sink, int(n_nodes), "sink")
-    with np.errstate(over="ignore"):
-        total = sum(float(values.sum()) for values in (forward, backward, from_source, to_sink))
-    if not np.isfinite(total):
-        raise ValueError("capacities, source and sink are so large that their sum overflows; scale all of them down")
-    back = np.zeros(len(pairs), np.int64) if reverse_capacities is None else reverse_capacities
-    given: list[NDArray[Any]] = [np.asarray(values) for values in (capacities, back, source, sink)]
-    # Integers stay what they are; as real numbers those above 2^53 would not.
-    if all(values.size == 0 or values.dtype.kind in "iub" for values in given) and total < _LARGEST_SUM:
-        graph = FlowGraph(int(n_nodes), pairs, dtype=np.int64)
-        whole = [values.astype(np.int64) for values in given]
-        graph.add_terminals(whole[2], whole[3])
-        graph.add_capacities(whole[0], whole[1])
-    else:
-        graph = FlowGraph(int(n_nodes), pairs)
-        graph.add_terminals(from_source, to_sink)
-        graph.add_capacities(forward, backward)
-    return graph.solve()
+    sizes = {"capacities": len(pairs), "reverse_capacities": len(pairs), "source": int(n_nodes), "sink": int(n_nodes)}
+    given: dict[str, NDArray[Any]] = {
+        "capacities": np.asarray(capacities),
+        "source": np.asarray(source),
+        "sink": np.asarray(sink),
+    }
+    # Undirected edges: the same array is looked at once.
+    same = reverse_capacities is capacities
+    if reverse_capacities is not None and not same:
+        given["reverse_capacities"] = np.asarray(reverse_capacities)
+    arrays = _whole_capacities(given, sizes, twice=("capacities",) if same else ())
+    if arrays is None:
+        arrays = {name: _check_capacities(given[name], size, name) for name, size in sizes.items() if name in given}
+        with np.errstate(over="ignore"):
+            total = sum(float(values.sum()) for values in (*arrays.values(), *([arrays["capacities"]] if same else [])))
+        if not np.isfinite(total):
+            raise ValueError("capacities, source and sink are so large that their sum overflows; scale all of them down")
+    forward = arrays["capacities"]
+    backward = forward if same else arrays.get("reverse_capacities")
+    value, side = _core.minimum_cut(int(n_nodes), pairs, forward, backward, arrays["source"], arrays["sink"])
+    return MinimumCut(value, side.view(np.bool_))
+
+
+def _whole_capacities(
+    given: Mapping[str, NDArray[Any]], sizes: Mapping[str, int], twice: Sequence[str]
+) -> dict[str, NDArray[Any]] | None:
+    """Integer capacities as 32-bit integers if their sum fits, else as 64-bit ones; those in `twice` count twice.
+
+    None if some are no integers, add up to too much or must be refused. Integers stay what they are; as real numbers those above
+    2^53 would not.
+    """
+    total = 0.0
+    for name, values in given.items():
+        if values.size == 0:
+            # An empty list has no integer type.
+            if values.shape != (sizes[name],) or values.dtype.kind not in "fiub":
+                return None
+            continue
+        if values.dtype.kind not in "iub" or values.shape != (sizes[name],) or values.min() < 0:
+            return None
+        # Exact below 2^53, and rounded far less than to half of the largest sum above.
+        total += float(values.sum(dtype=np.float64)) * (2 if name in twice else 1)
+    if not total < _LARGEST_SUM:
+        return None
+    # No number in the kernel is larger than the sum of all capacities.
+    narrow = total <= np.iinfo(np.int32).max
+    return {name: np.ascontiguousarray(values, np.int32 if narrow else np.int64) for name, values in given.items()}
 
 
 class FlowGraph:
