@@ -261,7 +261,10 @@ MUTANTS = (
     Mutant("src/maxmargin/ranking/trec.py", ".astype(np.float32).tolist()", ".tolist()", "test_trec_files.py -k trec_eval"),
     Mutant("src/maxmargin/report/chance.py", "return (p - 1) / (n - 1)", "return p / n", "test_report.py -k expectation"),
     Mutant("src/maxmargin/cli/signals.py", "128 + seen[-1]", "130", "test_command_training.py -k interruption"),
-    Mutant("src/maxmargin/graphs/structure.py", "-min(bound, energy)", "-energy", "test_graph_labels.py"),
+    Mutant("src/maxmargin/graphs/structure.py", "-min(search.bound, search.energy)", "-search.energy", "test_graph_labels.py"),
+    Mutant("src/maxmargin/labeling/descents.py", "& (change < 0)[part]", "", "test_descents.py -k parts"),
+    Mutant("src/maxmargin/labeling/elimination.py", "costs.T, labels)", "costs, labels)", "test_elimination.py"),
+    Mutant("src/maxmargin/labeling/elimination.py", "if total > _MAX_TOTAL:", "if False:", "test_elimination.py -k orders"),
     Mutant("src/maxmargin/graphs/structure.py", "np.sign(second - first)", "np.ones((K, K))", "test_graph_labels.py"),
     Mutant("src/maxmargin/labeling/max_marginals.py", "self.edges - first[:, None]", "self.edges", "test_max_marginals.py"),
     Mutant(

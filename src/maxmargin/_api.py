@@ -162,6 +162,7 @@ NAMES: dict[str, dict[str, str]] = {
     "labeling": {
         "cliques": "Cliques PnPotts",
         "cooccurrence_moves": "cooccurrence",
+        "descents": "| ForestSearch",
         "distances": "Metric minkowski shortest_paths why_no_metric",
         "diversities": "Cardinality Diameter Diversity FunctionDiversity L1 TreeLength why_no_diversity",
         "energy": "Energy | grid_edges",

@@ -32,16 +32,10 @@ from maxmargin import _core
 from maxmargin._utils import Floats, Ints
 from maxmargin.core import Bounds, Decoded, Problem, Structure
 from maxmargin.graphs.graph_lists import MOST_LABELINGS, Cone, Rooted, best_in_cone, every_labeling, is_small, rooted, values_of
-from maxmargin.labeling import Listed, k_best_labelings, listed_by_parts
+from maxmargin.labeling import ForestSearch, Listed, k_best_labelings, listed_by_parts
 
 Pairwise = Literal["attractive", "symmetric", "antisymmetric", "free"]
 
-# TRW-S ends when the bound has not moved by this part of it for three sweeps, or after so many of them.
-_TOLERANCE, _SWEEPS = 1e-6, 200
-# Its labeling is improved on random forests of nodes, until so many of them in a row did not help.
-_PATIENCE = 20
-# Energies and bounds are sums of as many numbers as there are nodes and edges; closer than this part they are equal.
-_ROUNDING = 1e-12
 # Joint features longer than this are handed out without their zeros.
 _LONG = 1000
 # A list of the best labelings takes a minimum cut per node for each of them; up to so many nodes searches ask for it.
@@ -428,21 +422,10 @@ def _tables(kinds: Sequence[str], K: int) -> tuple[Ints, Floats, int]:
 
 def best_of_messages(x: Graph, costs: Costs, truth: Any) -> Decoded:
     """The labeling that messages find, improved on trees of nodes, and minus the lower bound of the costs."""
-    unary, tables, weights, shape = costs
-    messages = x.messages(unary.shape[1])
+    messages = x.messages(costs.unary.shape[1])
     # The same question has the same answer, whatever was asked before.
     messages.clear()
-    labels, energies, bounds, _ = messages.run(unary, tables, weights, *shape, _SWEEPS, _TOLERANCE)
-    if messages.is_forest:
-        energy, labels = messages.descend(unary, tables, weights, labels, 0, 0)
-        return Decoded(labels.astype(np.int64), -energy)
-    energy, bound = float(energies.min()), float(bounds.max())
+    search = ForestSearch(messages, *costs)
     # What violates the margin is often near the truth.
-    for seed, start in enumerate([labels] if truth is None else [labels, np.asarray(truth).astype(np.int32)]):
-        # Nothing is better than the bound.
-        if energy - bound <= _ROUNDING * abs(bound):
-            break
-        reached, there = messages.descend(unary, tables, weights, start, _PATIENCE, seed)
-        if reached < energy:
-            energy, labels = reached, there
-    return Decoded(labels.astype(np.int64), -min(bound, energy))
+    search.run([] if truth is None else [np.asarray(truth).astype(np.int32)])
+    return Decoded(search.labels.astype(np.int64), -min(search.bound, search.energy))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from maxmargin.labeling.cliques import Cliques as Cliques
     from maxmargin.labeling.cliques import PnPotts as PnPotts
     from maxmargin.labeling.cooccurrence_moves import cooccurrence as cooccurrence
+    from maxmargin.labeling.descents import ForestSearch
     from maxmargin.labeling.distances import Metric as Metric
     from maxmargin.labeling.distances import minkowski as minkowski
     from maxmargin.labeling.distances import shortest_paths as shortest_paths

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from maxmargin.labeling.cliques import PnPotts
 from maxmargin.labeling.cooccurrence_moves import cooccurrence
+from maxmargin.labeling.descents import descent
+from maxmargin.labeling.elimination import TooWideError, elimination
 from maxmargin.labeling.energy import Energy
 from maxmargin.labeling.exhaustive import exhaustive
 from maxmargin.labeling.hierarchical_moves import hierarchical
@@ -27,6 +29,8 @@ METHODS: dict[str, Callable[..., Labeling]] = {
     "hierarchical": hierarchical,
     "parsimonious": parsimonious,
     "cooccurrence": cooccurrence,
+    "elimination": elimination,
+    "descent": descent,
     "trws": trws,
     "bp": bp,
     "exhaustive": exhaustive,
@@ -34,6 +38,10 @@ METHODS: dict[str, Callable[..., Labeling]] = {
 _COMMON = ("energy", "init", "random_state", "max_sweeps", "time_limit", "callback")
 # So few labelings are tried faster than anything else.
 _FEW = 20_000
+# A descent on more nodes takes many seconds, between which it is not looked at the clock.
+_MOST_NODES = 100_000
+# Entries that a test of the tables of all edges may look at.
+_MOST_TESTED = 20_000_000
 
 
 def minimize(
@@ -54,8 +62,9 @@ def minimize(
     energy : Energy
     method : str
         ``"auto"`` takes what is exact where there is such a thing (``"mincut"`` for two labels that attract, ``"bp"`` for trees,
-        ``"exhaustive"`` for few nodes), then ``"expansion"`` for metrics and P^n Potts cliques, ``"parsimonious"`` for other
-        cliques and ``"trws"`` for other pairwise costs.
+        ``"exhaustive"`` for few nodes), then ``"expansion"`` for metrics and P^n Potts cliques, and ``"parsimonious"`` for other
+        cliques. Other pairwise costs have ``"elimination"`` where the tree-width is small, which is exact, or else ``"descent"``,
+        and ``"trws"`` on more than 100,000 nodes.
     init : {"unary", "constant", "best"} or labels, optional
         Where moves start.
     random_state : int, Generator or None
@@ -111,14 +120,14 @@ def _check_options(method: str, options: dict[str, Any]) -> None:
 
 def _automatic(energy: Energy, common: dict[str, Any], options: dict[str, Any]) -> Labeling:
     """The first of the fitting methods that does not refuse the costs."""
-    refused: NotSubmodularError | None = None
+    refused: NotSubmodularError | TooWideError | None = None
     for method, more in _candidates(energy):
         # Options that only some methods know say that one of these is meant.
         if not set(options) <= set(inspect.signature(METHODS[method]).parameters):
             continue
         try:
             return METHODS[method](energy, **common, **{**more, **options})
-        except NotSubmodularError as error:
+        except (NotSubmodularError, TooWideError) as error:
             refused = error
     if refused is not None:
         raise refused
@@ -135,8 +144,12 @@ def _candidates(energy: Energy) -> list[tuple[str, dict[str, Any]]]:
     if energy.n_nodes * np.log(energy.n_labels) <= np.log(_FEW):
         wanted.append(("exhaustive", {}))
     if potts:
-        wanted.append(("expansion", {}))
+        if energy.cliques or not _repels(energy):
+            wanted.append(("expansion", {}))
         if not energy.cliques:
+            wanted.append(("elimination", {}))
+            if energy.n_nodes <= _MOST_NODES:
+                wanted.append(("descent", {}))
             wanted.append(("trws", {}))
         wanted.append(("expansion", {"truncate": True}))
     else:
@@ -146,6 +159,18 @@ def _candidates(energy: Energy) -> list[tuple[str, dict[str, Any]]]:
         kinds = ", ".join(sorted({type(some.cost).__name__ for some in energy.cliques}))
         raise ValueError(f"no method takes cliques with costs of kind {kinds} together with these pairwise costs")
     return chosen
+
+
+def _repels(energy: Energy) -> bool:
+    """Whether tables of single edges are found to be none that expansions take; moves meet only some of the entries."""
+    if energy.table.ndim == 2 or energy.table.size * energy.n_labels > _MOST_TESTED:
+        return False
+    costs = energy.weights[:, None, None] * energy.table
+    slack = 1e-9 * np.abs(costs).max(axis=(1, 2), keepdims=True)
+    return any(
+        (costs + costs[:, k, None, k, None] > costs[:, :, k, None] + costs[:, None, k, :] + slack).any()
+        for k in range(energy.n_labels)
+    )
 
 
 def _is_forest(energy: Energy) -> bool:
