@@ -24,7 +24,7 @@ from maxmargin.surrogates import StructuredProblem
 N_CLASSES = 10
 N_HASHED = 1_000_000
 WAYS: dict[str, dict[str, Any]] = {
-    "fw": {},
+    "fw": {"steps": "fw"},
     "pairwise": {"steps": "pairwise"},
     "pairwise, cache of 20": {"steps": "pairwise", "cache": 20},
 }
@@ -122,7 +122,7 @@ def oracle_rows(repeats: int, passes: int) -> list[list[str]]:
     for name, (make, n) in ORACLES.items():
         problem = make(n)
         lam = 10 / n
-        weights = BCFW(max_passes=5).solve(problem, lam).weights
+        weights = BCFW(steps="fw", max_passes=5).solve(problem, lam).weights
         for way, settings in WAYS.items():
             bare, ours = [], []
             for _ in range(repeats):

@@ -18,10 +18,10 @@ from maxmargin.sequences.forest import Forests, best_labels, label_scores
 GRID = np.logspace(-4, 3, 20)
 EPSILON = 0.1
 METHODS = {
-    "uniform": BCFW(sampling="uniform", epsilon=EPSILON),
-    "gap": BCFW(epsilon=EPSILON),
-    "hybrid, uniform": BCFW(sampling="uniform", hybrid=True, epsilon=EPSILON),
-    "hybrid, gap": BCFW(hybrid=True, epsilon=EPSILON),
+    "uniform": BCFW(steps="fw", sampling="uniform", epsilon=EPSILON),
+    "gap": BCFW(steps="fw", epsilon=EPSILON),
+    "hybrid, uniform": BCFW(steps="fw", sampling="uniform", hybrid=True, epsilon=EPSILON),
+    "hybrid, gap": BCFW(steps="fw", hybrid=True, epsilon=EPSILON),
     "pairwise, cache, gap": BCFW(steps="pairwise", cache=20, epsilon=EPSILON),
 }
 # Total passes and smallest test loss of Table 5.1 of the thesis.

@@ -110,7 +110,7 @@ def own_structures() -> list[list[str]]:
         "100 chains of 8, 6 labels, Viterbi in numpy": (OwnChains(6), chains, labels),
     }
     solvers = {
-        "10 passes of BCFW": BCFW(max_passes=11, tol=1e-9),
+        "10 passes of BCFW": BCFW(steps="fw", max_passes=11, tol=1e-9),
         "40 passes of one-slack cutting planes": OneSlackCuttingPlane(max_passes=40, tol=1e-9),
     }
     rows = []
@@ -182,7 +182,7 @@ def main() -> None:
         )
     rows = []
     solvers = {
-        "10 passes, fw": BCFW(max_passes=11),
+        "10 passes, fw": BCFW(steps="fw", max_passes=11),
         "pairwise, gap 1%": BCFW(steps="pairwise", cache=20, tol=1e-2, max_passes=200),
         "exact, gap 1%": BCFW(steps="exact", tol=1e-2, max_passes=200),
     }

@@ -15,13 +15,13 @@ from maxmargin.core.solvers import (
 from maxmargin.multiclass import MulticlassProblem
 
 ALL_SOLVERS = {
-    "bcfw": BCFW(tol=1e-2),
+    "bcfw": BCFW(steps="fw", tol=1e-2),
     "pairwise": BCFW(tol=1e-4, steps="pairwise"),
     "cache": BCFW(tol=1e-3, steps="all", cache=10),
     "n-slack": NSlackCuttingPlane(tol=1e-4),
     "one-slack": OneSlackCuttingPlane(tol=1e-5),
     "fw": FrankWolfe(tol=2e-2, max_passes=5000),
-    "subgradient": Subgradient(tol=5e-2, max_passes=5000),
+    "subgradient": Subgradient(average="rising", tol=5e-2, max_passes=5000),
     "pl": PartialLinearization(tol=1e-2, temperature=0.1),
     "eg": ExponentiatedGradient(tol=2e-2, temperature=0.5, max_passes=5000),
 }

@@ -180,9 +180,10 @@ def _rankers():
         _add(f"RankingSVM, {name}", make, X, y, tight=tight)
         _add(f"RankingSVM, {name}, queries", make, X, y, qid=QID, tight=tight)
     _add("RankingSVM, sparse", partial(RankingSVM, C=10.0), SPARSE, RELEVANT, qid=QID)
+    published = {"bcfw": BCFW(steps="fw", max_passes=200), "subgradient": Subgradient(average="rising", max_passes=200)}
     for solver in ("bcfw", "one_slack", "n_slack", "fw", "subgradient"):
-        make = partial(RankingSVM, C=10.0, max_iter=200, solver=solver)
-        _add(f"RankingSVM, solver={solver}", make, X, RELEVANT, qid=QID, tight=False)
+        settings = {"solver": published[solver]} if solver in published else {"solver": solver, "max_iter": 200}
+        _add(f"RankingSVM, solver={solver}", partial(RankingSVM, C=10.0, **settings), X, RELEVANT, qid=QID, tight=False)
     _add("ApproximateRankingSVM", partial(ApproximateRankingSVM, C=10.0), X, RELEVANT)
     _add("DirectLossMinimizer", partial(DirectLossMinimizer, random_state=0), X, RELEVANT, tight=False)
     make = partial(DirectLossMinimizer, "ndcg", sign=-1, random_state=0)
@@ -201,8 +202,8 @@ def _classes_and_labelings():
     for surrogate in ("margin", "slack", "log", "prob"):
         settings, tight = {"surrogate": surrogate}, True
         if surrogate == "prob":
-            # Not convex in the weights: only subgradients will do.
-            settings, tight = {"surrogate": "prob", "solver": "subgradient", "max_iter": 300}, False
+            # Under subgradients, whose averages are a setting of the solver.
+            settings, tight = {"surrogate": "prob", "solver": Subgradient(average="rising", max_passes=300)}, False
         _add(f"MulticlassSVM, {surrogate}", partial(MulticlassSVM, **settings), X, CLASSES, tight=tight)
         _add(f"MultilabelSVM, {surrogate}", partial(MultilabelSVM, C=1.0, **settings), X, LABELS, tight=tight)
         _add(f"HierarchicalSVM, {surrogate}", partial(HierarchicalSVM, HIERARCHY, **settings), X, LEAVES, tight=tight)
@@ -270,15 +271,15 @@ def solvers():
     """Every solver, with the settings that change what it does."""
     budget = {"tol": 1e-9, "max_passes": 500}
     found = {f"BCFW, {steps}": BCFW(steps=steps, **budget) for steps in ("fw", "pairwise", "away", "all", "exact")}
-    found["BCFW, uniform"] = BCFW(sampling="uniform", **budget)
+    found["BCFW, uniform"] = BCFW(sampling="uniform", steps="fw", **budget)
     found["BCFW, cache"] = BCFW(cache=5, steps="pairwise", **budget)
-    found["BCFW, hybrid"] = BCFW(hybrid=True, **budget)
+    found["BCFW, hybrid"] = BCFW(hybrid=True, steps="fw", **budget)
     for solver in (FrankWolfe, NSlackCuttingPlane, OneSlackCuttingPlane):
         found[solver.__name__] = solver(**budget)
     # Exponentials of the C library differ in their last bits, which many steps on chains would magnify.
     for solver in (PartialLinearization, ExponentiatedGradient):
         found[solver.__name__] = solver(tol=1e-9, max_passes=30)
-    found["Subgradient"] = Subgradient(tol=1e-9, max_passes=50)
+    found["Subgradient"] = Subgradient(average="rising", tol=1e-9, max_passes=50)
     return found
 
 

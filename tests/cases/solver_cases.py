@@ -24,7 +24,7 @@ MODELS = ("multiclass", "sparse", "costs", "binary", "chain")
 SET_SOLVERS = [
     *(BCFW(steps=steps, tol=1e-2, max_passes=4000) for steps in ("fw", "pairwise", "away", "all")),
     BCFW(steps="pairwise", cache=5, tol=1e-3, max_passes=4000),
-    BCFW(hybrid=True, tol=1e-2, max_passes=4000),
+    BCFW(steps="fw", hybrid=True, tol=1e-2, max_passes=4000),
     NSlackCuttingPlane(tol=1e-3, max_passes=500),
     FrankWolfe(tol=2e-2, max_passes=4000),
 ]

@@ -29,10 +29,10 @@ RULES = ("interpolate", "transport")
 CASES = ("multiclass", "costs", "binary", "chain", "user", "ranking", "queries", "graph", "separable")
 BOUNDS = {"free": None, "positive": (0.0, np.inf), "box": (-0.15, 0.3), "tight": (-0.001, 0.002), "off zero": (0.01, 0.08)}
 SOLVERS = {
-    "fw": BCFW(max_passes=1e5),
+    "fw": BCFW(steps="fw", max_passes=1e5),
     "pairwise": BCFW(steps="pairwise", cache=10, max_passes=1e5),
     "exact": BCFW(steps="exact", max_passes=1e5),
-    "hybrid": BCFW(hybrid=True, sampling="uniform", max_passes=1e5),
+    "hybrid": BCFW(steps="fw", hybrid=True, sampling="uniform", max_passes=1e5),
     "one slack": OneSlackCuttingPlane(),
     "batch": FrankWolfe(max_passes=1e5),
     "partial": PartialLinearization(temperature=0.05, max_passes=1e5),
@@ -245,7 +245,7 @@ def one_number():
     return BinaryProblem(np.ones((1, 1)), np.ones(1)), EnumeratedProblem([np.array([[0.0], [1.0]])], [np.array([0.0, 1.0])])
 
 
-@pytest.mark.parametrize("solver", [BCFW(), BCFW(steps="pairwise"), FrankWolfe()], ids=["fw", "pairwise", "batch"])
+@pytest.mark.parametrize("solver", [BCFW(steps="fw"), BCFW(steps="pairwise"), FrankWolfe()], ids=["fw", "pairwise", "batch"])
 def test_item_9_breakpoints_of_the_closed_form(solver):
     for problem in (*one_number(), Hidden(one_number()[0])):
         path = trace_path(problem, epsilon=0.1, kappa=0.5, lambda_min=1e-6, solver=solver, rule="transport")

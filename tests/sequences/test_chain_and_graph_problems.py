@@ -131,7 +131,7 @@ def test_graph_oracle_equals_enumeration(seed):
     "solver",
     [
         OneSlackCuttingPlane(tol=1e-5),
-        BCFW(tol=1e-2),
+        BCFW(steps="fw", tol=1e-2),
         BCFW(tol=1e-4, steps="pairwise"),
         BCFW(tol=1e-3, steps="all", cache=20),
         FrankWolfe(tol=2e-2, max_passes=5000),

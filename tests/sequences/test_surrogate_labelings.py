@@ -147,8 +147,8 @@ def test_plain_steps_and_batch_steps(surrogate):
     problem = problem_of(surrogate, normalize=False)
     reference = OneSlackCuttingPlane(tol=1e-6).solve(problem, 1.0)
     for solver in (
-        BCFW(tol=1e-2, max_passes=3000),
-        BCFW(tol=1e-2, hybrid=True, max_passes=3000),
+        BCFW(steps="fw", tol=1e-2, max_passes=3000),
+        BCFW(steps="fw", tol=1e-2, hybrid=True, max_passes=3000),
         FrankWolfe(tol=3e-2, max_passes=3000),
     ):
         solution = solver.solve(problem, 1.0)

@@ -311,7 +311,7 @@ def test_compiled_oracles_and_those_in_python_walk_together(bounds, n_labels, le
     "solver",
     [
         OneSlackCuttingPlane(tol=1e-5),
-        BCFW(tol=1e-2, hybrid=True),
+        BCFW(steps="fw", tol=1e-2, hybrid=True),
         FrankWolfe(tol=2e-2, max_passes=5000),
         PartialLinearization(tol=1e-3, temperature=0.1, max_passes=5000),
         ExponentiatedGradient(tol=1e-2, temperature=2.0, max_passes=5000),
@@ -340,7 +340,7 @@ def test_subclass_with_its_own_oracle_is_asked():
     base = forests()
     problem = Careful(base.X, base.y, base.offsets, base.forests.parent, 3)
     assert problem.block_data is None and base.block_data is not None
-    BCFW(tol=1e-2).solve(problem, 0.5)
+    BCFW(steps="fw", tol=1e-2).solve(problem, 0.5)
     assert problem.asked > 0
 
 

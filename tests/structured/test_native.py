@@ -126,7 +126,7 @@ def test_plain_steps_are_those_of_the_builtin_model(problem):
 def test_hybrid_and_heuristic(problem):
     best = optimum(None)
     for cache in (0, 20):
-        hybrid = BCFW(hybrid=True, cache=cache, tol=1e-3, check_every=2, max_passes=20_000).solve(problem, LAM)
+        hybrid = BCFW(steps="fw", hybrid=True, cache=cache, tol=1e-3, check_every=2, max_passes=20_000).solve(problem, LAM)
         assert hybrid.converged and hybrid.certified
         assert hybrid.dual <= best.primal + 1e-9 and best.dual <= hybrid.primal + 1e-9
         assert (np.diff(hybrid.history.dual) >= 0).all()
@@ -156,7 +156,7 @@ def test_warm_starts(problem, bounds):
         OneSlackCuttingPlane(tol=1e-7),
         NSlackCuttingPlane(tol=1e-5),
         FrankWolfe(tol=1e-2, max_passes=5000),
-        Subgradient(tol=2e-2, max_passes=5000),
+        Subgradient(average="rising", tol=2e-2, max_passes=5000),
     ],
     ids=lambda solver: type(solver).__name__,
 )
@@ -198,7 +198,7 @@ def test_many_outputs_are_folded():
             assert (np.diff(solution.history.dual) >= 0).all()
             assert solution.dual <= reference.primal + 1e-9 and reference.dual <= solution.primal + 1e-9
         # Plain steps are the model's own, one by one.
-        for solver in (BCFW(max_passes=150), BCFW(hybrid=True, max_passes=150)):
+        for solver in (BCFW(steps="fw", max_passes=150), BCFW(steps="fw", hybrid=True, max_passes=150)):
             ours, theirs = (solver.solve(p, lam, bounds=bounds).history for p in (problem, model))
             np.testing.assert_allclose(ours.dual, theirs.dual, rtol=1e-7)
             np.testing.assert_allclose(ours.primal, theirs.primal, rtol=1e-7)

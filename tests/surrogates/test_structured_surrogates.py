@@ -151,7 +151,7 @@ def test_solvers_sandwich_the_same_optimum(surrogate):
         for solver in (
             OneSlackCuttingPlane(tol=1e-3),
             NSlackCuttingPlane(tol=1e-3),
-            BCFW(tol=1e-2),
+            BCFW(steps="fw", tol=1e-2),
             Subgradient(average="last_half", max_passes=200),
         )
     ]

@@ -31,14 +31,14 @@ class Bounded(Problem):
 
 
 BOUNDED = {
-    "bcfw": BCFW(tol=1e-2, max_passes=3000),
+    "bcfw": BCFW(steps="fw", tol=1e-2, max_passes=3000),
     "pairwise": BCFW(tol=1e-3, steps="pairwise", max_passes=3000),
     "cache": BCFW(tol=1e-3, steps="all", cache=10, max_passes=3000),
-    "hybrid": BCFW(tol=1e-2, hybrid=True, max_passes=3000),
+    "hybrid": BCFW(steps="fw", tol=1e-2, hybrid=True, max_passes=3000),
     "n-slack": NSlackCuttingPlane(tol=1e-3, max_passes=3000),
     "fw": FrankWolfe(tol=1e-2, max_passes=5000),
-    "subgradient": Subgradient(tol=1e-2, max_passes=5000),
-    "stochastic": Subgradient(batch_size=3, max_passes=50),
+    "subgradient": Subgradient(average="rising", tol=1e-2, max_passes=5000),
+    "stochastic": Subgradient(average="rising", batch_size=3, max_passes=50),
     "one-slack": OneSlackCuttingPlane(tol=1e-3, max_passes=3000),
 }
 

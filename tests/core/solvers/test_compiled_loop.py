@@ -89,7 +89,7 @@ def test_heuristic_stop_is_never_called_certified(name, hide):
     model = make_model(name)
     uncertified = 0
     for sampling in SAMPLINGS:
-        for settings in ({}, {"hybrid": True}, {"steps": "pairwise"}, {"steps": "all", "cache": 20}):
+        for settings in ({"steps": "fw"}, {"steps": "fw", "hybrid": True}, {"steps": "pairwise"}, {"steps": "all", "cache": 20}):
             solver = BCFW(tol=2e-2, stop="heuristic", sampling=sampling, **settings)
             solution = solver.solve(Hidden(model) if hide else model, LAM)
             check_certificate(solution, name, "free", certified=solution.certified)
@@ -317,7 +317,7 @@ def test_nan_fails_fast(hide):
     chains.X[0, 0] = np.nan
     for model in (MulticlassProblem(X, y, 3), BinaryProblem(X, np.where(y > 0, 1, -1)), chains):
         with pytest.raises(ValueError, match="NaN"):
-            BCFW(max_passes=20).solve(Hidden(model) if hide else model, LAM)
+            BCFW(steps="fw", max_passes=20).solve(Hidden(model) if hide else model, LAM)
 
 
 @pytest.mark.parametrize("base", [MulticlassProblem, BinaryProblem, ChainProblem])
@@ -343,9 +343,9 @@ def test_a_subclass_with_its_own_oracle_is_asked(base):
 @pytest.mark.parametrize(
     "solver",
     [
-        BCFW(tol=1e-2),
+        BCFW(steps="fw", tol=1e-2),
         BCFW(tol=1e-4, steps="pairwise"),
-        BCFW(tol=1e-2, cache=5),
+        BCFW(steps="fw", tol=1e-2, cache=5),
         FrankWolfe(tol=1e-2, max_passes=5000),
         OneSlackCuttingPlane(tol=1e-6),
         PartialLinearization(tol=3e-2, temperature=0.1),

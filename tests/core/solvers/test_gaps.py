@@ -26,15 +26,15 @@ from maxmargin.multiclass import MulticlassProblem
 
 # They go on until a budget ends: gaps are as small as rounding allows.
 TO_THE_END = {
-    "bcfw": BCFW(tol=0.0, max_passes=60),
+    "bcfw": BCFW(steps="fw", tol=0.0, max_passes=60),
     "pairwise": BCFW(tol=0.0, max_passes=60, steps="pairwise"),
     "exact": BCFW(tol=0.0, max_passes=60, steps="exact"),
     "cache": BCFW(tol=0.0, max_passes=60, steps="all", cache=10),
-    "hybrid": BCFW(tol=0.0, max_passes=60, hybrid=True),
+    "hybrid": BCFW(steps="fw", tol=0.0, max_passes=60, hybrid=True),
     "n-slack": NSlackCuttingPlane(tol=0.0, max_passes=40),
     "one-slack": OneSlackCuttingPlane(tol=0.0, max_passes=60),
     "fw": FrankWolfe(tol=0.0, max_passes=60),
-    "subgradient": Subgradient(tol=0.0, max_passes=60),
+    "subgradient": Subgradient(average="rising", tol=0.0, max_passes=60),
     "pegasos": Subgradient(tol=0.0, max_passes=20, average="last_half"),
     "pl": PartialLinearization(tol=0.0, max_passes=30, temperature=0.1),
 }

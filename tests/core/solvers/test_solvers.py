@@ -103,18 +103,18 @@ def reference(name, bounds):
 
 
 SOLVERS = {
-    "subgradient": Subgradient(tol=1e-2, max_passes=5000),
+    "subgradient": Subgradient(average="rising", tol=1e-2, max_passes=5000),
     "fw": FrankWolfe(tol=1e-2, max_passes=5000),
     "one-slack": OneSlackCuttingPlane(tol=1e-5),
     "n-slack": NSlackCuttingPlane(tol=1e-4),
-    "bcfw": BCFW(tol=1e-2),
-    "bcfw uniform": BCFW(tol=1e-2, sampling="uniform"),
-    "bcfw permutation": BCFW(tol=1e-2, sampling="permutation"),
-    "bcfw hybrid": BCFW(tol=1e-2, hybrid=True),
+    "bcfw": BCFW(steps="fw", tol=1e-2),
+    "bcfw uniform": BCFW(steps="fw", tol=1e-2, sampling="uniform"),
+    "bcfw permutation": BCFW(steps="fw", tol=1e-2, sampling="permutation"),
+    "bcfw hybrid": BCFW(steps="fw", tol=1e-2, hybrid=True),
     "pairwise": BCFW(tol=1e-5, steps="pairwise"),
     "away": BCFW(tol=1e-3, steps="away"),
     "all, cache": BCFW(tol=1e-4, steps="all", cache=10),
-    "fw, cache": BCFW(tol=1e-2, cache=5),
+    "fw, cache": BCFW(steps="fw", tol=1e-2, cache=5),
     "bcpl": PartialLinearization(tol=1e-4, temperature=0.1, max_passes=5000),
     "pl": PartialLinearization(tol=2e-3, temperature=0.1, block=False, max_passes=5000),
     "bcpl at zero": PartialLinearization(tol=1e-2, temperature=0, max_passes=5000),
@@ -225,7 +225,7 @@ def test_gap_identities_at_random_dual_points():
 def test_batch_subgradient_is_frank_wolfe_with_fixed_steps():
     problem = make_model("multiclass")
     weights, t = np.zeros(problem.n_features), 1
-    solution = Subgradient(tol=1e-12, max_passes=40).solve(problem, LAM)
+    solution = Subgradient(average="rising", tol=1e-12, max_passes=40).solve(problem, LAM)
     values = []
     for _ in range(40):
         cuts = problem.cuts(range(problem.n_blocks), weights)
@@ -237,7 +237,7 @@ def test_batch_subgradient_is_frank_wolfe_with_fixed_steps():
 
 
 def test_stochastic_subgradient_improves_and_stays_honest():
-    solution = Subgradient(batch_size=2, max_passes=400).solve(make_model("multiclass"), LAM)
+    solution = Subgradient(average="rising", batch_size=2, max_passes=400).solve(make_model("multiclass"), LAM)
     optimum = reference("multiclass", None)
     assert optimum.bound <= solution.primal <= 1.05 * optimum.bound
     assert solution.dual == 0 and not solution.converged
@@ -463,7 +463,7 @@ def test_a_wrong_oracle_is_noticed():
         (lambda p: PartialLinearization(temperature=-1).solve(p, 1), "temperature=-1 must not be negative"),
         (lambda p: ExponentiatedGradient(temperature=0).solve(p, 1), "temperature=0 must be positive"),
         (lambda p: ExponentiatedGradient(step="none").solve(p, 1), "step='none' is unknown"),
-        (lambda p: Subgradient(batch_size=0).solve(p, 1), "batch_size=0 must be positive"),
+        (lambda p: Subgradient(average="rising", batch_size=0).solve(p, 1), "batch_size=0 must be positive"),
         (lambda p: MulticlassProblem(np.ones((3, 2)), np.zeros(2, int), 2), "X has 3 samples, but y has 2"),
         (lambda p: MulticlassProblem(np.ones((2, 2)), np.array([0, 2]), 2), "y must lie between 0 and 1"),
         (lambda p: MulticlassProblem(np.ones((1, 2)), np.zeros(1, int), 2, [[1, 1], [1, 0]]), r"costs\[0, 0\]=1 must be zero"),
@@ -481,4 +481,4 @@ def test_bad_input(call, message):
 
 def test_solvers_are_plain_values():
     assert BCFW(tol=1e-2) == BCFW(tol=1e-2) and isinstance(BCFW(), Solver)
-    assert "steps='fw'" in repr(BCFW())
+    assert "steps='pairwise'" in repr(BCFW())

@@ -304,19 +304,19 @@ def one_number():
 @pytest.mark.parametrize(
     ("solver", "precision"),
     [
-        (BCFW(tol=1e-10), 1e-9),
+        (BCFW(steps="fw", tol=1e-10), 1e-9),
         (BCFW(tol=1e-10, sampling="uniform", steps="pairwise"), 1e-9),
         (BCFW(tol=1e-10, steps="away"), 1e-9),
         (BCFW(tol=1e-10, steps="all", cache=3), 1e-9),
         (BCFW(tol=1e-10, steps="exact"), 1e-9),
-        (BCFW(tol=1e-10, hybrid=True), 1e-9),
+        (BCFW(steps="fw", tol=1e-10, hybrid=True), 1e-9),
         (FrankWolfe(tol=1e-10), 1e-9),
         (OneSlackCuttingPlane(tol=1e-10), 1e-9),
         (NSlackCuttingPlane(tol=1e-10), 1e-9),
         (PartialLinearization(tol=1e-6, temperature=0.01), 1e-2),
         (PartialLinearization(tol=1e-10, temperature=0), 1e-9),
         (ExponentiatedGradient(tol=1e-4, temperature=0.5, max_passes=1e4), 3e-2),
-        (Subgradient(tol=1e-2, max_passes=5000), 0.2),
+        (Subgradient(average="rising", tol=1e-2, max_passes=5000), 0.2),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, float) else "",
 )

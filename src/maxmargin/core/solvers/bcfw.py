@@ -34,9 +34,11 @@ class BCFW(Solver):
     sampling : {"gap", "uniform", "permutation"}
         Which block is next: in proportion to what it was last seen to contribute to the duality gap, at random, or every
         block once per pass.
-    steps : {"fw", "pairwise", "away", "all", "exact"}
-        Toward the oracle's output; also away from the worst output in use; the best of all of these; or to the best point
-        of the whole block, which multi-class and binary problems know.
+    steps : {"pairwise", "fw", "away", "all", "exact"}
+        ``"pairwise"`` moves weight from the worst output in use to the oracle's output, and ``"fw"`` only toward the latter,
+        as published: it needs several times as many passes. ``"away"`` also moves away from the worst output in use, ``"all"``
+        takes the best of all of these, and ``"exact"`` goes to the best point of the whole block, which multi-class and binary
+        problems know.
     cache : int
         Outputs to remember per block. A remembered output that violates enough is used instead of an oracle call. Multi-class
         and binary problems have no use for it: asking costs no more than remembering.
@@ -44,13 +46,13 @@ class BCFW(Solver):
         Stop on the exact gap, checked every ``check_every`` passes and whenever the estimates suggest it, or on the
         estimates alone; the latter saves passes and certifies nothing.
     hybrid : bool
-        Use the oracle calls of every exact check for a batch step as well.
+        Use the oracle calls of every exact check for a batch step as well; needs ``steps="fw"``.
     check_every : float
         Passes between exact checks.
     """
 
     sampling: Sampling = "gap"
-    steps: Steps = "fw"
+    steps: Steps = "pairwise"
     cache: int = 0
     stop: Stop = "exact"
     hybrid: bool = False

@@ -49,29 +49,32 @@ class FrankWolfe(Solver):
 
 @dataclass(frozen=True, kw_only=True)
 class Subgradient(Solver):
-    """The (projected) subgradient method with steps ``2 / (lambda (t + 1))``.
+    """The (projected) subgradient method.
 
-    A batch step is a Frank-Wolfe step of fixed length ``2 / (t + 1)``, so a dual value and a gap come with it. With a
-    ``batch_size`` smaller than the problem only a random part of the blocks is looked at per step; then the iterates are
-    averaged, checked once in a while, and the only dual bound is zero: the gap is proved, and useless.
+    By default Pegasos: one block per step, every one once per pass, steps ``1 / (lambda t)``.
 
     Parameters
     ----------
     batch_size : int, optional
-        Blocks per step; all by default.
-    average : {"rising", "last_half"}
-        ``"last_half"`` is Pegasos: one block per step, every one once per pass, steps ``1 / (lambda t)``, and the average of
-        about the last half of all weights. The cuts of whole passes bound the optimum from below, so the gap means something.
-        Hinges that are not convex (:class:`maxmargin.surrogates.ProbLoss`) are always treated so, and nothing is certified.
+        Blocks per step with ``average="rising"``; all by default. If fewer, they are drawn at random, the iterates are averaged
+        and checked once in a while, and the only dual bound is zero: the gap is proved, and useless.
+    average : {"last_half", "rising"}
+        ``"last_half"`` is Pegasos with the average of about the last half of all weights. The cuts of whole passes bound the
+        optimum from below, so the gap means something. Hinges that are not convex (:class:`maxmargin.surrogates.ProbLoss`) are
+        always treated so, and nothing is certified. ``"rising"`` takes all blocks, or ``batch_size`` of them, per step. A step of
+        all blocks is a Frank-Wolfe step of fixed length ``2 / (t + 1)``, so a dual value and a gap come with it. Where C is large
+        it needs very many passes to fall below the objective of zero weights.
     """
 
     batch_size: int | None = None
-    average: Literal["rising", "last_half"] = "rising"
+    average: Literal["rising", "last_half"] = "last_half"
 
     _takes_any = True
 
     def __post_init__(self) -> None:
         check_choice("average", self.average, ("rising", "last_half"))
+        if self.batch_size is not None and self.average != "rising":
+            raise ValueError(f"batch_size={self.batch_size} needs average='rising': average='last_half' takes one block per step")
 
     def _iterate(self, run: Run, start: Solution | KnownCuts | None) -> None:
         convex = run.problem.problem.convex
