@@ -445,6 +445,10 @@ MUTANTS = (
         "test_labeling_defaults.py -k scores",
     ),
     Mutant("src/maxmargin/core/estimator.py", "self.C_ = value", "pass", "test_labeling_defaults.py -k paths"),
+    Mutant("src/maxmargin/core/estimator.py", "        self._check_budgets()\n", "", "test_budgets.py -k refused"),
+    Mutant(
+        "src/maxmargin/core/estimator.py", "if budget and not solution.weights.any()", "if False", "test_budgets.py -k failure"
+    ),
     Mutant("cpp/registration/patch_metrics.hpp", "joint - other -", "joint -", "test_patch_costs.py -k plain"),
     Mutant("cpp/registration/patch_metrics.hpp", "pairs + single;", "pairs;", "test_patch_costs.py -k plain"),
     Mutant("cpp/registration/warp.hpp", "high[k] = std::min(low[k] + 1, shape[k] - 1)", "high[k] = low[k]", "test_fields.py"),

@@ -9,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from tests.cases.command_runner import CliRunner
 
 from maxmargin import RankingSVM, load_model, metrics, save_model
+from maxmargin.cli import cv
 from maxmargin.cli.main import main
 from maxmargin.core.solvers import BCFW
-from maxmargin.io import load_svmlight
+from maxmargin.io import RankingData, load_svmlight
 from maxmargin.report.headline import TRAINING_DATA
 
 
@@ -166,3 +167,18 @@ def test_report_bad_input(run, tmp_path, ranker):
     assert few.exit_code == 1 and "wide.letor" in few.output
     assert run("report", "ranker.model").exit_code == 2
     assert not (tmp_path / "report.html").exists()
+
+
+def test_folds_that_use_a_solver_object_can_be_stopped(monkeypatch):
+    callbacks, solve = [], BCFW.solve
+
+    def noted(solver, *args, **kwargs):
+        callbacks.append(solver.callback)
+        return solve(solver, *args, **kwargs)
+
+    monkeypatch.setattr(BCFW, "solve", noted)
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    data = RankingData(X, (X[:, 0] > 0.5).astype(float), None)
+    parameters = {"loss": "accuracy", "random_state": 0, "solver": BCFW(steps="exact")}
+    table = cv.cross_validate(data, parameters, [0.1, 1.0], 3, cv.Measure("ap", "linear", 0.0), None, show=False)
+    assert len(table) == 3 and len(callbacks) == 6 and all(callback(None) is True for callback in callbacks)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from maxmargin import ChainSVM, MulticlassSVM, RankingSVM, RegularizationPath, regularization_path
+from maxmargin import BCFW, ChainSVM, MulticlassSVM, RankingSVM, RegularizationPath, regularization_path
 from maxmargin.core import TracedPath
 from maxmargin.ranking import AveragePrecision, metrics
 from maxmargin.report import path_contents, paths, write_path_report
@@ -128,7 +128,7 @@ def test_many_models_are_thinned(path, monkeypatch):
 
 def test_a_path_of_many_models_makes_a_small_file(tmp_path):
     X, y = samples(0, n=60, d=5)
-    path = regularization_path(RankingSVM("ap"), X, y, epsilon=0.02, lambda_min=1e-2, rule="transport", solver="bcfw")
+    path = regularization_path(RankingSVM("ap"), X, y, epsilon=0.02, lambda_min=1e-2, rule="transport", solver=BCFW(steps="fw"))
     assert len(path) > 500
     page = write_path_report(path, X, y, training=(X, y), file=tmp_path / "new" / "p.html")
     assert page.stat().st_size < 200_000

@@ -7,6 +7,7 @@ jobs. Jobs are threads: inference and linear algebra leave the interpreter to th
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,7 +40,7 @@ from maxmargin.cli.options import (
 )
 from maxmargin.cli.reading import explaining_memory, scores_of, training_data
 from maxmargin.cli.signals import exit_code
-from maxmargin.core.solvers import ConvergenceWarning
+from maxmargin.core.solvers import ConvergenceWarning, Solver
 from maxmargin.io import RankingData, query_offsets
 from maxmargin.ranking import evaluate
 
@@ -171,7 +172,11 @@ def cross_validate(
 
     parts = split(data, folds, parameters["random_state"], measure.threshold)
     stop, table = Event(), []
-    models = [RankingSVM(**parameters, callback=lambda history: stop.is_set()) for _ in parts]
+    until: dict[str, Any] = {"callback": lambda history: stop.is_set()}
+    if isinstance(solver := parameters.get("solver"), Solver):
+        # What counts is the callback of the object.
+        until = {"solver": dataclasses.replace(solver, **until)}
+    models = [RankingSVM(**(parameters | until)) for _ in parts]
     # Small products do not gain from threads of their own. Warnings are for all threads, so they are silenced here.
     with (
         threadpool_limits(1),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import numbers
 import pathlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -46,6 +47,15 @@ SOLVERS: dict[str, type[Solver]] = {
     "subgradient": Subgradient,
 }
 
+# What a Solver object brings of its own: the parameter of an estimator, and the setting of the solver.
+BUDGETS = {
+    "tol": "tol",
+    "max_iter": "max_passes",
+    "time_limit": "time_limit",
+    "random_state": "random_state",
+    "callback": "callback",
+}
+
 # What an estimator has, unless it says in `lacks` why not:
 # "save": `save_model` and `load_model`;  "path": `regularization_path`;  "report": a page about the model;
 # "bounds", "class_weight", "n_jobs", "warm_start": the parameter;  "sample_weight": the argument of `fit`;
@@ -81,7 +91,7 @@ def choose_solver(solver: str | Solver, problem: Problem) -> Solver:
     if isinstance(solver, Solver):
         return solver
     if solver == "auto" and not problem.convex:
-        return Subgradient(average="last_half")
+        return Subgradient()
     if solver == "auto":
         compiled = problem.block_data is not None
         whole_passes = supports(problem, (SupportsMeanCut, SupportsLinearScores))
@@ -118,7 +128,8 @@ class Estimator(BaseEstimator, ABC):
         Weight of the hinges against the regulariser ``1/2 ||w||^2``.
     solver : str or Solver, default="auto"
         ``"auto"``, ``"bcfw"``, ``"one_slack"``, ``"n_slack"``, ``"fw"``, ``"pl"``, ``"eg"``, ``"subgradient"``, or an object
-        of :mod:`maxmargin.core.solvers`, which brings its own tolerance, budgets, seed and callback.
+        of :mod:`maxmargin.core.solvers`, which brings its own tolerance, budgets, seed and callback. With an object, leave
+        ``tol``, ``max_iter``, ``time_limit``, ``random_state`` and ``callback`` at their defaults: other values are refused.
     bounds : pair of arrays or numbers, optional
         ``lower <= w <= upper`` for the weights of the problem, in the order in which the fitted attributes show them.
     warm_start : bool, default=False
@@ -254,13 +265,33 @@ class Estimator(BaseEstimator, ABC):
                 solver = dataclasses.replace(solver, callback=_shown_on(line, solver.callback))
             solution = solver.solve(problem, 1.0 / (self._weight_of_hinges() * problem.n_blocks), bounds=bounds, start=start)
         if not solution.converged:
-            budget = "max_iter" if solution.status == "max_passes" else solution.status
-            self._warn(
-                f"stopped ({budget}) after {solution.passes:.0f} passes with a relative duality gap of "
-                f"{solution.gap / max(solution.primal, 1e-300):.3g}; raise max_iter or time_limit, lower C, or "
-                f"{self._scaling_advice(problem)}"
-            )
+            self._warn(self._unfinished(problem, solver, solution))
+        if not solution.weights.any() and (why := self._zero_is_best(problem)):
+            proved = solution.converged and solution.certified
+            self._warn(f"{'has' if proved else 'may have'} its optimum at zero weights, {why}")
         return solution
+
+    def _unfinished(self, problem: Problem, solver: Solver, solution: Solution) -> str:
+        """How a run ended that did not converge, and what to change: the parameter that was in force, not one beside it."""
+        own = getattr(self, "solver", None)
+        budget = {"max_passes": "max_iter", "time_limit": "time_limit"}.get(solution.status, "")
+        stopped, more = budget or solution.status, f"raise {budget}, " if budget else ""
+        # A loop around the solver may have given it less time than the object has.
+        if budget and isinstance(own, Solver) and getattr(own, solution.status) == getattr(solver, solution.status):
+            stopped = solution.status
+            more = f"raise {stopped} of {type(own).__name__}({stopped}={getattr(own, stopped)!r}), "
+        untrained = ""
+        if budget and not solution.weights.any():
+            untrained = " and did not train: all weights are zero after the whole budget"
+            more += "" if own in (None, "auto") else "use solver='auto', "
+        return (
+            f"stopped ({stopped}) after {solution.passes:.0f} passes with a relative duality gap of "
+            f"{solution.gap / max(solution.primal, 1e-300):.3g}{untrained}; {more}lower C, or {self._scaling_advice(problem)}"
+        )
+
+    def _zero_is_best(self, problem: Problem) -> str:
+        """Why zero weights may be the optimum though they are of no use, and what to do; empty where there is no known reason."""
+        return ""
 
     def _scaling_advice(self, problem: Problem) -> str:
         """The last of the remedies for a run that did not end; subclasses that know which features are large name them."""
@@ -291,6 +322,31 @@ class Estimator(BaseEstimator, ABC):
         self._check_positive("tol")
         self._check_count("max_iter")
         self._check_time_limit()
+        self._check_budgets()
+
+    def _check_budgets(self) -> None:
+        """Complain about budgets that a Solver object would override."""
+        solver = getattr(self, "solver", None)
+        if not isinstance(solver, Solver):
+            return
+        parameters = inspect.signature(type(self)).parameters
+        for name, field in BUDGETS.items():
+            if name not in parameters or name in self._budgets_of_loops():
+                continue
+            given, own = getattr(self, name), getattr(solver, field)
+            if given in (parameters[name].default, own):
+                continue
+            kind = type(solver)
+            known = next((word for word, one in SOLVERS.items() if one is kind), "auto")
+            raise ValueError(
+                f"{name}={given!r} would be ignored: solver={kind.__name__}({field}={own!r}) is a Solver object, whose own "
+                f"{field} counts; leave out {name} and use {kind.__name__}({field}={given!r}), or name the solver, such as "
+                f"solver={known!r}"
+            )
+
+    def _budgets_of_loops(self) -> Set[str]:
+        """Budgets that a loop around the solver obeys: a Solver object does not replace them."""
+        return frozenset()
 
     def _check_time_limit(self) -> None:
         limit = self.time_limit

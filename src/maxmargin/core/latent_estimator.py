@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,7 +29,8 @@ class LatentEstimator(Estimator):
     max_rounds : int
         Most rounds of imputation; they end when the objective falls by less than ``tol`` of itself.
     bounds, solver, tol, max_iter, time_limit, random_state, verbose, callback
-        As in :class:`maxmargin.core.Estimator`, of the convex problems; ``time_limit`` is for all of them.
+        As in :class:`maxmargin.core.Estimator`, of the convex problems; ``time_limit`` is for all of them. With a Solver object,
+        ``tol`` is that of the rounds, ``time_limit`` that of all of them and ``random_state`` that of the starts.
 
     Attributes
     ----------
@@ -56,6 +58,9 @@ class LatentEstimator(Estimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_count("n_starts", "max_rounds")
+
+    def _budgets_of_loops(self) -> Set[str]:
+        return {"tol", "time_limit", "random_state"}
 
     @abstractmethod
     def _first_weights(self, problem: Any, start: int, rng: np.random.Generator) -> Floats | None:

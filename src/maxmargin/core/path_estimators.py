@@ -232,7 +232,8 @@ def regularization_path(
     ----------
     model : estimator, Structure or problem
         ``RankingSVM``, ``MulticlassSVM``, ``ChainSVM``, ``TreeSVM``, ``GraphSVM`` or ``StructuredSVM``. Its ``C``, ``solver``,
-        ``tol``, ``max_iter``, ``time_limit``, ``random_state`` and ``verbose`` do not matter: what there is of them here counts.
+        ``tol``, ``max_iter``, ``time_limit``, ``random_state``, ``callback`` and ``verbose`` do not matter: what there is of them
+        here counts.
         Or a user's :class:`maxmargin.core.Structure`, or anything that hands out cuts, without X and y.
     X, y
         Training data as in ``fit``.
@@ -246,7 +247,8 @@ def regularization_path(
     lambda_max : float, optional
         Begin there, by a solve; by default the path begins with a closed form that holds for all larger lambda.
     solver : str or Solver, default="auto"
-        As in the estimators.
+        As in the estimators. Of a Solver object ``max_passes``, ``time_limit``, ``callback`` and ``random_state`` count for each
+        solve; its ``tol`` and ``epsilon`` do not, since every solve stops at a part of the ``epsilon`` given here.
     bounds : pair of arrays or numbers, optional
         ``lower <= w <= upper`` for the weights of the problem, besides those that the estimator itself has.
     rule : {"interpolate", "transport"}

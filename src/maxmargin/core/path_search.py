@@ -58,7 +58,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     lambda_min : float, default=1e-4
         The smallest lambda.
     kappa, rule, solver, bounds, certified, time_limit
-        As in :func:`maxmargin.regularization_path`.
+        As in :func:`maxmargin.regularization_path`, which ignores the ``solver``, ``tol``, ``max_iter``, ``time_limit``,
+        ``random_state`` and ``callback`` of ``estimator``.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; with ``qid`` and a number, folds are of whole queries.
     scoring : str or callable, optional

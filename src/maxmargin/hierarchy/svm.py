@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -84,7 +84,8 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         predictions
         are sets.
     rounds : int, default=20
-        Most rounds of learning the weights of the shared norm.
+        Most rounds of learning the weights of the shared norm. They stop by ``tol``, ``time_limit`` and ``callback``, also beside
+        a Solver object.
     fit_intercept : bool, default=True
         Add a constant feature; its weights are regularised like the others.
     class_weight : "balanced" or mapping of class to number, optional
@@ -292,6 +293,9 @@ class HierarchicalSVM(ClassifierMixin, SampleEstimator):
         weights = self._share(problem) if self.norm == "shared" else super()._train(problem)
         self._data = None
         return weights
+
+    def _budgets_of_loops(self) -> Set[str]:
+        return {"tol", "time_limit", "callback"} if self.norm == "shared" else frozenset()
 
     def _share(self, problem: Any) -> Floats:
         """Learn alpha and the weights by turns: the objective is convex in both, and never rises.

@@ -195,11 +195,8 @@ class RankingSVM(LinearRanker):
     def _scores(self, X: Any, qid: ArrayLike | None) -> Floats:
         return self.decision_function(X, qid)
 
-    def _train(self, problem: Problem) -> Floats:
-        weights = super()._train(problem)
-        if not weights.any() and isinstance(problem, RankingProblem) and problem.loss.at is not None:
-            self._warn(f"has its optimum at zero weights, {flat_at_zero(problem.loss)}")
-        return weights
+    def _zero_is_best(self, problem: Problem) -> str:
+        return flat_at_zero(problem.loss) if isinstance(problem, RankingProblem) and problem.loss.at is not None else ""
 
 
 def _searched(lists: RankingProblem, surrogate: Surrogate) -> Problem:
