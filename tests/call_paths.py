@@ -24,7 +24,7 @@ LIMITS: dict[str, tuple[int, int, int]] = {
     "LETOR file to model": (6, 39, 85),
     "ChainSVM.fit": (4, 21, 59),
     "RankingClassifier.fit": (5, 25, 87),
-    "maxmargin stereo": (4, 21, 38),
+    "maxmargin stereo": (4, 21, 40),
     "Dask fit": (7, 42, 114),
 }
 
