@@ -131,8 +131,8 @@ def check_cuts(problem: Problem) -> None:
     own = [name for name in ("cut", "cuts") if callable(vars(problem).get(name))]
     if len(own) == 1 or (not own and _writer(cls, "cut") is not _writer(cls, "cuts")):
         raise TypeError(
-            f"{cls.__name__} has another {own[0] if own else 'cut or cuts'} since the class was made, but not the other of the "
-            "two; write the method in the body of a subclass"
+            f"{own[0] if own else 'cut or cuts'} of {cls.__name__} was replaced after the class was defined, and the other of "
+            "cut and cuts does not call it; override the method in the body of a subclass"
         )
     writer = _writer(cls, "cuts")
     forms = frozenset(name for name in _FORMS if getattr(writer, name, Problem.mean_cut) is not Problem.mean_cut)
